@@ -1,0 +1,3 @@
+"""Fast ensembles of trees on tables."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,46 @@
+# Records and types shared by the kernels. One declaration each; nobody copies their fields.
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+ctypedef float float32_t
+ctypedef double float64_t
+
+# A feature value, a training code. Code 0 is missing (or a category never seen); values have codes 1, 2, ...
+ctypedef fused value_t:
+    float32_t
+    float64_t
+
+ctypedef fused code_t:
+    uint8_t
+    uint16_t
+
+
+cdef struct FeatureBins:
+    # How one feature's values become codes.
+    #
+    # numeric:      code = 1 + number of thresholds < x;  `x <= thresholds[c - 1]` is the same as `code <= c`
+    # categorical:  x is a whole number, the category's position; code = category_codes[x]
+    const float64_t* thresholds
+    int32_t n_thresholds
+    # Bucket table on the leading bits of the value's sortable key: where the search starts, so that few steps remain.
+    const uint16_t* bucket_start
+    uint32_t first_key
+    int32_t key_shift
+    int32_t n_buckets
+    int32_t n_steps
+    # NULL for a numeric feature
+    const uint16_t* category_codes
+    int32_t n_categories
+
+
+cdef struct Nodes:
+    # One tree, or all trees of an ensemble one after another, as plain arrays.
+    # Children come in pairs: the right child is left_child + 1. A leaf has left_child 0.
+    # left_child counts from the first node of its own tree.
+    int32_t* feature
+    uint16_t* bin_threshold         # code <= bin_threshold goes left
+    uint8_t* missing_left           # code 0 goes left
+    int32_t* category_set           # -1, or the first word of the set of codes that go left (code 0 included if missing go left)
+    int32_t* left_child
+    float64_t* value
+    const uint32_t* category_words
