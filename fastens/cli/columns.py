@@ -17,8 +17,20 @@ NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
 # What each kind is called in messages, and the kinds that a later table may hold in its place.
-DESCRIPTIONS = {NUMBER: "numbers", TEXT: "text", BOOLEAN: "true or false", DATE: "dates", TIMESTAMP: "dates", TIME: "times"}
-CONVERTIBLE = {NUMBER: (NUMBER, BOOLEAN), TEXT: (TEXT, NUMBER, BOOLEAN), DATE: (DATE, TIMESTAMP), TIMESTAMP: (DATE, TIMESTAMP)}
+DESCRIPTIONS = {
+    NUMBER: "numbers",
+    TEXT: "text",
+    BOOLEAN: "true or false",
+    DATE: "dates",
+    TIMESTAMP: "dates",
+    TIME: "times",
+}
+CONVERTIBLE = {
+    NUMBER: (NUMBER, BOOLEAN),
+    TEXT: (TEXT, NUMBER, BOOLEAN),
+    DATE: (DATE, TIMESTAMP),
+    TIMESTAMP: (DATE, TIMESTAMP),
+}
 
 
 def kind_of(type_: pa.DataType) -> str:

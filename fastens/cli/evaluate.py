@@ -23,8 +23,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     text = "Score a model on a table that holds the true values, beside a constant prediction learned in training."
     parser = commands.add_parser("evaluate", help="score a model on a table", description=text)
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
-    parser.add_argument("table", metavar="TABLE", help="CSV or Parquet file with the columns of training and the target")
-    parser.add_argument("--target", metavar="COL", help="the column with the true values (default: the target of training)")
+    parser.add_argument(
+        "table", metavar="TABLE", help="CSV or Parquet file with the columns of training and the target"
+    )
+    parser.add_argument(
+        "--target", metavar="COL", help="the column with the true values (default: the target of training)"
+    )
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
     parser.set_defaults(run=run)
 
@@ -44,7 +48,9 @@ def run(options: argparse.Namespace, report: Report) -> None:
         raise CommandError(first_line(error)) from error
     constant = None if card.constant is None else np.array(card.constant)
     constant_scores = None if constant is None else score_constant(constant, y, weight, classes, loss)
-    report.scores(f"Scores on {len(y):,} rows of {options.table}", score(predicted, y, weight, classes, loss), constant_scores)
+    report.scores(
+        f"Scores on {len(y):,} rows of {options.table}", score(predicted, y, weight, classes, loss), constant_scores
+    )
 
 
 def _true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
@@ -54,7 +60,9 @@ def _true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None)
         raise CommandError(f"say with --target which column holds the true values: {listed(table.column_names)}")
     column = required(table, name, "--target")
     if column.null_count:
-        raise CommandError(f"the target {name!r} is missing in {column.null_count:,} of {len(column):,} rows; remove these rows")
+        raise CommandError(
+            f"the target {name!r} is missing in {column.null_count:,} of {len(column):,} rows; remove these rows"
+        )
     y = target_values(column, name, card.target_kind or kind_of(column.type), card.task)
     unknown = [] if card.task != CLASSIFICATION else sorted({str(label) for label in np.setdiff1d(y, model.classes_)})
     if unknown:

@@ -31,7 +31,9 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
         found.append(f"Dates, used as day, month, day of month, weekday and hour: {listed(dates)}.")
     identifiers = [name for name, kind in kinds.items() if _looks_like_identifier(table[name], kind)]
     if identifiers:
-        found.append(f"These look like identifiers: {listed(identifiers)}. To leave them out: --drop {','.join(identifiers)}")
+        found.append(
+            f"These look like identifiers: {listed(identifiers)}. To leave them out: --drop {','.join(identifiers)}"
+        )
     for name, kind in kinds.items():
         if kind == TEXT and not pa.types.is_dictionary(table[name].type):
             found.extend(_text_notes(table[name], name))
@@ -59,7 +61,9 @@ def _text_notes(column: pa.ChunkedArray, name: str) -> list[str]:
     numbers = pc.match_substring_regex(distinct, NUMBER_PATTERN)
     others = distinct.filter(pc.invert(numbers))
     if len(others) and pc.mean(numbers.cast(pa.float64())).as_py() >= NUMBER_SHARE:
-        return [f"{name!r} is text because of {listed(others.to_pylist(), 3)}; empty those cells to have it used as numbers."]
+        return [
+            f"{name!r} is text because of {listed(others.to_pylist(), 3)}; empty those cells to have it used as numbers."
+        ]
     if pc.mean(pc.match_substring_regex(distinct, LOCAL_DATE_PATTERN).cast(pa.float64())).as_py() > NUMBER_SHARE:
         return [f"{name!r} looks like dates; written as YYYY-MM-DD they would be used as such."]
     return []

@@ -62,7 +62,9 @@ PARAMETERS = (
     Parameter("max_bins", int, "N", "bins of a column"),
     Parameter("max_features", number_or_word, "M", "columns tried at each split: a count, a share or a word"),
     Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
-    Parameter("loss", str, "NAME", "what is minimised; for regression also absolute_error, quantile, huber, poisson, gamma"),
+    Parameter(
+        "loss", str, "NAME", "what is minimised; for regression also absolute_error, quantile, huber, poisson, gamma"
+    ),
     Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
     Parameter("class_weight", number_or_word, "balanced", "weight classes so that all count the same"),
     Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
@@ -80,7 +82,9 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     for parameter in PARAMETERS:
         if parameter.name in defaults:
             text = f"{parameter.help} (default: {_shown(defaults[parameter.name])})"
-            group.add_argument(parameter.option, type=parameter.parse, metavar=parameter.metavar, help=text, default=argparse.SUPPRESS)
+            group.add_argument(
+                parameter.option, type=parameter.parse, metavar=parameter.metavar, help=text, default=argparse.SUPPRESS
+            )
     for name, help_ in SWITCHES:
         option = "--" + name.replace("_", "-")
         text = f"{help_} (default: {_shown(defaults[name])})"
@@ -113,4 +117,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def _shown(default: Any) -> str:
-    return {None: "none", True: "yes", False: "no"}.get(default, str(default)) if not isinstance(default, int | float) or isinstance(default, bool) else f"{default:g}"
+    return (
+        {None: "none", True: "yes", False: "no"}.get(default, str(default))
+        if not isinstance(default, int | float) or isinstance(default, bool)
+        else f"{default:g}"
+    )

@@ -67,7 +67,9 @@ class Report:
         self.title("Most important columns (share of the gain)")
         grid = _grid(3)
         for name, share in largest:
-            bar = ProgressBar(total=largest[0][1], completed=share, width=BAR_WIDTH, complete_style="cyan", finished_style="cyan")
+            bar = ProgressBar(
+                total=largest[0][1], completed=share, width=BAR_WIDTH, complete_style="cyan", finished_style="cyan"
+            )
             grid.add_row(name, f"{share:6.1%}", bar)
         self.out.print(grid)
 

@@ -22,7 +22,18 @@ DELIMITERS = ",;\t|"
 HEAD_BYTES = 1 << 16
 
 # Strings that mean "no value" in a CSV file: Arrow's own list and those of R, SQL, Python and the UCI archive.
-_MISSING = (*pa.csv.ConvertOptions().null_values, "?", "<NA>", "None", "none", "Null", "NAN", "#DIV/0!", "#VALUE!", "#REF!")
+_MISSING = (
+    *pa.csv.ConvertOptions().null_values,
+    "?",
+    "<NA>",
+    "None",
+    "none",
+    "Null",
+    "NAN",
+    "#DIV/0!",
+    "#VALUE!",
+    "#REF!",
+)
 # Files written with ", " between the values have a blank before each.
 MISSING_STRINGS = [*_MISSING, *(" " + text for text in _MISSING if text), " "]
 

@@ -42,7 +42,9 @@ def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
         only = column[0].as_py()
         raise CommandError(f"the target {name!r} has one class only, {only!r}: there is nothing to tell apart")
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
-        raise CommandError(f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows: not a class but a name?")
+        raise CommandError(
+            f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows: not a class but a name?"
+        )
 
 
 def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> NDArray:

@@ -76,17 +76,33 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--target", metavar="COL", help="the column to predict")
     parser.add_argument("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="(default: auto)")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help=f"where to save the model (default: {DEFAULT_OUTPUT}, for a bundled table nowhere)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=f"where to save the model (default: {DEFAULT_OUTPUT}, for a bundled table nowhere)",
     )
     parser.add_argument(
-        "--drop", "--ignore", action="append", default=[], metavar="COLUMNS", help="columns to leave out, separated by commas"
+        "--drop",
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="COLUMNS",
+        help="columns to leave out, separated by commas",
     )
     parser.add_argument(
-        "--categorical", action="append", default=[], metavar="COLUMNS", help="columns of numbers that stand for categories"
+        "--categorical",
+        action="append",
+        default=[],
+        metavar="COLUMNS",
+        help="columns of numbers that stand for categories",
     )
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
-    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help="share of the rows held out (default: 0.2)")
-    parser.add_argument("--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)")
+    parser.add_argument(
+        "--test-fraction", type=float, default=0.2, metavar="SHARE", help="share of the rows held out (default: 0.2)"
+    )
+    parser.add_argument(
+        "--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)"
+    )
     add_parameters(parser)
     parser.set_defaults(run=run)
 
@@ -178,7 +194,9 @@ def _held_out(task: Task, options: argparse.Namespace) -> NDArray[np.bool_]:
     strata = np.unique(task.y, return_inverse=True)[1] if task.is_classification else np.zeros(len(task.y), dtype=int)
     held_out = held_out_rows(strata, options.test_fraction, options.random_state)
     if options.test_fraction > 0 and not 0 < held_out.sum() < len(task.y):
-        raise CommandError(f"{len(task.y):,} rows are too few to hold some out; --test-fraction 0 trains on all of them")
+        raise CommandError(
+            f"{len(task.y):,} rows are too few to hold some out; --test-fraction 0 trains on all of them"
+        )
     return held_out
 
 
@@ -254,5 +272,9 @@ def _next_steps(options: argparse.Namespace, output: str | None) -> list[tuple[s
         steps = []
     if output is not None:
         size = os.path.getsize(output) / 1024
-        steps = [("saved", f"{output} ({size:,.0f} KiB)"), ("predict", f"fastens predict {output} TABLE -o predictions.csv"), *steps]
+        steps = [
+            ("saved", f"{output} ({size:,.0f} KiB)"),
+            ("predict", f"fastens predict {output} TABLE -o predictions.csv"),
+            *steps,
+        ]
     return steps
