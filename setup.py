@@ -53,7 +53,7 @@ NO_OPENMP = switched_on("NO_OPENMP") or COVERAGE
 
 
 def compile_flags(compiler_type: str) -> list[str]:
-    """Flags for the same rounding on every machine: no contraction to FMA, nothing of -ffast-math that reorders sums."""
+    """Flags for the same rounding on every machine: no contraction to FMA, no reordered sums."""
     if compiler_type == "msvc":
         return ["/Od" if DEBUG else "/O2", "/std:c11"]
     flags = ["-std=c11", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
