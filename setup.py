@@ -1,35 +1,143 @@
-"""Build the compiled kernels; everything else about the package is in pyproject.toml."""
+"""Build the kernels. Everything else about the package is in pyproject.toml.
+
+Switches, all off by default (set the environment variable to 1):
+
+FASTENS_NO_OPENMP   build serial kernels even where the compiler knows OpenMP
+FASTENS_DEBUG       check bounds, wrap-around and uninitialised views; light optimisation, debug symbols
+FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers (GCC, Clang)
+FASTENS_COVERAGE    trace lines for coverage.py (serial: tracing stops inside parallel sections)
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
+import warnings
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
 
-DIRECTIVES = {
-    "language_level": 3,
-    "boundscheck": False,
-    "wraparound": False,
-    "initializedcheck": False,
-    "nonecheck": False,
-    "cdivision": True,
-    "freethreading_compatible": True,
-}
-FLAGS = ["-O3", "-std=c11", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fopenmp"]
+PACKAGE = Path("fastens")
 
-setup(
-    ext_modules=cythonize(
-        [
-            Extension(
-                ".".join(path.with_suffix("").parts),
-                [str(path)],
-                include_dirs=["fastens/engine/kernels"],
-                extra_compile_args=FLAGS,
-                extra_link_args=["-fopenmp"],
-            )
-            for path in sorted(Path("fastens").rglob("*.pyx"))
+OPENMP_PROGRAM = """
+#include <omp.h>
+int main(void) { return omp_get_max_threads() < 1; }
+"""
+
+# (compile, link) flags to try in turn, by compiler type. The second of "unix" is Apple's Clang with libomp,
+# the third the same where Homebrew keeps libomp out of the default search path.
+OPENMP_FLAGS = {
+    "msvc": [(["/openmp"], [])],
+    "mingw32": [(["-fopenmp"], ["-fopenmp"])],
+    "unix": [
+        (["-fopenmp"], ["-fopenmp"]),
+        (["-Xpreprocessor", "-fopenmp"], ["-lomp"]),
+        *[
+            (["-Xpreprocessor", "-fopenmp", f"-I{prefix}/include"], [f"-L{prefix}/lib", "-lomp"])
+            for prefix in ("/opt/homebrew/opt/libomp", "/usr/local/opt/libomp")
         ],
-        compiler_directives=DIRECTIVES,
-    )
-)
+    ],
+}
+
+
+def switched_on(name: str) -> bool:
+    return os.environ.get(f"FASTENS_{name}", "0") not in {"", "0"}
+
+
+DEBUG = switched_on("DEBUG")
+SANITIZE = switched_on("SANITIZE")
+COVERAGE = switched_on("COVERAGE")
+NO_OPENMP = switched_on("NO_OPENMP") or COVERAGE
+
+
+def compile_flags(compiler_type: str) -> list[str]:
+    """Flags for the same rounding on every machine: no contraction to FMA, no reordered sums."""
+    if compiler_type == "msvc":
+        return ["/Od" if DEBUG else "/O2", "/std:c11"]
+    flags = ["-std=c11", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+    flags += ["-O1", "-g"] if DEBUG or SANITIZE else ["-O3"]
+    return flags + sanitizer_flags() + (["-fno-omit-frame-pointer"] if SANITIZE else [])
+
+
+def sanitizer_flags() -> list[str]:
+    return ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] if SANITIZE else []
+
+
+def directives() -> dict[str, object]:
+    return {
+        "language_level": 3,
+        "boundscheck": DEBUG,
+        "wraparound": False,
+        "initializedcheck": DEBUG,
+        "nonecheck": DEBUG,
+        "cdivision": True,
+        "freethreading_compatible": True,
+        "linetrace": COVERAGE,
+    }
+
+
+def extensions() -> list[Extension]:
+    """Every .pyx file of the package; the folder of the file is where its C headers are."""
+    macros = [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+    return [
+        Extension(
+            ".".join(path.with_suffix("").parts),
+            [path.as_posix()],
+            include_dirs=[path.parent.as_posix()],
+            depends=[header.as_posix() for header in path.parent.glob("*.h")],
+            define_macros=macros if COVERAGE else [],
+        )
+        for path in sorted(PACKAGE.rglob("*.pyx"))
+    ]
+
+
+class BuildKernels(build_ext):
+    """Translate with Cython, then compile with the flags of the compiler at hand, both in parallel."""
+
+    def build_extensions(self) -> None:
+        # Imported here, where it is needed, so that making a source distribution does not need it.
+        from Cython.Build import cythonize
+
+        n_jobs = self.parallel if isinstance(self.parallel, int) else os.cpu_count() or 1
+        translated = cythonize(
+            extensions(),
+            compiler_directives=directives(),
+            nthreads=n_jobs if os.name == "posix" else 0,
+            force=bool(self.force) or DEBUG or COVERAGE,
+        )
+        sources = {extension.name: extension.sources for extension in translated}
+        openmp_compile, openmp_link = self.openmp_flags()
+        flags = compile_flags(self.compiler.compiler_type)
+        for extension in self.extensions:
+            extension.sources = sources[extension.name]
+            extension.extra_compile_args = flags + openmp_compile
+            extension.extra_link_args = sanitizer_flags() + openmp_link
+        self.parallel = n_jobs
+        super().build_extensions()
+
+    def openmp_flags(self) -> tuple[list[str], list[str]]:
+        """The first flags that build a small OpenMP program; none, with a warning, where nothing does."""
+        if NO_OPENMP:
+            return [], []
+        for compile_args, link_args in OPENMP_FLAGS.get(self.compiler.compiler_type, []):
+            if self.builds(OPENMP_PROGRAM, compile_args, link_args):
+                return compile_args, link_args
+        warnings.warn("the C compiler has no OpenMP: fastens is built to run on one thread", stacklevel=2)
+        return [], []
+
+    def builds(self, program: str, compile_args: list[str], link_args: list[str]) -> bool:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "program.c")
+            source.write_text(program, encoding="utf-8")
+            try:
+                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compile_args)
+                self.compiler.link_executable(objects, str(Path(folder, "program")), extra_postargs=link_args)
+            except (CompileError, LinkError):
+                return False
+        return True
+
+
+if __name__ == "__main__":
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels})

@@ -1,0 +1,1 @@
+"""Benchmarks of fastens for asv; see CONTRIBUTING.md for the commands."""

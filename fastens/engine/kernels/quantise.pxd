@@ -1,0 +1,44 @@
+from .histogram cimport RowStatistics
+from .structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t
+
+
+cdef struct RowGradients:
+    # What the loss gives for each row, unweighted, and the weights: NULL, or floats (whole numbers if whole_weights).
+    const float32_t* gradients
+    const float32_t* hessians
+    const float64_t* weights
+    Py_ssize_t n_rows
+    bint whole_weights
+    bint constant_hessian
+    float64_t max_weight
+    float64_t total_weight
+    float64_t weight_scale          # fixed-point weight = weight * weight_scale
+
+
+cdef struct Scales:
+    # Fixed-point value = real value * scale. `exact_*` are those of the leaf sums.
+    float64_t gradient
+    float64_t hessian
+    float64_t exact_gradient
+    float64_t exact_hessian
+
+
+cdef struct Payload:
+    # Where the narrow form goes: the 4-byte payload of each row's record.
+    uint8_t* first
+    Py_ssize_t stride
+
+
+cdef struct Quantised:
+    # Room for both forms, and which one holds the current gradients.
+    Payload payload
+    int64_t* wide                   # 3 * n_rows, NULL until first needed
+    Scales scales
+    CellLayout layout
+    RowStatistics statistics
+
+
+cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads) noexcept nogil
+cdef void exact_sums(
+    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows, int64_t* gradient, int64_t* hessian
+) noexcept nogil

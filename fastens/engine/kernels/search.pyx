@@ -1,0 +1,194 @@
+"""Histograms and best splits of one task: a node whose rows are counted, and perhaps its sibling by subtraction."""
+
+from cython.parallel cimport prange, threadid
+
+from .histogram cimport build_histogram, merge_histogram, subtract_histogram
+from .split cimport Feature, best_split_of_feature, feature_sums, write_category_set
+from .structs cimport Histogram, Split, int32_t, uint8_t, uint64_t
+from .workspace cimport Node, Task, Workspace
+
+cdef enum:
+    # (row, feature) updates that are worth another thread: about 20 microseconds of work against 2 to start it
+    THREAD_GRAIN = 1 << 16
+
+
+cdef int32_t threads_of_task(const Workspace* ws, const Task* task) noexcept nogil:
+    cdef const Node* node = &ws.nodes[task.counted]
+    cdef Py_ssize_t work = (node.end - node.begin) * ws.table.n_features + 2 * ws.table.n_cells
+    return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, work // THREAD_GRAIN))
+
+
+cdef bint _fits_packed(const Workspace* ws, const Node* node) noexcept nogil:
+    return (
+        ws.quantised.statistics.narrow and not ws.wide_only
+        and node.end - node.begin <= ws.quantised.layout.max_rows
+    )
+
+
+cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread) noexcept nogil:
+    """Where the counted node's cells go: its slot, or the thread's own room."""
+    cdef Node* node = &ws.nodes[task.counted]
+    cdef Histogram histogram = ws.slots[node.slot] if node.slot >= 0 else ws.partial[thread]
+    histogram.packed = _fits_packed(ws, node)
+    return histogram
+
+
+cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
+    """Count the rows on n_threads, each into its own cells: thread 0 into the node's, the others into their partials."""
+    cdef Node* node = &ws.nodes[task.counted]
+    cdef Py_ssize_t n = node.end - node.begin
+    cdef int32_t t
+    cdef Histogram target = counted_histogram(ws, task, thread)
+    if node.slot >= 0:
+        ws.slots[node.slot].packed = target.packed
+    if n_threads == 1:
+        build_histogram(
+            &ws.table, &ws.quantised.statistics, &ws.quantised.layout, ws.rows + node.begin, n,
+            ws.zeros + thread * ws.table.n_cells, &target,
+        )
+        return
+    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
+        _count_part(ws, node, &target, t, n_threads)
+
+
+cdef void _count_part(Workspace* ws, const Node* node, const Histogram* target, int32_t t, int32_t n_threads) noexcept nogil:
+    cdef Py_ssize_t n = node.end - node.begin
+    cdef Py_ssize_t begin = n * t // n_threads, end = n * (t + 1) // n_threads
+    cdef Histogram part = target[0] if t == 0 else ws.partial[t]
+    part.packed = target.packed
+    build_histogram(
+        &ws.table, &ws.quantised.statistics, &ws.quantised.layout, ws.rows + node.begin + begin, end - begin,
+        ws.zeros + t * ws.table.n_cells, &part,
+    )
+
+
+cdef void _merge_cells(Workspace* ws, Histogram* target, int32_t n_parts, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef int32_t t
+    for t in range(1, n_parts):
+        merge_histogram(target, &ws.partial[t], begin, end, ws.table.n_cells)
+
+
+cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noexcept nogil:
+    """Add the threads' partials to the counted node's cells, where that must be done before the search."""
+    cdef Histogram target = counted_histogram(ws, task, 0)
+    _merge_cells(ws, &target, n_threads, 0, ws.table.n_cells)
+
+
+cdef uint64_t _random(uint64_t seed, uint64_t counter) noexcept nogil:
+    """Counter-based random bits (splitmix64, Steele, Lea & Flood 2014)."""
+    cdef uint64_t z = seed + (counter + 1) * <uint64_t>0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+cdef void _sample_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t* order) noexcept nogil:
+    """Mark n_sampled features at random; depends only on the tree's seed and the node's number."""
+    cdef int32_t i, j, n = ws.table.n_features
+    cdef uint64_t seed = _random(ws.seed, node)
+    for i in range(n):
+        order[i] = i
+        allowed[i] = ws.n_sampled == n
+    if ws.n_sampled == n:
+        return
+    for i in range(ws.n_sampled):
+        j = i + <int32_t>(_random(seed, i) % <uint64_t>(n - i))
+        order[i], order[j] = order[j], order[i]
+        allowed[order[i]] = True
+
+
+cdef struct Side:
+    # One of the two nodes of a task: its cells and what is known of its splits.
+    int32_t node                    # -1: not there
+    bint wanted
+    Histogram histogram
+    uint8_t* allowed
+    Split* splits                   # best split of each feature
+
+
+cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_t which) noexcept nogil:
+    cdef Side side
+    cdef Py_ssize_t n_features = ws.table.n_features
+    side.node = node
+    side.wanted = wanted and node >= 0
+    side.allowed = ws.allowed + (2 * thread + which) * n_features
+    side.splits = ws.feature_splits + (2 * thread + which) * n_features
+    if side.wanted:
+        _sample_features(ws, node, side.allowed, ws.sampled + thread * n_features)
+    return side
+
+
+cdef void search_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_parts) noexcept nogil:
+    """Merge the partials of `n_parts` threads, subtract, and find the best splits, one feature after the other.
+
+    The root must come with its partials merged, since its sums are read from its first feature.
+    """
+    cdef int32_t f, n_features = ws.table.n_features
+    cdef Histogram parent
+    cdef Side counted = _side(ws, task.counted, task.want_counted, thread, 0)
+    cdef Side difference = _side(ws, task.difference, task.want_difference, thread, 1)
+    cdef Histogram* slot
+    counted.histogram = counted_histogram(ws, task, thread)
+    if task.difference >= 0:
+        slot = &ws.slots[ws.nodes[task.difference].slot]
+        parent = slot[0]
+        slot.packed = _fits_packed(ws, &ws.nodes[task.difference])
+        difference.histogram = slot[0]
+    if task.is_root:
+        ws.nodes[0].sums = feature_sums(&counted.histogram, &ws.features[0], &ws.quantised.layout, ws.table.n_cells)
+    if n_threads == 1:
+        for f in range(n_features):
+            _search_feature(ws, f, thread, n_parts, &parent, &counted, &difference)
+    else:
+        for f in prange(n_features, num_threads=n_threads, schedule="dynamic"):
+            _search_feature(ws, f, threadid(), n_parts, &parent, &counted, &difference)
+    _keep_best(ws, &counted, thread)
+    _keep_best(ws, &difference, thread)
+
+
+cdef void _search_feature(
+    Workspace* ws, int32_t f, int32_t thread, int32_t n_parts, const Histogram* parent, Side* counted, Side* difference,
+) noexcept nogil:
+    cdef const Feature* feature = &ws.features[f]
+    cdef Py_ssize_t begin = feature.offset, end = feature.offset + feature.n_codes
+    if n_parts > 1:
+        _merge_cells(ws, &counted.histogram, n_parts, begin, end)
+    if difference.node >= 0:
+        subtract_histogram(
+            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, begin, end, ws.table.n_cells
+        )
+    _search_side(ws, feature, counted, thread)
+    _search_side(ws, feature, difference, thread)
+
+
+cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t thread) noexcept nogil:
+    if not side.wanted:
+        return
+    if not side.allowed[feature.index]:
+        side.splits[feature.index].feature = -1
+        return
+    best_split_of_feature(
+        &side.histogram, ws.table.n_cells, &ws.quantised.layout, feature, &ws.nodes[side.node].sums, &ws.rules,
+        &ws.orders[thread], &side.splits[feature.index],
+    )
+
+
+cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
+    """The best of the features' splits; of equal ones, that of the first feature."""
+    cdef int32_t f, best = -1
+    cdef Node* node
+    if not side.wanted:
+        return
+    for f in range(ws.table.n_features):
+        if side.splits[f].feature >= 0 and (best < 0 or side.splits[f].gain > side.splits[best].gain):
+            best = f
+    if best < 0:
+        return
+    node = &ws.nodes[side.node]
+    node.split = side.splits[best]
+    if ws.features[best].is_categorical:
+        node.split.category_set = side.node * ws.words_per_node
+        write_category_set(
+            &side.histogram, ws.table.n_cells, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.orders[thread],
+            &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
+        )

@@ -1,0 +1,40 @@
+from .structs cimport CellLayout, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t
+
+
+cdef struct SplitRules:
+    # What makes a split allowed, in the fixed-point units of the sums.
+    int64_t min_count
+    int64_t min_hessian
+    int64_t min_weight
+    float64_t l2
+    float64_t category_l2           # extra, for splits on categories
+    float64_t category_smoothing
+    float64_t min_gain
+
+
+cdef struct Feature:
+    # One feature's part of a histogram.
+    int32_t index
+    int32_t n_codes                 # code 0, missing, included
+    uint32_t offset                 # its first cell
+    bint is_categorical
+
+
+cdef struct CategoryOrder:
+    # Room for one thread to sort a feature's categories.
+    float64_t* keys
+    int32_t* codes
+
+
+cdef float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil
+cdef Sums feature_sums(
+    const Histogram* histogram, const Feature* feature, const CellLayout* layout, Py_ssize_t n_cells
+) noexcept nogil
+cdef void best_split_of_feature(
+    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Sums* total, const SplitRules* rules, CategoryOrder* order, Split* best,
+) noexcept nogil
+cdef void write_category_set(
+    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const SplitRules* rules, CategoryOrder* order, const Split* split, uint32_t* words,
+) noexcept nogil

@@ -1,0 +1,74 @@
+from .histogram cimport Table
+from .partition cimport Decision
+from .quantise cimport Quantised
+from .split cimport CategoryOrder, Feature, SplitRules
+from .structs cimport Histogram, Split, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef struct Node:
+    # rows[begin:end] of the workspace; left_child 0 while it is a leaf, the right child is the next one.
+    Py_ssize_t begin
+    Py_ssize_t end
+    int32_t depth
+    int32_t left_child
+    int32_t slot                    # its stored histogram, or -1
+    Sums sums
+    Split split
+
+
+cdef struct Task:
+    # Count one node's rows; where `difference` is a node, it gets its parent's histogram (stored in its slot) minus that.
+    int32_t counted
+    int32_t difference              # or -1
+    bint want_counted               # find its best split
+    bint want_difference
+    bint is_root
+
+
+cdef struct Workspace:
+    # Everything that growing one tree after another needs. Belongs to one Grower; kernels allocate nothing but slots.
+    Table table
+    const void* columns             # (n_features, n_columns_rows) codes
+    Py_ssize_t column_stride        # in codes
+    Feature* features
+    Quantised quantised
+    SplitRules rules
+    int32_t n_threads
+    uint32_t* rows
+    uint32_t* scratch_rows
+    # one of each per thread
+    uint64_t* zeros                 # n_cells, always left at 0
+    Histogram* partial
+    CategoryOrder* orders
+    int32_t* sampled                # n_features: the features in a random order
+    uint8_t* allowed                # 2 * n_features: the features that a node may use, for both nodes of a task
+    Split* feature_splits           # 2 * n_features
+    int32_t n_sampled
+    uint64_t seed
+    # stored histograms
+    Histogram* slots
+    int32_t* free_slots
+    int32_t n_slots
+    int32_t n_free
+    bint wide_only
+    # nodes of the tree
+    Node* nodes
+    int32_t n_nodes
+    int32_t node_capacity
+    int32_t* candidates             # leaves that have a split
+    int32_t n_candidates
+    int32_t* chosen                 # those of them to split now
+    int32_t n_chosen
+    Task* tasks
+    int32_t n_tasks
+    # room for the category set of every node, words_per_node each; 0 where no feature is categorical
+    uint32_t* category_words
+    int32_t words_per_node
+
+
+cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil
+cdef void free_workspace(Workspace* ws) noexcept nogil
+cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil
+cdef int32_t take_slot(Workspace* ws) noexcept nogil
+cdef void release_slot(Workspace* ws, Node* node) noexcept nogil
+cdef void release_all_slots(Workspace* ws) noexcept nogil

@@ -1,0 +1,123 @@
+"""The working memory of growing trees: allocated once per fit, reused by every tree."""
+
+from libc.stdlib cimport calloc, free, malloc, realloc
+
+from .split cimport CategoryOrder
+from .structs cimport Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
+    """Allocate what depends on the sizes already set in `ws`. False when memory is short; free_workspace cleans up."""
+    cdef Py_ssize_t n_cells = ws.table.n_cells, n_features = ws.table.n_features, widest = 1
+    cdef int32_t t, f
+    for f in range(ws.table.n_features):
+        if ws.features[f].is_categorical:
+            widest = max(widest, ws.features[f].n_codes)
+            ws.words_per_node = max(ws.words_per_node, (ws.features[f].n_codes + 31) // 32)
+    ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
+    ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
+    ws.zeros = <uint64_t*>calloc(ws.n_threads * n_cells, sizeof(uint64_t))
+    ws.partial = <Histogram*>calloc(ws.n_threads, sizeof(Histogram))
+    ws.orders = <CategoryOrder*>calloc(ws.n_threads, sizeof(CategoryOrder))
+    ws.sampled = <int32_t*>malloc(ws.n_threads * n_features * sizeof(int32_t))
+    ws.allowed = <uint8_t*>malloc(2 * ws.n_threads * n_features)
+    ws.feature_splits = <Split*>malloc(2 * ws.n_threads * n_features * sizeof(Split))
+    if (
+        ws.rows == NULL or ws.scratch_rows == NULL or ws.zeros == NULL or ws.partial == NULL or ws.orders == NULL
+        or ws.sampled == NULL or ws.allowed == NULL or ws.feature_splits == NULL
+    ):
+        return False
+    for t in range(ws.n_threads):
+        ws.partial[t].cells = <int64_t*>malloc(3 * n_cells * sizeof(int64_t))
+        ws.orders[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
+        ws.orders[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
+        if ws.partial[t].cells == NULL or ws.orders[t].keys == NULL or ws.orders[t].codes == NULL:
+            return False
+    return True
+
+
+cdef void free_workspace(Workspace* ws) noexcept nogil:
+    cdef int32_t i
+    for i in range(ws.n_threads):
+        if ws.partial != NULL:
+            free(ws.partial[i].cells)
+        if ws.orders != NULL:
+            free(ws.orders[i].keys)
+            free(ws.orders[i].codes)
+    for i in range(ws.n_slots):
+        free(ws.slots[i].cells)
+    free(ws.slots)
+    free(ws.free_slots)
+    free(ws.partial)
+    free(ws.orders)
+    free(ws.zeros)
+    free(ws.rows)
+    free(ws.scratch_rows)
+    free(ws.sampled)
+    free(ws.allowed)
+    free(ws.feature_splits)
+    free(ws.features)
+    free(ws.nodes)
+    free(ws.candidates)
+    free(ws.chosen)
+    free(ws.tasks)
+    free(ws.category_words)
+    free(ws.quantised.wide)
+
+
+cdef bint _resize(void** memory, Py_ssize_t n_bytes) noexcept nogil:
+    cdef void* grown = realloc(memory[0], n_bytes)
+    if grown != NULL:
+        memory[0] = grown
+    return grown != NULL
+
+
+cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
+    """Room for n_more nodes, and as many candidates, choices and tasks."""
+    cdef Py_ssize_t capacity = ws.node_capacity
+    while capacity < ws.n_nodes + n_more:
+        capacity = 2 * capacity if capacity > 0 else 64
+    if capacity == ws.node_capacity:
+        return True
+    if not (
+        _resize(<void**>&ws.nodes, capacity * sizeof(Node))
+        and _resize(<void**>&ws.candidates, capacity * sizeof(int32_t))
+        and _resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
+        and _resize(<void**>&ws.tasks, capacity * sizeof(Task))
+    ):
+        return False
+    if ws.words_per_node > 0:
+        if not _resize(<void**>&ws.category_words, capacity * ws.words_per_node * sizeof(uint32_t)):
+            return False
+    ws.node_capacity = <int32_t>capacity
+    return True
+
+
+cdef int32_t take_slot(Workspace* ws) noexcept nogil:
+    """The number of a slot for a histogram, or -1 when memory is short: the node is then not kept, which costs only time."""
+    if ws.n_free > 0:
+        ws.n_free -= 1
+        return ws.free_slots[ws.n_free]
+    if not (
+        _resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(Histogram))
+        and _resize(<void**>&ws.free_slots, (ws.n_slots + 1) * sizeof(int32_t))
+    ):
+        return -1
+    ws.slots[ws.n_slots].cells = <int64_t*>malloc(3 * ws.table.n_cells * sizeof(int64_t))
+    if ws.slots[ws.n_slots].cells == NULL:
+        return -1
+    ws.n_slots += 1
+    return ws.n_slots - 1
+
+
+cdef void release_slot(Workspace* ws, Node* node) noexcept nogil:
+    if node.slot >= 0:
+        ws.free_slots[ws.n_free] = node.slot
+        ws.n_free += 1
+        node.slot = -1
+
+
+cdef void release_all_slots(Workspace* ws) noexcept nogil:
+    for ws.n_free in range(ws.n_slots):
+        ws.free_slots[ws.n_free] = ws.n_free
+    ws.n_free = ws.n_slots

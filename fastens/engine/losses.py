@@ -1,0 +1,318 @@
+"""Losses: link, starting value, gradients and hessians, leaf values.
+
+Sums and quantiles are exact: a whole-number weight gives, to the bit, what so many copies of the row give, in any order of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.kernels import losses as kernels
+from fastens.engine.threads import threads_for
+
+Array = NDArray[np.float64]
+
+# Rows (times outputs) worth a second thread: about 30 us of the cheapest loss, several times the cost of a parallel region.
+_GRAIN = 1 << 15
+
+
+def _weight_scale(weights: Array | None) -> float:
+    """A power of two that makes weights whole numbers below 2**31 once rounded; 1 where they are so already."""
+    if weights is None:
+        return 1.0
+    largest = float(weights.max())
+    if largest < 2.0**31 and (weights == np.rint(weights)).all():
+        return 1.0
+    return math.ldexp(1.0, min(30 - math.frexp(largest)[1], 1000))
+
+
+def weighted_mean(values: Array, weights: Array | None = None) -> float:
+    """Mean of `values`, summed exactly after rounding to 2**-61 of the largest value and 2**-30 of the largest weight."""
+    largest = float(np.abs(values).max())
+    if not math.isfinite(largest):
+        return largest
+    exponent = min(61 - math.frexp(largest)[1], 1000)
+    total, weight = kernels.weighted_sum(values, weights, math.ldexp(1.0, exponent), _weight_scale(weights))
+    return math.ldexp(total / weight, -exponent)
+
+
+def weighted_quantile(values: Array, level: float, weights: Array | None = None) -> float:
+    """The smallest value that has at least the share `level` of the weight at or below it."""
+    leaf = np.array([0, values.size], dtype=np.int64)
+    return float(_quantile_of_leaves(values.copy(), _whole_weights(weights, values.size), leaf, level)[0])
+
+
+def _whole_weights(weights: Array | None, n_rows: int) -> NDArray[np.int64]:
+    if weights is None:
+        return np.ones(n_rows, dtype=np.int64)
+    return np.rint(weights * _weight_scale(weights)).astype(np.int64)
+
+
+def _quantile_of_leaves(residuals: Array, weights: NDArray[np.int64], leaf_starts: NDArray[np.int64], level: float) -> Array:
+    out = np.empty(leaf_starts.size - 1)
+    kernels.leaf_values(residuals, weights, leaf_starts, level, 0.0, out, 1)
+    return out
+
+
+class Loss:
+    """What boosting needs to know about a loss.
+
+    Throughout, `y` is float64 (the class index in classification) and `raw`, the raw prediction, float64 of shape
+    (n_outputs, n_rows), C order. A Loss belongs to one fit.
+
+    Attributes
+    ----------
+    name : str
+        The value of the estimator's parameter `loss`.
+    n_outputs : int
+        Raw predictions per row, and trees per round.
+    constant_hessian : bool
+        The hessian is 1 in every row.
+    renews_leaves : bool
+        Leaf values come from `leaf_values`, not from sums of gradients.
+    """
+
+    name = ""
+    constant_hessian = False
+    renews_leaves = False
+    _kernel = ""
+
+    def __init__(self, n_outputs: int = 1, parameter: float = 0.0) -> None:
+        self.n_outputs = n_outputs
+        self._parameter = parameter
+        self._code = kernels.LOSS_CODES[self._kernel or self.name]
+
+    def check_target(self, y: Array) -> None:
+        """Raise ValueError where the loss is not defined for `y`."""
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The constant raw prediction of least loss, shape (n_outputs,)."""
+        raise NotImplementedError
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Renew what the loss learns from the residuals; call it before the gradients of each round."""
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first and second derivatives by `raw`, unweighted, both (n_outputs, n_rows).
+
+        Where `constant_hessian`, `hessians` is left as it is and may be None.
+        """
+        n_threads = threads_for(raw.size, n_threads, _GRAIN)
+        kernels.gradients(self._code, self._parameter, y, raw, gradients, hessians, n_threads)
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        out = np.empty(y.size)
+        kernels.row_losses(self._code, self._parameter, y, raw, out, threads_for(raw.size, n_threads, _GRAIN))
+        return weighted_mean(out, sample_weight)
+
+    def predict(self, raw: Array) -> Array:
+        """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
+        return raw[:, 0]
+
+    def leaf_values(
+        self,
+        residuals: Array,
+        leaf_starts: NDArray[np.int64],
+        sample_weight: Array | None = None,
+        n_threads: int = 1,
+    ) -> Array:
+        """Value of each leaf from the residuals `y - raw` of its rows, sorted by leaf; reorders `residuals`.
+
+        The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`.
+        """
+        out = np.empty(leaf_starts.size - 1)
+        weights = _whole_weights(sample_weight, residuals.size)
+        n_threads = threads_for(residuals.size, n_threads, _GRAIN)
+        kernels.leaf_values(residuals, weights, leaf_starts, self._leaf_level, self._leaf_limit, out, n_threads)
+        return out
+
+    # For losses that renew leaves: the quantile of the residuals, and where the mean of the rest is cut.
+    _leaf_level = 0.5
+    _leaf_limit = 0.0
+
+
+class SquaredError(Loss):
+    """(y - raw)**2 / 2: the mean."""
+
+    name = "squared_error"
+    constant_hessian = True
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The mean."""
+        return np.array([weighted_mean(y, sample_weight)])
+
+
+class Quantile(Loss):
+    """Pinball loss: `level` of the rows fall at or below the prediction."""
+
+    name = "quantile"
+    constant_hessian = True
+    renews_leaves = True
+
+    def __init__(self, level: float) -> None:
+        super().__init__(parameter=level)
+        self._leaf_level = level
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The quantile."""
+        return np.array([weighted_quantile(y, self._leaf_level, sample_weight)])
+
+
+class AbsoluteError(Quantile):
+    """abs(y - raw): the median."""
+
+    name = "absolute_error"
+    _kernel = "absolute_error"
+
+    def __init__(self) -> None:
+        super().__init__(0.5)
+
+
+class Huber(Loss):
+    """Squares up to the limit d, d (abs(y - raw) - d/2) beyond it.
+
+    d is renewed each round: the quantile `alpha` of the absolute residuals (Friedman 2001, section 4.4).
+    """
+
+    name = "huber"
+    constant_hessian = True
+    renews_leaves = True
+
+    def __init__(self, alpha: float = 0.9) -> None:
+        super().__init__()
+        self._alpha = alpha
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The median."""
+        start = np.array([weighted_quantile(y, 0.5, sample_weight)])
+        self.start_round(y, np.broadcast_to(start[:, None], (1, y.size)), sample_weight)
+        return start
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Renew the limit; where most residuals are 0, the largest one."""
+        distances = np.abs(y - raw[0])
+        self._parameter = weighted_quantile(distances, self._alpha, sample_weight) or float(distances.max())
+        self._leaf_limit = self._parameter
+
+
+class _LogLink(Loss):
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The logarithm of the mean."""
+        return np.array([math.log(weighted_mean(y, sample_weight))])
+
+    def predict(self, raw: Array) -> Array:
+        """The mean, exp(raw)."""
+        out = np.empty(raw.shape[0])
+        kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
+        return out
+
+
+class Poisson(_LogLink):
+    """exp(raw) - y raw."""
+
+    name = "poisson"
+
+    def check_target(self, y: Array) -> None:
+        """Counts or rates: none negative, not all 0."""
+        if y.min() < 0:
+            raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {y.min()}.")
+        if not y.any():
+            raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
+
+
+class Gamma(_LogLink):
+    """raw + y exp(-raw)."""
+
+    name = "gamma"
+
+    def check_target(self, y: Array) -> None:
+        """Only positive values."""
+        if y.min() <= 0:
+            raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {y.min()}.")
+
+
+class BinaryLogLoss(Loss):
+    """log(1 + exp(raw)) - y raw, raw the log odds of class 1."""
+
+    name = "log_loss"
+    _kernel = "binary_log_loss"
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The log odds."""
+        shares = _class_weights(y, sample_weight, 2)
+        return np.array([math.log(shares[1] / shares[0])])
+
+    def predict(self, raw: Array) -> Array:
+        """Probabilities of both classes."""
+        out = np.empty((raw.shape[0], 2))
+        kernels.binary_probabilities(raw.reshape(-1), out)
+        return out
+
+
+class MulticlassLogLoss(Loss):
+    """log(sum over k of exp(raw_k)) - raw_y: one raw prediction per class."""
+
+    name = "log_loss"
+    _kernel = "multiclass_log_loss"
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The logarithms of the classes' shares."""
+        shares = _class_weights(y, sample_weight, self.n_outputs)
+        total = sum(shares)
+        return np.array([math.log(share / total) for share in shares])
+
+    def predict(self, raw: Array) -> Array:
+        """Probabilities of the classes."""
+        out = np.empty(raw.shape)
+        kernels.class_probabilities(np.ascontiguousarray(raw), out)
+        return out
+
+
+def _class_weights(y: Array, weights: Array | None, n_classes: int) -> list[int]:
+    out = np.zeros(n_classes, dtype=np.int64)
+    kernels.class_weights(y, weights, _weight_scale(weights), out)
+    return out.tolist()
+
+
+LOSS_NAMES = ("squared_error", "absolute_error", "quantile", "huber", "poisson", "gamma", "log_loss")
+
+
+def get_loss(name: str, n_classes: int | None = None, quantile: float | None = None, alpha: float = 0.9) -> Loss:
+    """Make a loss by the name that estimators use.
+
+    Parameters
+    ----------
+    name : str
+        One of `LOSS_NAMES`.
+    n_classes : int, optional
+        For "log_loss": the number of classes.
+    quantile : float, optional
+        For "quantile": the level, between 0 and 1.
+    alpha : float, default=0.9
+        For "huber": the share of the rows that count as no outliers.
+    """
+    if name == "log_loss":
+        if n_classes is None or n_classes < 2:
+            raise ValueError(f"n_classes must be at least 2 for loss='log_loss'; got {n_classes!r}.")
+        return BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
+    if name == "quantile":
+        if quantile is None or not 0 < quantile < 1:
+            raise ValueError(f"quantile must be between 0 and 1 for loss='quantile'; got {quantile!r}.")
+        return Quantile(quantile)
+    if name == "huber":
+        return Huber(alpha)
+    simple = {loss.name: loss for loss in (SquaredError, AbsoluteError, Poisson, Gamma)}
+    if name not in simple:
+        raise ValueError(f"loss must be one of {', '.join(LOSS_NAMES)}; got {name!r}.")
+    return simple[name]()

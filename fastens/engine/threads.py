@@ -1,0 +1,72 @@
+"""How many threads to use: the only place that asks."""
+
+from __future__ import annotations
+
+import functools
+import numbers
+import os
+
+import joblib
+
+from fastens.engine.kernels.openmp import has_openmp, max_threads
+
+_IMPORTED_IN = os.getpid()
+
+
+def may_use_threads() -> bool:
+    """Whether OpenMP threads may be started here.
+
+    Not in a forked child: GNU's runtime waits there for threads that exist only in the parent, and never returns.
+    """
+    return has_openmp() and os.getpid() == _IMPORTED_IN
+
+
+@functools.cache
+def _cpu_count() -> int:
+    """Physical cores this process may use: affinity and container limits count."""
+    return joblib.cpu_count(only_physical_cores=True)
+
+
+def _default_n_threads() -> int:
+    if os.environ.get("OMP_NUM_THREADS"):
+        return max_threads()
+    return min(max_threads(), _cpu_count())
+
+
+def resolve_n_jobs(n_jobs: int | None = None) -> int:
+    """Turn the parameter `n_jobs` into a number of threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        None: OMP_NUM_THREADS where it is set, otherwise the physical cores this process may use; limits set by threadpoolctl hold
+        in both cases. Negative: counted back from that number, -1 is all of them. Positive: as given.
+
+    Returns
+    -------
+    int
+        At least 1; always 1 in a forked child process and in a build without OpenMP.
+
+    Examples
+    --------
+    >>> from fastens.engine.threads import resolve_n_jobs
+    >>> resolve_n_jobs(1)
+    1
+    """
+    if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}.")
+    if not may_use_threads():
+        return 1
+    if n_jobs is None:
+        return _default_n_threads()
+    return int(n_jobs) if n_jobs > 0 else max(1, _default_n_threads() + 1 + int(n_jobs))
+
+
+def threads_for(work: float, n_threads: int, grain: float) -> int:
+    """Choose threads for an amount of work: at most `n_threads`, and none with less than `grain` to do.
+
+    Starting and joining a parallel region costs some microseconds: the caller's `grain` is the work that takes longer than that.
+    """
+    if n_threads <= 1 or work < 2 * grain or not may_use_threads():
+        return 1
+    return min(n_threads, int(work // grain))

@@ -1,0 +1,41 @@
+"""Fixtures for all tests: where the real tables are, and how to read one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Folder of Parquet tables: FASTENS_DATA, or ../shared/data beside the checkout. Skips where there is none."""
+    folder = Path(os.environ.get("FASTENS_DATA", SHARED_DATA))
+    if not folder.is_dir():
+        pytest.skip(f"no real tables: set FASTENS_DATA to a folder of Parquet files (looked in {folder.name!r})")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def load_table(data_folder: Path) -> Callable[[str], pd.DataFrame]:
+    """Read one real table by name; skips where it is missing."""
+
+    def load(name: str) -> pd.DataFrame:
+        path = data_folder / f"{name}.parquet"
+        if not path.is_file():
+            pytest.skip(f"the table {name!r} is not in the data folder")
+        return pd.read_parquet(path)
+
+    return load
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers that are the same in every run."""
+    return np.random.default_rng(20260)

@@ -1,0 +1,144 @@
+"""The shape of the package: imports point one way, files and functions stay readable, no function is copied."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "fastens"
+SOURCES = sorted(path for suffix in ("py", "pyx", "pxd", "h") for path in PACKAGE.rglob(f"*.{suffix}"))
+
+# What each part may import, besides itself. Every arrow points down this list.
+MAY_IMPORT = {
+    "kernels": set(),
+    "engine": {"kernels"},
+    "storage": {"engine"},
+    "base": {"engine", "storage"},
+    "ensemble": {"engine", "storage", "base"},
+    "fastens": {"storage", "base", "ensemble"},
+    "cli": {"fastens", "storage", "base", "ensemble"},
+}
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+COPIED_LINES = 10
+
+IMPORT = re.compile(r"^\s*(?:from\s+(?P<source>[\w.]+)\s+c?import\s+(?P<names>.+)|c?import\s+(?P<modules>[\w.]+))")
+FUNCTION = re.compile(r"^\s*(?:def|cdef|cpdef)\b[^=(]*\b(?P<name>\w+)\(")
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def part_of(module: str) -> str:
+    """The part of the package that a dotted module name belongs to."""
+    names = module.split(".")[1:]
+    if names[:2] == ["engine", "kernels"]:
+        return "kernels"
+    if not names or names == ["__init__"]:
+        return "fastens"
+    return "cli" if names[0] == "__main__" else names[0].removeprefix("_")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(("fastens", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Modules of this package that a source file imports or cimports (also inside functions)."""
+    found = set()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        match = IMPORT.match(line)
+        if match is None:
+            continue
+        source = match["source"] or match["modules"]
+        names = re.findall(r"\w+", match["names"] or "")[:1] if source == "fastens.engine" else []
+        found.add(".".join([source, *names]))
+    return found
+
+
+def functions(path: Path) -> list[tuple[str, list[str]]]:
+    """Each function's name line and its lines, docstrings and comments left out."""
+    if path.suffix == ".py":
+        return python_functions(path)
+    if path.suffix in {".pyx", ".pxd"}:
+        return cython_functions(path)
+    return []
+
+
+def python_functions(path: Path) -> list[tuple[str, list[str]]]:
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            has_docstring = ast.get_docstring(node, clean=False) is not None
+            first = node.body[0].end_lineno if has_docstring else node.body[0].lineno - 1
+            body = code_lines(lines[first : node.end_lineno])
+            found.append((node.name, [line.strip() for line in body]))
+    return found
+
+
+def cython_functions(path: Path) -> list[tuple[str, list[str]]]:
+    text = re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = code_lines(text.splitlines())
+    found = []
+    for first, line in enumerate(lines):
+        opening = FUNCTION.match(line)
+        if opening is None:
+            continue
+        header = next((i for i in range(first, len(lines)) if lines[i].endswith((":", ")"))), first)
+        if lines[header].endswith(":"):
+            body = takewhile(lambda inner: indent(inner) > indent(line), lines[header + 1 :])  # noqa: B023
+            found.append((opening["name"], [inner.strip() for inner in body]))
+    return found
+
+
+def indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def code_lines(lines: list[str]) -> list[str]:
+    """The lines that hold code, comments at their end cut off."""
+    stripped = [re.sub(r"\s+#\s.*$", "", line).rstrip() for line in lines]
+    return [line for line in stripped if line and not line.lstrip().startswith("#")]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_imports_point_one_way(path):
+    part = part_of(module_name(path))
+    for module in imported_modules(path):
+        if module.split(".")[0] == "fastens":
+            other = part_of(module)
+            assert other == part or other in MAY_IMPORT[part], f"{part} must not know {other}: {module}"
+
+
+def test_engine_knows_no_scikit_learn():
+    engine = [path for path in SOURCES if "engine" in path.parts]
+    assert [relative(path) for path in engine if any(m.startswith("sklearn") for m in imported_modules(path))] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_files_stay_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_functions_fit_on_a_screen(path):
+    long = {name: len(lines) for name, lines in functions(path) if len(lines) > MAX_FUNCTION_LINES}
+    assert long == {}
+
+
+def test_no_function_is_copied():
+    """No run of ten lines of code stands in two functions."""
+    places = defaultdict(set)
+    for path in SOURCES:
+        for name, lines in functions(path):
+            for first in range(len(lines) - COPIED_LINES + 1):
+                places["\n".join(lines[first : first + COPIED_LINES])].add((relative(path), name))
+    assert [sorted(where) for where in places.values() if len(where) > 1] == []

@@ -1,0 +1,34 @@
+"""The package as it is installed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import sysconfig
+from importlib.metadata import distributions, version
+from importlib.resources import files
+
+import pytest
+
+import fastens
+from fastens.engine import kernels
+
+KERNELS = [module.name for module in pkgutil.iter_modules(kernels.__path__, kernels.__name__ + ".")]
+
+
+def test_version_is_the_installed_one():
+    if not any(distributions(name="fastens")):
+        pytest.skip("fastens is built in place, not installed")
+    assert fastens.__version__ == version("fastens")
+
+
+def test_is_typed():
+    assert files("fastens").joinpath("py.typed").is_file()
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has the GIL")
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_do_not_bring_the_gil_back(name):
+    importlib.import_module(name)
+    assert not sys._is_gil_enabled()
