@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
+from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.utils import Bunch
 
 from fastens.cli.target import REGRESSION
 
@@ -29,7 +31,7 @@ def bundled_table(task: str) -> BundledTable:
     return BundledTable(_table(data, "diagnosis", data.target_names), "diagnosis", title)
 
 
-def _table(data, target: str, class_names) -> pa.Table:  # noqa: ANN001
+def _table(data: Bunch, target: str, class_names: NDArray | None) -> pa.Table:
     columns = {name: data.data[:, i] for i, name in enumerate(data.feature_names)}
     values = data.target if class_names is None else [str(class_names[label]) for label in data.target]
     return pa.table({**columns, target: values})

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 import fastens
@@ -24,7 +25,6 @@ class ModelCard:
     target_kind: str | None
     task: str
     kinds: dict[str, str]
-    weight: str | None
     constant: list[float] | None
 
     def to_metadata(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
     if saved is not None:
         return model, ModelCard(**saved)
     task = CLASSIFICATION if is_classifier(model) else REGRESSION
-    return model, ModelCard(None, None, task, {}, None, None)
+    return model, ModelCard(None, None, task, {}, None)
 
 
 def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
@@ -68,3 +68,11 @@ def text_columns(card: ModelCard) -> list[str]:
     """The columns to be read as text, the target among them, whatever their values look like."""
     kinds = card.kinds if card.target is None else {**card.kinds, card.target: card.target_kind}
     return [name for name, kind in kinds.items() if kind == TEXT]
+
+
+def predicted_values(model: Any, X: pa.Table) -> NDArray:
+    """Probabilities, one column per class, or values."""
+    try:
+        return model.predict_proba(X) if is_classifier(model) else model.predict(X)
+    except ValueError as error:
+        raise CommandError(first_line(error)) from error

@@ -16,15 +16,24 @@ from fastens.cli.errors import CommandError, first_line
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
-# What each kind is called in messages, and the kinds that a later table may hold in its place.
-DESCRIPTIONS = {
+TESTS_OF_KIND = {
+    NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    TEXT: (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    BOOLEAN: (pa.types.is_boolean,),
+    DATE: (pa.types.is_date,),
+    TIMESTAMP: (pa.types.is_timestamp,),
+    TIME: (pa.types.is_time, pa.types.is_duration),
+}
+# What each kind is called in a summary and in messages, and the kinds that a later table may hold in its place.
+KIND_NAMES = {
     NUMBER: "numbers",
-    TEXT: "text",
+    TEXT: "categories",
     BOOLEAN: "true or false",
     DATE: "dates",
     TIMESTAMP: "dates",
     TIME: "times",
 }
+DESCRIPTIONS = {**KIND_NAMES, TEXT: "text"}
 CONVERTIBLE = {
     NUMBER: (NUMBER, BOOLEAN),
     TEXT: (TEXT, NUMBER, BOOLEAN),
@@ -35,25 +44,11 @@ CONVERTIBLE = {
 
 def kind_of(type_: pa.DataType) -> str:
     """What a column of this Arrow type holds."""
-    if pa.types.is_dictionary(type_) or pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        return TEXT
-    if pa.types.is_string_view(type_):
-        return TEXT
-    if pa.types.is_boolean(type_):
-        return BOOLEAN
-    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
-        return NUMBER
-    if pa.types.is_date(type_):
-        return DATE
-    if pa.types.is_timestamp(type_):
-        return TIMESTAMP
-    if pa.types.is_time(type_) or pa.types.is_duration(type_):
-        return TIME
-    return UNUSABLE
+    return next((kind for kind, tests in TESTS_OF_KIND.items() if any(test(type_) for test in tests)), UNUSABLE)
 
 
 def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
-    """The kind of every column of a training table; the columns in `categorical` hold categories whatever their type."""
+    """The kind of every column of a training table; those in `categorical` hold categories whatever their type."""
     return {field.name: TEXT if field.name in categorical else kind_of(field.type) for field in table.schema}
 
 
@@ -107,7 +102,7 @@ def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _date_parts(column: pa.ChunkedArray, name: str, with_hour: bool) -> dict[str, pa.ChunkedArray]:
-    """Numbers that a tree can split: the day since 1970 for trends, the rest for what returns each year, month and week."""
+    """Numbers that a tree can split: the day since 1970 for trends, the rest for what returns each year or week."""
     seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     parts = {
         f"{name}: day": pc.divide(seconds.cast(pa.float64()), 86400.0),

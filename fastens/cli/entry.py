@@ -6,11 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import NoReturn
 
 from fastens import __version__
 from fastens.cli.errors import CommandError
 
+COMMANDS = ("train", "predict", "evaluate")
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
 
 
@@ -53,17 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> None:
+    """Import the commands, which need the optional libraries, and carry out the one that was asked for."""
     try:
-        from fastens.cli import evaluate, predict, train
-        from fastens.cli.report import Report
+        commands = [import_module(f"fastens.cli.{name}") for name in COMMANDS]
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in OPTIONAL_LIBRARIES:
             raise
         raise CommandError(f"the command line needs {error.name}: pip install 'fastens[cli]'") from error
     parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (train, predict, evaluate):
-        command.add_parser(commands)
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in commands:
+        command.add_parser(subparsers)
     options = parser.parse_args(argv)
-    options.run(options, Report())
+    options.run(options)

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.card import ModelCard, load_model, model_features, text_columns
+from fastens.cli.card import ModelCard, load_model, model_features, predicted_values, text_columns
 from fastens.cli.columns import kind_of
-from fastens.cli.errors import CommandError, first_line, listed
+from fastens.cli.errors import CommandError, listed
 from fastens.cli.report import Report
-from fastens.cli.scores import score, score_constant
+from fastens.cli.scores import Truth, score, score_constant
 from fastens.cli.tables import read_table
 from fastens.cli.target import CLASSIFICATION, required, target_values, weight_values
 
@@ -33,24 +33,17 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, report: Report) -> None:
+def run(options: argparse.Namespace) -> None:
     """Read, predict, compare."""
     model, card = load_model(options.model)
     table = read_table(options.table, text_columns(card))
     X = model_features(model, card, table)
     y = _true_values(model, card, table, options.target)
-    weight = weight_values(table, options.weight)
     classes = model.classes_ if card.task == CLASSIFICATION else None
-    loss = getattr(model, "loss", "log_loss")
-    try:
-        predicted = model.predict(X) if classes is None else model.predict_proba(X)
-    except ValueError as error:
-        raise CommandError(first_line(error)) from error
-    constant = None if card.constant is None else np.array(card.constant)
-    constant_scores = None if constant is None else score_constant(constant, y, weight, classes, loss)
-    report.scores(
-        f"Scores on {len(y):,} rows of {options.table}", score(predicted, y, weight, classes, loss), constant_scores
-    )
+    truth = Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
+    scores = score(predicted_values(model, X), truth)
+    constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
+    Report().scores(f"Scores on {len(y):,} rows of {options.table}", scores, constant)
 
 
 def _true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:

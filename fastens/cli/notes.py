@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from fastens.cli.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, n_distinct
 from fastens.cli.errors import listed
 
-# A text column is taken for an identifier when at least this share of its values is distinct, and there are enough to tell.
+# A text column is taken for an identifier when at least this share of its values is distinct, of this many or more.
 IDENTIFIER_SHARE = 0.95
 IDENTIFIER_MINIMUM = 50
 # A text column is called "numbers, but for ..." when at least this share of its values reads as numbers.
@@ -31,9 +32,8 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
         found.append(f"Dates, used as day, month, day of month, weekday and hour: {listed(dates)}.")
     identifiers = [name for name, kind in kinds.items() if _looks_like_identifier(table[name], kind)]
     if identifiers:
-        found.append(
-            f"These look like identifiers: {listed(identifiers)}. To leave them out: --drop {','.join(identifiers)}"
-        )
+        option = "--drop " + shlex.quote(",".join(identifiers))
+        found.append(f"These look like identifiers: {listed(identifiers)}. To leave them out: {option}")
     for name, kind in kinds.items():
         if kind == TEXT and not pa.types.is_dictionary(table[name].type):
             found.extend(_text_notes(table[name], name))
@@ -61,9 +61,7 @@ def _text_notes(column: pa.ChunkedArray, name: str) -> list[str]:
     numbers = pc.match_substring_regex(distinct, NUMBER_PATTERN)
     others = distinct.filter(pc.invert(numbers))
     if len(others) and pc.mean(numbers.cast(pa.float64())).as_py() >= NUMBER_SHARE:
-        return [
-            f"{name!r} is text because of {listed(others.to_pylist(), 3)}; empty those cells to have it used as numbers."
-        ]
+        return [f"{name!r} is text because of {listed(others.to_pylist(), 3)}; empty those cells to have numbers."]
     if pc.mean(pc.match_substring_regex(distinct, LOCAL_DATE_PATTERN).cast(pa.float64())).as_py() > NUMBER_SHARE:
         return [f"{name!r} looks like dates; written as YYYY-MM-DD they would be used as such."]
     return []

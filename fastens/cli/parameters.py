@@ -37,10 +37,13 @@ def number_or_word(text: str) -> int | float | str | None:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an estimator that the command line offers; its default is the estimator's own."""
+    """One parameter of an estimator that the command line offers, with the estimator's default.
+
+    A parameter without `parse` is a switch.
+    """
 
     name: str
-    parse: Callable[[str], Any]
+    parse: Callable[[str], Any] | None
     metavar: str
     help: str
 
@@ -67,28 +70,24 @@ PARAMETERS = (
     ),
     Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
     Parameter("class_weight", number_or_word, "balanced", "weight classes so that all count the same"),
+    Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
     Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
     Parameter("n_iter_no_change", int, "N", "rounds without progress before stopping early"),
     Parameter("tol", float, "TOL", "smallest change of the loss that counts as progress"),
     Parameter("n_jobs", int, "N", "threads"),
 )
-SWITCHES = (("early_stopping", "stop when the loss on validation rows no longer falls"),)
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Add an option for every parameter; options that are not given leave the estimator's default alone."""
+    """Add an option for every parameter; those that are not given are left to the estimator."""
     defaults = _defaults()
     group = parser.add_argument_group("parameters of the model")
     for parameter in PARAMETERS:
-        if parameter.name in defaults:
-            text = f"{parameter.help} (default: {_shown(defaults[parameter.name])})"
-            group.add_argument(
-                parameter.option, type=parameter.parse, metavar=parameter.metavar, help=text, default=argparse.SUPPRESS
-            )
-    for name, help_ in SWITCHES:
-        option = "--" + name.replace("_", "-")
-        text = f"{help_} (default: {_shown(defaults[name])})"
-        group.add_argument(option, action=argparse.BooleanOptionalAction, help=text, default=argparse.SUPPRESS)
+        text = f"{parameter.help} (default: {_shown(defaults[parameter.name])})"
+        form: dict[str, Any] = {"type": parameter.parse, "metavar": parameter.metavar}
+        if parameter.parse is None:
+            form = {"action": argparse.BooleanOptionalAction}
+        group.add_argument(parameter.option, help=text, default=argparse.SUPPRESS, **form)
 
 
 def make_model(task: str, options: argparse.Namespace) -> Any:
@@ -117,8 +116,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def _shown(default: Any) -> str:
-    return (
-        {None: "none", True: "yes", False: "no"}.get(default, str(default))
-        if not isinstance(default, int | float) or isinstance(default, bool)
-        else f"{default:g}"
-    )
+    """A default as it would be typed on the command line."""
+    words = {None: "none", True: "yes", False: "no"}
+    if default is None or isinstance(default, bool):
+        return words[default]
+    return f"{default:g}" if isinstance(default, float) else str(default)

@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.card import load_model, model_features, text_columns
-from fastens.cli.errors import CommandError, first_line
+from fastens.cli.card import load_model, model_features, predicted_values, text_columns
 from fastens.cli.report import Report
 from fastens.cli.tables import check_writable, read_table, table_format, write_table
 
@@ -25,26 +25,22 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, report: Report) -> None:
+def run(options: argparse.Namespace) -> None:
     """Read, predict, write."""
     table_format(options.output)
     check_writable(options.output)
     model, card = load_model(options.model)
     X = model_features(model, card, read_table(options.table, text_columns(card)))
     start = time.perf_counter()
-    try:
-        predictions = predicted_table(model, X)
-    except ValueError as error:
-        raise CommandError(first_line(error)) from error
+    predictions = predicted_table(model, predicted_values(model, X))
     seconds = time.perf_counter() - start
     write_table(predictions, options.output)
-    report.line(f"{predictions.num_rows:,} rows predicted in {seconds:.2f} s, written to {options.output}")
+    Report().line(f"{predictions.num_rows:,} rows predicted in {seconds:.2f} s, written to {options.output}")
 
 
-def predicted_table(model: Any, X: pa.Table) -> pa.Table:
-    """One row per row of X: `prediction`, and for classes `probability CLASS` for each."""
+def predicted_table(model: Any, values: NDArray) -> pa.Table:
+    """One row per row: `prediction`, and for classes `probability CLASS` for each."""
     if not is_classifier(model):
-        return pa.table({"prediction": model.predict(X)})
-    probabilities = model.predict_proba(X)
-    columns = {f"probability {label}": probabilities[:, k] for k, label in enumerate(model.classes_)}
-    return pa.table({"prediction": model.classes_[probabilities.argmax(axis=1)], **columns})
+        return pa.table({"prediction": values})
+    columns = {f"probability {label}": values[:, k] for k, label in enumerate(model.classes_)}
+    return pa.table({"prediction": model.classes_[values.argmax(axis=1)], **columns})

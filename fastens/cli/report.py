@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from typing import IO
 
 from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
@@ -12,7 +13,9 @@ from rich.table import Table
 
 from fastens.cli.scores import Scores
 
+NO_VALUE = "-"
 N_IMPORTANT = 10
+PIPED_WIDTH = 120
 BAR_WIDTH = 30
 
 
@@ -20,9 +23,8 @@ class Report:
     """Results on standard output, what passes by on standard error; plain text where the output is not a terminal."""
 
     def __init__(self) -> None:
-        # Names of columns are data: they are never markup and never coloured by what they look like.
-        self.out = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
-        self.err = Console(markup=False, highlight=False, emoji=False, file=sys.stderr)
+        self.out = _console(sys.stdout)
+        self.err = _console(sys.stderr)
 
     def title(self, text: str) -> None:
         """A heading, after an empty line."""
@@ -38,10 +40,13 @@ class Report:
 
     def notes(self, notes: Sequence[str]) -> None:
         """Remarks, one below the other."""
-        if notes:
-            self.title("Notes")
+        if not notes:
+            return
+        self.title("Notes")
+        grid = Table.grid(padding=(0, 1))
         for note in notes:
-            self.out.print(f"  • {note}")
+            grid.add_row("-", note)
+        self.out.print(grid)
 
     def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
         """The scores of the model beside those of a constant prediction."""
@@ -54,7 +59,7 @@ class Report:
         for name, value in model.items():
             cells: list[RenderableType] = [name, shown(name, value)]
             if constant is not None:
-                cells.append(shown(name, constant[name]) if name in constant else "–")
+                cells.append(shown(name, constant[name]) if name in constant else NO_VALUE)
             table.add_row(*cells)
         self.out.print(table)
 
@@ -78,10 +83,16 @@ class Report:
         self.err.print(text)
 
 
+def _console(stream: IO[str]) -> Console:
+    """A console for which names of columns are data: never markup, never coloured by what they look like."""
+    width = None if stream.isatty() else PIPED_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
 def shown(name: str, value: float) -> str:
     """A score with as many digits as it is worth."""
     if math.isnan(value):
-        return "–"
+        return NO_VALUE
     return f"{value:.2%}" if name == "accuracy" else f"{value:#.5g}"
 
 

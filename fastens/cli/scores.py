@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import metrics
 
-from fastens.cli.target import CLASSIFICATION
-
 Scores = dict[str, float]
+DEVIANCES: dict[str, Callable[..., float]] = {
+    "poisson": metrics.mean_poisson_deviance,
+    "gamma": metrics.mean_gamma_deviance,
+}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true values of some rows; for classes also all classes in order, for numbers also the loss minimised."""
+
+    y: NDArray
+    weight: NDArray | None
+    classes: NDArray | None
+    loss: str | None
 
 
 def held_out_rows(strata: NDArray, fraction: float, random_state: int) -> NDArray[np.bool_]:
     """Mark a random share of the rows, the same share of every stratum, at least one row of each left unmarked.
 
-    The rows, shuffled inside each stratum, are laid out stratum by stratum; every (1/fraction)-th is taken. So strata of
-    any size work, and the number of rows taken is right.
+    The rows, shuffled inside each stratum, are laid out stratum by stratum; every (1/fraction)-th is taken. So strata
+    of any size work, and the number of rows taken is right.
     """
     generator = np.random.default_rng(random_state)
     n_rows = len(strata)
@@ -37,17 +50,17 @@ def constant_prediction(y: NDArray, weight: NDArray | None, classes: NDArray | N
     return np.array([np.average(y == label, weights=weight) for label in classes])
 
 
-def score(predicted: NDArray, y: NDArray, weight: NDArray | None, classes: NDArray | None, loss: str) -> Scores:
+def score(predicted: NDArray, truth: Truth) -> Scores:
     """Scores by name: of probabilities, one column per class, where there are classes; else of predicted values."""
-    if classes is None:
-        return _regression_scores(predicted, y, weight, loss)
-    return _classification_scores(predicted, np.searchsorted(classes, y), weight)
+    if truth.classes is None:
+        return _regression_scores(predicted, truth)
+    return _classification_scores(predicted, np.searchsorted(truth.classes, truth.y), truth.weight)
 
 
-def score_constant(constant: NDArray, y: NDArray, weight: NDArray | None, classes: NDArray | None, loss: str) -> Scores:
+def score_constant(constant: NDArray, truth: Truth) -> Scores:
     """The scores of the same prediction for every row."""
-    predicted = np.full(len(y), constant[0]) if classes is None else np.tile(constant, (len(y), 1))
-    return score(predicted, y, weight, classes, loss)
+    n_rows = len(truth.y)
+    return score(np.full(n_rows, constant[0]) if truth.classes is None else np.tile(constant, (n_rows, 1)), truth)
 
 
 def _classification_scores(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> Scores:
@@ -71,7 +84,8 @@ def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | 
     return float(np.mean(areas))
 
 
-def _regression_scores(predicted: NDArray, y: NDArray, weight: NDArray | None, loss: str) -> Scores:
+def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:
+    y, weight = truth.y, truth.weight
     error = predicted - y
     spread = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
     squared = np.average(error**2, weights=weight)
@@ -80,12 +94,7 @@ def _regression_scores(predicted: NDArray, y: NDArray, weight: NDArray | None, l
         "MAE": float(np.average(np.abs(error), weights=weight)),
         "R²": float(1 - squared / spread) if spread > 0 else float("nan"),
     }
-    if loss in DEVIANCES and np.all(predicted > 0):
-        scores = {f"{loss} deviance": float(DEVIANCES[loss](y, predicted, sample_weight=weight)), **scores}
+    deviance = DEVIANCES.get(truth.loss or "")
+    if deviance is not None and np.all(predicted > 0):
+        scores = {f"{truth.loss} deviance": float(deviance(y, predicted, sample_weight=weight)), **scores}
     return scores
-
-
-DEVIANCES: dict[str, Callable[..., float]] = {
-    "poisson": metrics.mean_poisson_deviance,
-    "gamma": metrics.mean_gamma_deviance,
-}
