@@ -120,4 +120,4 @@ def _shown(default: Any) -> str:
     words = {None: "none", True: "yes", False: "no"}
     if default is None or isinstance(default, bool):
         return words[default]
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    return str(default)

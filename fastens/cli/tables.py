@@ -40,11 +40,12 @@ MISSING_STRINGS = [*_MISSING, *(" " + text for text in _MISSING if text), " "]
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How one CSV file is written."""
+    """How one CSV file is written, and the names in its first line."""
 
     delimiter: str
     decimal_point: str
     encoding: str
+    header: list[str]
 
 
 def read_table(path: str, text_columns: Collection[str] = ()) -> pa.Table:
@@ -108,8 +109,9 @@ def check_writable(path: str) -> None:
 
 def _checked(table: pa.Table, path: str) -> pa.Table:
     """The table without the index that pandas leaves in Parquet files; empty tables and equal names are refused."""
-    table = table.select([name for name in table.column_names if not re.fullmatch(r"__index_level_\d+__", name)])
-    names = [name or f"column {position + 1}" for position, name in enumerate(table.column_names)]
+    kept = [i for i, name in enumerate(table.column_names) if not re.fullmatch(r"__index_level_\d+__", name)]
+    table = table.select(kept)
+    names = [clean_name(name, position) for position, name in enumerate(table.column_names)]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise CommandError(f"{path} has more than one column named {listed(repeated)}")
@@ -118,40 +120,46 @@ def _checked(table: pa.Table, path: str) -> pa.Table:
     return table.rename_columns(names)
 
 
+def clean_name(name: str, position: int) -> str:
+    """A column's name without blanks around it; a column without a name is called by its position."""
+    return name.strip() or f"column {position + 1}"
+
+
 def _read_csv(path: str, text_columns: Collection[str]) -> pa.Table:
-    dialect = _dialect(path)
     try:
-        table = _read_csv_as(path, dialect, text_columns)
-    except UnicodeDecodeError:
+        table = _read_csv_as(path, _dialect(path), text_columns)
+    except (UnicodeDecodeError, pa.ArrowInvalid):
         table = None
     if table is None or any(pa.types.is_binary(field.type) for field in table.schema):
         # Not UTF-8. Latin-1 gives every byte a letter, so that equal values stay equal whatever the encoding was.
-        latin = CsvDialect(dialect.delimiter, dialect.decimal_point, "latin-1")
-        table = _read_csv_as(path, latin, text_columns)
+        table = _read_csv_as(path, _dialect(path, "latin-1"), text_columns)
     return table
 
 
 def _read_csv_as(path: str, dialect: CsvDialect, text_columns: Collection[str]) -> pa.Table:
+    as_text = [name for i, name in enumerate(dialect.header) if clean_name(name, i) in text_columns]
     return pa.csv.read_csv(
         path,
-        read_options=pa.csv.ReadOptions(encoding=dialect.encoding),
+        read_options=pa.csv.ReadOptions(encoding=dialect.encoding.removesuffix("-sig")),
         parse_options=pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
         convert_options=pa.csv.ConvertOptions(
             null_values=MISSING_STRINGS,
             strings_can_be_null=True,
             decimal_point=dialect.decimal_point,
-            column_types=dict.fromkeys(text_columns, pa.string()),
+            column_types=dict.fromkeys(as_text, pa.string()),
         ),
     )
 
 
-def _dialect(path: str) -> CsvDialect:
-    """What the first lines say about delimiter, decimal point and encoding."""
+def _dialect(path: str, encoding: str = "utf-8-sig") -> CsvDialect:
+    """What the first lines say about delimiter, decimal point and names; a UTF-16 file says so itself."""
     with pa.input_stream(path, compression="detect") as stream:
         head = stream.read(HEAD_BYTES)
-    encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
     text = head.decode(encoding, errors="replace")
-    header = text.splitlines()[0] if text else ""
-    delimiter = max(DELIMITERS, key=lambda candidate: len(next(csv.reader([header], delimiter=candidate), [])))
+    headers = [next(csv.reader([text.split("\n", 1)[0]], delimiter=delimiter), []) for delimiter in DELIMITERS]
+    header = max(headers, key=len)
+    delimiter = DELIMITERS[headers.index(header)]
     comma_decimals = delimiter != "," and re.search(r"(^|[;\t|])-?\d+,\d+($|[;\t|])", text, re.MULTILINE)
-    return CsvDialect(delimiter, "," if comma_decimals else ".", encoding)
+    return CsvDialect(delimiter, "," if comma_decimals else ".", encoding, header)

@@ -38,7 +38,8 @@ class Trained:
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser("train", help="train a model on a table", description=DESCRIPTION)
+    usage = "fastens train [TABLE] [--target COL] [options]"
+    parser = commands.add_parser("train", help="train a model on a table", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
     where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
