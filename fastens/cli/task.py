@@ -64,13 +64,13 @@ class Task:
         n_rows, n_test = len(self.held_out), int(self.held_out.sum())
         split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out)" if n_test else ""
         kinds = [KIND_NAMES[kind] for kind in self.card.kinds.values()]
-        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
         n_missing = [column.null_count for column in self.rows.X.columns]
         incomplete = f"{sum(n_missing):,} cells, in {np.count_nonzero(n_missing)} columns"
         return [
             ("table", self.title),
             ("rows", f"{n_rows:,}{split}"),
-            ("columns", f"{len(kinds)}: {counts}"),
+            ("columns", f"{len(kinds)} ({counts})"),
             ("missing", incomplete if any(n_missing) else "nothing"),
             ("target", f"{self.card.target}: {self._target_facts()}"),
         ]
