@@ -51,7 +51,9 @@ def _whole_weights(weights: Array | None, n_rows: int) -> NDArray[np.int64]:
     return np.rint(weights * _weight_scale(weights)).astype(np.int64)
 
 
-def _quantile_of_leaves(residuals: Array, weights: NDArray[np.int64], leaf_starts: NDArray[np.int64], level: float) -> Array:
+def _quantile_of_leaves(
+    residuals: Array, weights: NDArray[np.int64], leaf_starts: NDArray[np.int64], level: float
+) -> Array:
     out = np.empty(leaf_starts.size - 1)
     kernels.leaf_values(residuals, weights, leaf_starts, level, 0.0, out, 1)
     return out
