@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fastens.parameters import Rule
-from fastens.tables import FLOATS, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.tables import FLOATS, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -41,7 +41,8 @@ def is_plain(X: Any) -> bool:
 class BaseFastens(BaseEstimator):
     """Base of all estimators.
 
-    A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_X` first wherever it predicts.
+    A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
+    that predicts.
     """
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
@@ -60,14 +61,14 @@ class BaseFastens(BaseEstimator):
         for name, rule in self._parameter_rules.items():
             rule.check(name, getattr(self, name))
 
-    # Fit ----------------------------------------------------------------------------------------------------------------
+    # Fit --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check the parameters and the data; learn names, categories and classes."""
         self._check_parameters()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X = self._learn_X(X)
+        X = self._learn_table(X)
         y = _target_column(y, X.shape[0])
         weight = check_weights(sample_weight, X.shape[0])
         if weight is not None and not weight.all():
@@ -76,7 +77,7 @@ class BaseFastens(BaseEstimator):
         y = self._learn_target(y)
         return TrainingData(X, y, _unless_ones(self._combine_weights(y, weight)))
 
-    def _learn_X(self, X: Any) -> Any:
+    def _learn_table(self, X: Any) -> Any:
         categorical_features = getattr(self, "categorical_features", None)
         if is_frame(X):
             table = table_from_frame(X)
@@ -112,7 +113,7 @@ class BaseFastens(BaseEstimator):
         self._n_plain_features = -1 if needs_look else self.n_features_in_
 
     def _validate_array(self, X: Any, *, reset: bool) -> Any:
-        """Anything that is no frame: to a NumPy array, or a CSR matrix of floats, by scikit-learn's rules and messages."""
+        """Anything that is no frame, by scikit-learn's rules and messages: to an array, or a CSR matrix of floats."""
         if isinstance(X, list | tuple):
             array = np.asarray(X)
             X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
@@ -136,13 +137,13 @@ class BaseFastens(BaseEstimator):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check data to validate on, by what `fit` learned."""
-        X = self._check_X(X)
+        X = self._check_table(X)
         y = self._encode_target(_target_column(y, X.shape[0]))
         return TrainingData(X, y, _unless_ones(check_weights(sample_weight, X.shape[0])))
 
-    # Predict ------------------------------------------------------------------------------------------------------------
+    # Predict --------------------------------------------------
 
-    def _check_X(self, X: Any) -> Any:
+    def _check_table(self, X: Any) -> Any:
         """The rows to predict for, as the engine reads them: an array or a CSR matrix of floats."""
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
@@ -158,13 +159,14 @@ class BaseFastens(BaseEstimator):
             )
         table = self._encoder.match(X)
         if len(table) != self.n_features_in_:
+            name = type(self).__name__
             raise ValueError(
-                f"X has {len(table)} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input."
+                f"X has {len(table)} features, but {name} is expecting {self.n_features_in_} features as input."
             )
         _check_not_empty(table.n_rows, len(table))
         return self._encoder.transform(table)
 
-    # Saving -------------------------------------------------------------------------------------------------------------
+    # Saving --------------------------------------------------
 
     def _door_state(self) -> dict[str, Any]:
         """What the door learned, as JSON can hold it."""
@@ -248,7 +250,7 @@ def _target_column(y: Any, n_rows: int) -> NDArray[Any]:
     return y
 
 
-# Weights ----------------------------------------------------------------------------------------------------------------
+# Weights --------------------------------------------------
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
@@ -295,7 +297,7 @@ def class_factors(
     return factors
 
 
-# Labels -----------------------------------------------------------------------------------------------------------------
+# Labels --------------------------------------------------
 
 
 def _labels(y: NDArray[Any]) -> NDArray[Any]:
@@ -317,7 +319,7 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
 
 def _labels_of_objects(y: NDArray[Any]) -> NDArray[Any]:
     values = y.tolist()
-    if any(value is None or value != value for value in values):
+    if any(is_missing(value) for value in values):
         raise ValueError("Input y contains NaN.")
     if all(isinstance(value, str) for value in values):
         return np.array(values, dtype=np.str_)
@@ -340,8 +342,11 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
 
 def _encode_narrow(y: NDArray[Any], low: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Whole numbers in a narrow range: by a table, without sorting."""
-    offset = (y.astype(np.int64) if y.dtype.kind == "b" else y - y.dtype.type(low)).astype(np.int64)
+    wide = y if y.dtype.kind in "uf" else y.astype(np.int64)
+    offset = (wide - wide.dtype.type(low)).astype(np.intp)
+    label = np.empty(offset.max() + 1, dtype=y.dtype)
+    label[offset] = y
     present = np.flatnonzero(np.bincount(offset))
-    place = np.empty(present[-1] + 1)
+    place = np.empty(label.size)
     place[present] = np.arange(present.size)
-    return (present + int(low)).astype(y.dtype), place[offset]
+    return label[present], place[offset]

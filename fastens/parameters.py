@@ -31,9 +31,8 @@ def whole(low: int, high: int | None = None) -> Rule:
     text = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
 
     def holds(value: Any) -> bool:
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-            return False
-        return low <= value and (high is None or value <= high)
+        is_whole = isinstance(value, numbers.Integral) and type(value) is not bool
+        return is_whole and low <= int(value) and (high is None or int(value) <= high)
 
     return Rule(text, holds)
 
@@ -45,10 +44,11 @@ def real(low: float, high: float = math.inf, *, open_low: bool = False, open_hig
         words.append(f"less than {high}" if open_high else f"at most {high}")
 
     def holds(value: Any) -> bool:
-        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value):
+        if not isinstance(value, numbers.Real) or type(value) is bool or not math.isfinite(value):
             return False
-        above = value > low if open_low else value >= low
-        return above and (value < high if open_high else value <= high)
+        number = float(value)
+        above = number > low if open_low else number >= low
+        return above and (number < high if open_high else number <= high)
 
     return Rule("a number " + " and ".join(words), holds)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,38 +22,44 @@ _FLOAT32_WHOLE = 1 << 24
 
 @dataclass
 class Table:
-    """Columns, and their names where all of them are strings."""
+    """Columns of a 2-D NumPy array or of a narwhals frame."""
 
-    columns: Sequence[Column]
-    names: list[str] | None
-    n_rows: int
-    array: Any = None  # the whole table, where it is one array of numbers already
+    source: Any
+    names: list[str] | None = None  # of the columns, where all of them are strings
+    array: Floats | None = None  # the whole table, where it is one array of floats already
+
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+        return self.source.shape[0]
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return self.source.shape[1]
+
+    def column(self, index: int) -> Column:
+        """One column."""
+        return self.source[:, index]
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
         return repr(self.names[index]) if self.names else str(index)
 
 
-def table_from_array(X: NDArray[Any]) -> Table:
-    """A table over the columns of a 2-D NumPy array."""
-    array = X if X.dtype in FLOATS else None
-    return Table(list(X.T), None, X.shape[0], array)
+def table_from_array(array: NDArray[Any]) -> Table:
+    """A table over a 2-D NumPy array."""
+    return Table(array, array=array if array.dtype in FLOATS else None)
 
 
 def table_from_frame(frame: Any) -> Table:
-    """A table over the columns of a pandas, polars or Arrow table, or of anything else narwhals reads."""
+    """A table over a pandas, polars or Arrow table, or anything else narwhals reads."""
     frame = nw.from_native(frame, eager_only=True)
     schema = frame.schema
     names = list(schema)
     array = None
-    if len(set(schema.values())) == 1 and next(iter(schema.values())) in (nw.Float64, nw.Float32):
+    if set(schema.values()) in ({nw.Float64}, {nw.Float32}):
         array = frame.to_numpy()
         array = array if array.dtype in FLOATS else None
-    columns = [frame[:, index] for index in range(len(names))]
-    return Table(columns, names if all(isinstance(name, str) for name in names) else None, frame.shape[0], array)
+    return Table(frame, names if all(isinstance(name, str) for name in names) else None, array)
 
 
 def is_frame(X: Any) -> bool:
@@ -60,77 +67,79 @@ def is_frame(X: Any) -> bool:
     return isinstance(X, nw.DataFrame) or nw.dependencies.is_into_dataframe(X)
 
 
-# What a column holds ----------------------------------------------------------------------------------------------------
+# What a column holds --------------------------------------------------
 
 
 def is_categorical_column(column: Column) -> bool:
-    """Whether the type of the column says categories: categories, enums, strings and booleans of a frame; strings of NumPy."""
+    """Whether the column's type says categories.
+
+    In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
+    booleans.
+    """
     if isinstance(column, nw.Series):
         dtype = column.dtype
-        if dtype in (nw.Categorical, nw.Enum, nw.String, nw.Boolean):
-            return column.null_count() < len(column) or dtype != nw.String
-        return dtype == nw.Object and _holds_categories(column.to_numpy())
+        if dtype == nw.String:
+            return column.null_count() < len(column)
+        if dtype == nw.Object:
+            return _holds_categories(column.to_numpy())
+        return dtype in (nw.Categorical, nw.Enum, nw.Boolean)
     return column.dtype.kind in "UT" or (column.dtype.kind == "O" and _holds_categories(column))
 
 
 def _holds_categories(values: NDArray[Any]) -> bool:
     """Whether objects are strings or booleans, not numbers."""
-    kinds = {type(value) for value in values.tolist() if not _is_missing(value)}
+    kinds = {type(value) for value in values.tolist() if not is_missing(value)}
     return bool(kinds) and (any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_})
 
 
-def _is_missing(value: Any) -> bool:
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or the missing value of a frame."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def numbers_of(column: Column, name: str) -> Floats:
     """A column of numbers as floats, missing values as NaN."""
     if isinstance(column, nw.Series):
-        dtype = column.dtype
-        if dtype in (nw.Float64, nw.Float32):
-            column = column.to_numpy()
-        elif dtype.is_numeric() or dtype == nw.Boolean:
-            return column.cast(nw.Float64).to_numpy()
-        elif dtype.is_temporal():
-            raise ValueError(
-                f"Column {name} holds dates or times ({dtype}): turn them into numbers first, such as days since a date."
-            )
-        elif column.null_count() == len(column):
-            return np.full(len(column), np.nan)
-        elif dtype in (nw.Object, nw.Unknown):
-            column = column.to_numpy()
-        else:
-            raise ValueError(
-                f"Column {name} must hold numbers; it holds {dtype}. Name it in categorical_features, or encode it first."
-            )
+        column = _values_of_series(column, name)
     if column.dtype in FLOATS:
         return column
-    if column.dtype.kind in "mM":
-        raise ValueError(
-            f"Column {name} holds dates or times ({column.dtype}): turn them into numbers first, such as days since a date."
-        )
     if column.dtype.kind == "O":
         return _floats_of_objects(column, name)
-    if column.dtype.kind in "UST":
-        raise ValueError(
-            f"Column {name} must hold numbers; it holds strings. Name it in categorical_features, or encode it first."
-        )
-    return column.astype(np.float64)
+    if column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    raise _not_numbers(name, column.dtype, is_time=column.dtype.kind in "mM")
+
+
+def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
+    dtype = column.dtype
+    if dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
+        return column.to_numpy()
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return column.cast(nw.Float64).to_numpy()
+    if column.null_count() == len(column):
+        return np.full(len(column), np.nan)
+    raise _not_numbers(name, dtype, is_time=dtype.is_temporal())
 
 
 def _floats_of_objects(values: NDArray[Any], name: str) -> Floats:
     found = values.tolist()
-    strings = [value for value in found if isinstance(value, str)]
-    if strings:
-        raise ValueError(
-            f"Column {name} must hold numbers; it holds {strings[0]!r}. Name it in categorical_features, or encode it first."
-        )
-    return np.array([np.nan if _is_missing(value) else float(value) for value in found])
+    for value in found:
+        if isinstance(value, str):
+            raise _not_numbers(name, repr(value), is_time=False)
+    return np.array([np.nan if is_missing(value) else float(value) for value in found])
 
 
-# Categories -------------------------------------------------------------------------------------------------------------
+def _not_numbers(name: str, found: Any, *, is_time: bool) -> ValueError:
+    if is_time:
+        advice = "Turn dates and times into numbers first, such as days since a date."
+    else:
+        advice = "Name the column in categorical_features, or encode it first."
+    return ValueError(f"Column {name} must hold numbers; it holds {found}. {advice}")
+
+
+# Categories --------------------------------------------------
 
 
 def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
@@ -146,7 +155,7 @@ def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
             codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             return codes, encoded.dictionary.to_pylist()
         if hasattr(native, "replace_strict"):  # polars
-            values = [value for value in native.unique().to_list() if not _is_missing(value)]
+            values = [value for value in native.unique().to_list() if not is_missing(value)]
             codes = (
                 native.replace_strict(values, list(range(len(values))), default=-1)
                 if values
@@ -156,11 +165,11 @@ def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
         column = column.to_numpy()
     if column.dtype.kind == "O":
         found: dict[Any, int] = {}
-        codes = [-1 if _is_missing(value) else found.setdefault(_plain(value), len(found)) for value in column.tolist()]
+        codes = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in column.tolist()]
         return np.array(codes, dtype=np.int64), list(found)
     values, codes = np.unique(column, return_inverse=True)
     values = [_plain(value) for value in values.tolist()]
-    if values and _is_missing(values[-1]):
+    if values and is_missing(values[-1]):
         codes[codes == len(values) - 1] = -1
         values.pop()
     return codes, values
@@ -179,7 +188,7 @@ def _order(value: Any) -> tuple[str, Any]:
 def _categories_of(column: Column, name: str) -> list[Any]:
     codes, values = factorize(column)
     present = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
-    found = [value for value, is_present in zip(values, present, strict=True) if is_present]
+    found = [value for value, is_present in zip(values, present, strict=True) if is_present and not is_missing(value)]
     for value in found:
         if not isinstance(value, str | bool | int | float):
             raise ValueError(
@@ -204,13 +213,13 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         return chosen
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         if table.array is None:
-            chosen[:] = [is_categorical_column(column) for column in table.columns]
+            chosen[:] = [is_categorical_column(table.column(index)) for index in range(n_features)]
         return chosen
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
             raise ValueError(
-                f"categorical_features as a mask must have one entry per column ({n_features}); got shape {given.shape}."
+                f"categorical_features must have one entry per column ({n_features}) as a mask; got shape {given.shape}."
             )
         return given.copy()
     chosen[[_column_index(table, item) for item in given.tolist()]] = True
@@ -223,19 +232,19 @@ def _column_index(table: Table, item: Any) -> int:
             known = f"the columns are {table.names}" if table.names else "X has no column names"
             raise ValueError(f"categorical_features must name columns of X; got {item!r}, and {known}.")
         return table.names.index(item)
-    if not isinstance(item, numbers.Integral) or not 0 <= item < len(table):
+    if not isinstance(item, int) or not 0 <= item < len(table):
         raise ValueError(f"categorical_features must hold column indices from 0 to {len(table) - 1}; got {item!r}.")
-    return int(item)
+    return item
 
 
-# The encoder ------------------------------------------------------------------------------------------------------------
+# The encoder --------------------------------------------------
 
 
 class TableEncoder:
     """Remember a table's columns and categories; turn tables like it into one array of floats.
 
-    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for missing values, and for
-    categories that were not there in `fit`.
+    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for missing
+    values, and for categories that were not there in `fit`.
 
     Attributes
     ----------
@@ -254,8 +263,8 @@ class TableEncoder:
         """Learn the columns and categories of a table."""
         chosen = _chosen_columns(table, categorical_features)
         categories: list[list[Any] | None] = [None] * len(table)
-        for index in np.flatnonzero(chosen):
-            categories[index] = _categories_of(table.columns[index], table.name(index))
+        for index in np.flatnonzero(chosen).tolist():
+            categories[index] = _categories_of(table.column(index), table.name(index))
         return cls(table.names, categories)
 
     @property
@@ -265,23 +274,25 @@ class TableEncoder:
 
     def transform(self, table: Table) -> Floats:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `match`."""
-        is_categorical = self.is_categorical
-        if table.array is not None and not is_categorical.any():
+        if table.array is not None and not self.is_categorical.any():
             return table.array
-        columns = [self._floats(table, index) for index in range(len(table))]
-        longest = max((len(found) for found in self.categories if found), default=0)
-        numeric = [column.dtype for column, skip in zip(columns, is_categorical, strict=True) if not skip]
-        is_float32 = longest < _FLOAT32_WHOLE and all(dtype == np.float32 for dtype in numeric)
-        out = np.empty((table.n_rows, len(table)), dtype=np.float32 if is_float32 else np.float64, order="F")
-        for index, column in enumerate(columns):
-            out[:, index] = column
+        dtype = np.float32 if self._fits_float32(table) else np.float64
+        out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+        for index, categories in enumerate(self.categories):
+            column = table.column(index)
+            if categories is None:
+                out[:, index] = numbers_of(column, table.name(index))
+            else:
+                out[:, index] = _positions(column, categories)
         return out
 
-    def _floats(self, table: Table, index: int) -> Floats:
-        categories = self.categories[index]
-        if categories is None:
-            return numbers_of(table.columns[index], table.name(index))
-        return _positions(table.columns[index], categories)
+    def _fits_float32(self, table: Table) -> bool:
+        return all(
+            table.column(index).dtype in (np.float32, nw.Float32)
+            if categories is None
+            else len(categories) < _FLOAT32_WHOLE
+            for index, categories in enumerate(self.categories)
+        )
 
     def match(self, frame: Any) -> Table:
         """Read a frame, its columns put in the order of those of `fit`, by their names where there are any."""
