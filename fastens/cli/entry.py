@@ -59,9 +59,10 @@ def _run(argv: Sequence[str] | None) -> None:
     try:
         commands = [import_module(f"fastens.cli.{name}") for name in COMMANDS]
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in OPTIONAL_LIBRARIES:
+        library = (error.name or "").split(".")[0]
+        if library not in OPTIONAL_LIBRARIES:
             raise
-        raise CommandError(f"the command line needs {error.name}: pip install 'fastens[cli]'") from error
+        raise CommandError(f"the command line needs {library}: pip install 'fastens[cli]'") from error
     parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -23,16 +23,9 @@ def whole_or_none(text: str) -> int | None:
     return None if text.lower() == "none" else int(text)
 
 
-def number_or_word(text: str) -> int | float | str | None:
-    """A whole number (a count), another number (a share), None for "none", or a word such as "sqrt"."""
-    if text.lower() == "none":
-        return None
-    for parse in (int, float):
-        try:
-            return parse(text)
-        except ValueError:
-            continue
-    return text
+def count_or_share(text: str) -> int | float:
+    """A whole number is a count, a number with a point a share."""
+    return int(text) if text.isdecimal() else float(text)
 
 
 @dataclass(frozen=True)
@@ -63,13 +56,14 @@ PARAMETERS = (
     Parameter("min_gain_to_split", float, "GAIN", "smallest gain worth a split"),
     Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
     Parameter("max_bins", int, "N", "bins of a column"),
-    Parameter("max_features", number_or_word, "M", "columns tried at each split: a count, a share or a word"),
+    Parameter("max_features", count_or_share, "M", "columns tried at each split: a count or a share"),
     Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
     Parameter(
         "loss", str, "NAME", "what is minimised; for regression also absolute_error, quantile, huber, poisson, gamma"
     ),
     Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
-    Parameter("class_weight", number_or_word, "balanced", "weight classes so that all count the same"),
+    Parameter("alpha", float, "Q", "with --loss huber: the quantile of the errors beyond which they count linearly"),
+    Parameter("class_weight", str, "balanced", "weight classes so that all count the same"),
     Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
     Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
     Parameter("n_iter_no_change", int, "N", "rounds without progress before stopping early"),

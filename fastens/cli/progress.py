@@ -36,4 +36,4 @@ def training_progress(console: Console) -> Iterator[OnRound]:
 
 def _losses(train_loss: float | None, validation_loss: float | None) -> str:
     losses = [("loss", train_loss), ("validation", validation_loss)]
-    return "  ".join(f"{name} {loss:.5g}" for name, loss in losses if loss is not None)
+    return "  ".join(f"{name} {loss:#.5g}" for name, loss in losses if loss is not None)

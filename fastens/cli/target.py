@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +22,14 @@ def recognised_task(column: pa.ChunkedArray) -> str:
     kind = kind_of(column.type)
     if kind in (TEXT, BOOLEAN):
         return CLASSIFICATION
-    whole = pa.types.is_integer(column.type)
-    return CLASSIFICATION if n_distinct(column) <= (CLASSES_MAXIMUM if whole else 2) else REGRESSION
+    distinct = column.drop_null().unique()
+    if pa.types.is_integer(column.type):
+        return CLASSIFICATION if len(distinct) <= CLASSES_MAXIMUM else REGRESSION
+    return (
+        CLASSIFICATION
+        if len(distinct) <= 2 and all(value == int(value) for value in distinct.to_pylist())
+        else REGRESSION
+    )
 
 
 def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
@@ -68,5 +76,7 @@ def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
 def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
     """The column of that name, or an error that lists the columns there are."""
     if name not in table.column_names:
-        raise CommandError(f"{option}: the table has no column {name!r}; it has {listed(table.column_names)}")
+        close = difflib.get_close_matches(name, table.column_names)
+        hint = f"did you mean {listed(close)}?" if close else f"it has {listed(table.column_names)}"
+        raise CommandError(f"{option}: the table has no column {name!r}; {hint}")
     return table[name]

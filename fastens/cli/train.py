@@ -57,18 +57,12 @@ def run(options: argparse.Namespace) -> None:
     report.facts(task.facts())
     report.notes(task.notes)
     trained = train(task, make_model(task.card.task, options), report)
+    if output is not None:
+        _save(trained, output, task)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
     report.importances(zip(task.rows.X.column_names, trained.model.feature_importances_, strict=True))
-    report.title(f"{trained.model.n_estimators_:,} rounds trained in {trained.seconds:.2f} s")
-    if output is not None:
-        card = replace(task.card, constant=trained.constant.tolist())
-        _save(trained.model, output, card.to_metadata())
-        size = f"{os.path.getsize(output) / 1024:,.0f} KiB"
-        predict = f"fastens predict {output} TABLE -o predictions.csv"
-        report.facts([("saved", f"{output} ({size})"), ("predict", predict)])
-    if options.table is None:
-        report.facts([("your table", "fastens train TABLE --target COL  (CSV or Parquet)")])
+    report.facts(_outcome(trained, output))
 
 
 def train(task: Task, model: Any, report: Report) -> Trained:
@@ -90,8 +84,18 @@ def train(task: Task, model: Any, report: Report) -> Trained:
     )
 
 
-def _save(model: Any, output: str, metadata: dict[str, Any]) -> None:
+def _save(trained: Trained, output: str, task: Task) -> None:
+    metadata = replace(task.card, constant=trained.constant.tolist()).to_metadata()
     try:
-        model.save(output, metadata=metadata)
+        trained.model.save(output, metadata=metadata)
     except OSError as error:
         raise CommandError(f"cannot write {output}: {error.strerror or error}") from error
+
+
+def _outcome(trained: Trained, output: str | None) -> list[tuple[str, str]]:
+    """How long it took, where the model is and what to do with it."""
+    facts = [("", ""), ("trained", f"{trained.model.n_estimators_:,} rounds in {trained.seconds:.2f} s")]
+    if output is None:
+        return [*facts, ("your table", "fastens train TABLE --target COL  (CSV or Parquet)")]
+    size = f"{os.path.getsize(output) / 1024:,.0f} KiB"
+    return [*facts, ("saved", f"{output} ({size})"), ("predict", f"fastens predict {output} TABLE -o predictions.csv")]

@@ -128,7 +128,10 @@ def test_other_columns_than_in_training(run, train, houses, write_csv, change, m
     ("change", "message"),
     [
         (lambda t: t.drop_columns("sold"), "no column 'sold'"),
-        (lambda t: t.set_column(6, "sold", pa.array(["maybe"] * 300)), "classes that the model was not trained on: 'maybe'"),
+        (
+            lambda t: t.set_column(6, "sold", pa.array(["maybe"] * 300)),
+            "classes that the model was not trained on: 'maybe'",
+        ),
         (lambda t: t.set_column(6, "sold", pa.array(["yes", None] * 150)), "missing in 150 of 300 rows"),
     ],
 )

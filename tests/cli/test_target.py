@@ -18,6 +18,7 @@ from fastens.cli.target import check_target, recognised_task, target_values, wei
         (list(range(10)), "classification"),
         (list(range(21)), "regression"),
         ([0.0, 1.0, 2.0], "regression"),
+        ([0.5, 1.5] * 20, "regression"),
     ],
 )
 def test_recognised_task(values, task):

@@ -61,9 +61,9 @@ def test_every_parameter_reaches_the_model(run, houses, write_csv):
     path = write_csv(houses.select(["area", "rooms", "sold"]))
     given = {
         "n_estimators": 4, "learning_rate": 0.2, "max_leaf_nodes": 8, "max_depth": 3, "min_samples_leaf": 5,
-        "min_child_weight": 0.01, "min_gain_to_split": 0.1, "l2_regularization": 0.5, "max_bins": 32, "max_features": 0.5,
-        "subsample": 0.9, "class_weight": "balanced", "validation_fraction": 0.2, "n_iter_no_change": 3, "tol": 0.001,
-        "random_state": 5, "n_jobs": 1,
+        "min_child_weight": 0.01, "min_gain_to_split": 0.1, "l2_regularization": 0.5, "max_bins": 32,
+        "max_features": 0.5, "subsample": 0.9, "class_weight": "balanced", "validation_fraction": 0.2,
+        "n_iter_no_change": 3, "tol": 0.001, "random_state": 5, "n_jobs": 1,
     }  # fmt: skip
     options = [part for name, value in given.items() for part in ("--" + name.replace("_", "-"), value)]
     assert run("train", path, "--target", "sold", "--early-stopping", *options).code == 0
@@ -112,7 +112,9 @@ def test_all_rows(run, houses, write_csv):
 
 def test_whole_numbers_say_how_they_were_taken(run, houses, write_csv):
     result = run("train", write_csv(houses), "--target", "rooms", *QUICK)
-    assert "'rooms' has 8 distinct whole numbers, taken as classification. For regression: --task regression" in result.out
+    assert (
+        "'rooms' has 8 distinct whole numbers, taken as classification. For regression: --task regression" in result.out
+    )
     result = run("train", write_csv(houses), "--target", "rooms", "--task", "regression", *QUICK)
     assert "RMSE" in result.out
     assert "distinct whole numbers" not in result.out
