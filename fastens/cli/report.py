@@ -93,7 +93,10 @@ def shown(name: str, value: float) -> str:
     """A score with as many digits as it is worth."""
     if math.isnan(value):
         return NO_VALUE
-    return f"{value:.2%}" if name == "accuracy" else f"{value:#.5g}"
+    if name == "accuracy":
+        return f"{value:.2%}"
+    # Scores with a scale of their own get decimals, the others significant digits. Adding 0 takes the sign off -0.
+    return f"{round(value, 4) + 0.0:.4f}" if name.startswith(("AUC", "R²")) else f"{value:#.5g}"
 
 
 def _grid(n_columns: int) -> Table:
