@@ -218,9 +218,7 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
-            raise ValueError(
-                f"categorical_features must have one entry per column ({n_features}) as a mask; got shape {given.shape}."
-            )
+            raise ValueError(f"categorical_features must have {n_features} entries as a mask; got shape {given.shape}.")
         return given.copy()
     chosen[[_column_index(table, item) for item in given.tolist()]] = True
     return chosen
@@ -243,8 +241,8 @@ def _column_index(table: Table, item: Any) -> int:
 class TableEncoder:
     """Remember a table's columns and categories; turn tables like it into one array of floats.
 
-    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for missing
-    values, and for categories that were not there in `fit`.
+    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for
+    missing values, and for categories that were not there in `fit`.
 
     Attributes
     ----------

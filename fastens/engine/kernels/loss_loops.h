@@ -1,7 +1,7 @@
 /* The loops of the losses that need exp, vectorised by the compiler.
  *
- * exp_of and log1p_of are written out, not taken from the C library: they vectorise, and they give the same result on every
- * machine, for every batch size and for every width of vector (no contraction to fused multiply-add: see the build flags).
+ * exp_of and log1p_of are written out, not taken from the C library: they vectorise, and they give the same result on
+ * every machine, for every batch size and every width of vector (no fused multiply-add: see the build flags).
  * Each loop is compiled once plainly and, where the compiler knows how, once for AVX2; the first call chooses.
  */
 #ifndef FASTENS_LOSS_LOOPS_H
@@ -68,7 +68,7 @@ LOSS_INLINE void sigmoid_of(double raw, double* probability, double* other)
     *other = raw < 0 ? large : small;
 }
 
-/* Loops ---------------------------------------------------------------------------------------------------------------- */
+/* Loops -------------------------------------------------- */
 
 LOSS_INLINE void binary_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
 {
@@ -119,7 +119,7 @@ LOSS_INLINE void exp_values_loop(const double* x, const double* shift, ptrdiff_t
             out[i] = exp_of(x[i]);
 }
 
-/* Choice by the machine ------------------------------------------------------------------------------------------------ */
+/* Choice by the machine -------------------------------------------------- */
 
 #if LOSS_HAS_AVX2
 #define LOSS_CHOOSE(name, parameters, arguments)                                                      \
