@@ -112,6 +112,10 @@ def numbers_of(column: Column, name: str) -> Floats:
     raise _not_numbers(name, column.dtype, is_time=column.dtype.kind in "mM")
 
 
+def _is_float32(column: Column) -> bool:
+    return column.dtype == (nw.Float32 if isinstance(column, nw.Series) else np.float32)
+
+
 def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
     dtype = column.dtype
     if dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
@@ -286,17 +290,15 @@ class TableEncoder:
 
     def _fits_float32(self, table: Table) -> bool:
         return all(
-            table.column(index).dtype in (np.float32, nw.Float32)
-            if categories is None
-            else len(categories) < _FLOAT32_WHOLE
+            _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
             for index, categories in enumerate(self.categories)
         )
 
     def match(self, frame: Any) -> Table:
-        """Read a frame, its columns put in the order of those of `fit`, by their names where there are any."""
+        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
         frame = nw.from_native(frame, eager_only=True)
         columns = frame.columns
-        if self.names is None or columns == self.names:
+        if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
             return table_from_frame(frame)
         missing = sorted(set(self.names) - set(columns))
         unseen = sorted(str(name) for name in set(columns) - set(self.names))
