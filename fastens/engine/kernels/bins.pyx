@@ -119,23 +119,31 @@ cdef void _set_places(FeatureBins* bins, bint is_log) noexcept nogil:
     bins.scale = scale if scale < INFINITY else 0.0
 
 
-cdef void _fill_buckets(FeatureBins* bins, uint16_t* start, bint is_log) noexcept nogil:
-    cdef int32_t i = 0, before, largest = 0, last_start
-    cdef Py_ssize_t b, n_buckets = 1 + <Py_ssize_t> bins.last_bucket
+cdef void _count_steps(FeatureBins* bins, bint is_log) noexcept nogil:
+    # As many steps as the fullest bucket needs.
+    cdef Py_ssize_t i, bucket, first = 0, previous = -1, most = 1
     _set_places(bins, is_log)
-    for b in range(n_buckets):
-        before = i
-        start[b] = <uint16_t> i
-        while i < bins.n_thresholds and _bucket(bins, bins.thresholds[i], is_log) <= b:
-            i += 1
-        largest = max(largest, i - before)
+    for i in range(bins.n_thresholds):
+        bucket = _bucket(bins, bins.thresholds[i], is_log)
+        if bucket != previous:
+            first, previous = i, bucket
+        most = max(most, i + 1 - first)
     bins.n_steps = 1
-    while (1 << bins.n_steps) <= largest:
+    while (1 << bins.n_steps) <= most:
         bins.n_steps += 1
-    # A window that would reach over the end starts earlier.
-    last_start = max(bins.n_thresholds + 1 - (1 << bins.n_steps), 0)
-    for b in range(n_buckets):
-        start[b] = <uint16_t> min(<int32_t> start[b], last_start)
+
+
+cdef void _fill_buckets(const FeatureBins* bins, uint16_t* start) noexcept nogil:
+    # In each bucket the number of thresholds in those before it; a window that would reach over the end starts earlier.
+    cdef Py_ssize_t i, end, b = 0
+    cdef Py_ssize_t last_start = max(bins.n_thresholds + 1 - (1 << bins.n_steps), 0)
+    for i in range(bins.n_thresholds + 1):
+        end = 1 + <Py_ssize_t> bins.last_bucket
+        if i < bins.n_thresholds:
+            end = 1 + _bucket(bins, bins.thresholds[i], bins.log_floor >= 0)
+        while b < end:
+            start[b] = <uint16_t> min(i, last_start)
+            b += 1
 
 
 cdef void _make_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
@@ -145,12 +153,13 @@ cdef void _make_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
     if bins.n_thresholds == 0:
         bins.n_steps, bins.log_floor = 1, -1
         return
-    _fill_buckets(bins, start, False)
+    _count_steps(bins, False)
     if bins.n_steps > 2:
         n_steps = bins.n_steps
-        _fill_buckets(bins, start, True)
+        _count_steps(bins, True)
         if bins.n_steps > n_steps - 2:
-            _fill_buckets(bins, start, False)
+            _count_steps(bins, False)
+    _fill_buckets(bins, start)
 
 
 @final
