@@ -324,7 +324,7 @@ def _listed(title: str, names: list[str], most: int = 5) -> str:
     return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"
 
 
-def dense_blocks(X: Any, block_rows: int) -> Iterator[tuple[int, Floats]]:
+def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:
     """Blocks of rows of an array or a CSR matrix as arrays, each with the number of its first row."""
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]
