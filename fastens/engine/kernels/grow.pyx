@@ -579,16 +579,15 @@ cdef class Grower:
                     n += 1
         return words
 
-    def leaf_rows(self):
-        """Rows of the tree just grown, as (node, uint32 array of rows), one pair per leaf."""
+    def leaves(self):
+        """The leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each leaf starts."""
         cdef Workspace* ws = &self.ws
-        cdef int32_t i
-        leaves = []
-        for i in range(ws.n_nodes):
-            if ws.nodes[i].left_child == 0:
-                rows = <uint32_t[:ws.nodes[i].end - ws.nodes[i].begin]>(ws.rows + ws.nodes[i].begin)
-                leaves.append((i, np.array(rows)))
-        return leaves
+        leaves = [(ws.nodes[i].begin, ws.nodes[i].end, i) for i in range(ws.n_nodes) if ws.nodes[i].left_child == 0]
+        leaves.sort()
+        nodes = np.array([node for _, _, node in leaves])
+        starts = np.array([begin for begin, _, _ in leaves] + [ws.nodes[0].end], dtype=np.int64)
+        rows = np.array(<uint32_t[:ws.nodes[0].end]>ws.rows)
+        return nodes, rows, starts
 
     def add_values(self, const float64_t[::1] value, float64_t[::1] raw):
         """raw[row] += value[leaf of row], for the rows that the tree just grown was given."""

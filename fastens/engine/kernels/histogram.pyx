@@ -106,7 +106,7 @@ cdef void _flush(uint64_t* packed, int64_t* wide, const CellLayout* layout, Py_s
         count = packed[i] & layout.count_mask
         wide[i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
         hessians[i] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
-        counts[i] += count
+        counts[i] += count << 32 | count
         packed[i] = 0
 
 
@@ -152,7 +152,7 @@ cdef void subtract_histogram(
 ) noexcept nogil:
     """out = parent - child for the cells begin..end-1. A packed parent has packed children; out may be the parent."""
     cdef Py_ssize_t part, i, n_parts = 1 if out.packed else 3
-    cdef int64_t gradient, hessian, count
+    cdef int64_t gradient, hessian, count, rows
     cdef uint64_t word
     if parent.packed == child.packed and parent.packed == out.packed:
         for part in range(n_parts):
@@ -165,18 +165,20 @@ cdef void subtract_histogram(
         count = parent.cells[2 * n_cells + i]
         if child.packed:
             word = <uint64_t>child.cells[i]
-            count -= word & layout.count_mask
+            rows = <int64_t>(word & layout.count_mask)
+            count -= rows << 32 | rows
             hessian -= (word >> layout.hessian_shift) & layout.hessian_mask
-            gradient -= <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * <int64_t>(word & layout.count_mask)
+            gradient -= <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * rows
         else:
             gradient -= child.cells[i]
             hessian -= child.cells[n_cells + i]
             count -= child.cells[2 * n_cells + i]
         if out.packed:
+            rows = <int64_t><uint32_t>count
             out.cells[i] = <int64_t>(
-                <uint64_t>(gradient + layout.gradient_bias * count) << layout.gradient_shift
+                <uint64_t>(gradient + layout.gradient_bias * rows) << layout.gradient_shift
                 | <uint64_t>hessian << layout.hessian_shift
-                | <uint64_t>count
+                | <uint64_t>rows
             )
         else:
             out.cells[i] = gradient

@@ -1,0 +1,129 @@
+"""Growing one tree: the rules, checked once, and the call into the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.kernels.grow import Grower
+from fastens.engine.trees import Tree
+
+if TYPE_CHECKING:
+    from fastens.engine.binning import BinnedMatrix
+    from fastens.engine.losses import Loss
+
+Reduce = Callable[[Sequence[NDArray[np.int64]]], None]
+
+
+@dataclass(frozen=True)
+class GrowthRules:
+    """What limits a tree and its leaf values.
+
+    Attributes
+    ----------
+    max_leaf_nodes : int or None
+        Grow best-first up to this many leaves; None grows level by level without that limit.
+    max_depth : int or None
+        Largest number of splits between the root and a leaf.
+    min_samples_leaf : int
+        Smallest number of rows in a leaf, exactly, whatever their weights.
+    min_child_weight : float
+        Smallest sum of hessians in a leaf.
+    min_weight_leaf : float
+        Smallest sum of sample weights in a leaf.
+    min_gain_to_split : float
+        A split must gain more than this; the gain is G^2/(H + l2), children minus parent.
+    l2_regularization : float
+        Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
+    features_per_split : int or None
+        How many features, drawn at random, a node may split on; None for all.
+    category_l2 : float
+        Added to `l2_regularization` in the gain of splits on categories, which have more freedom than thresholds.
+    category_smoothing : float
+        Added to a category's sum of hessians before categories are put in order of gradient over hessian: few rows count for little.
+    """
+
+    max_leaf_nodes: int | None = 31
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    min_child_weight: float = 1e-3
+    min_weight_leaf: float = 0.0
+    min_gain_to_split: float = 0.0
+    l2_regularization: float = 0.0
+    features_per_split: int | None = None
+    category_l2: float = 10.0
+    category_smoothing: float = 10.0
+
+
+class TreeGrower:
+    """Grows one tree after another on the same rows, with the memory allocated once.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        The rows. Their records carry the quantised gradients, so a matrix has one grower at a time.
+    rules : GrowthRules
+        Limits of every tree.
+    sample_weight : float64 array of shape (n_rows,) or None
+        Positive weights. A whole-number weight is the same, to the bit, as so many copies of the row.
+    constant_hessian : bool
+        All hessians are 1 before weighting.
+    n_threads : int
+        Number of threads; it does not change the trees.
+    """
+
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        rules: GrowthRules,
+        sample_weight: NDArray[np.float64] | None = None,
+        *,
+        constant_hessian: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        self._sample_weight = sample_weight
+        self._grower = Grower(matrix, rules, sample_weight, constant_hessian, n_threads)
+
+    def grow(
+        self,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32],
+        rows: NDArray[np.uint32] | None = None,
+        seed: int = 0,
+        reduce: Reduce | None = None,
+    ) -> Tree:
+        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix.
+
+        Parameters
+        ----------
+        gradients, hessians : float32 arrays of shape (n_rows,)
+            Derivatives of the loss by the raw prediction.
+        rows : uint32 array or None
+            The rows to grow on, ascending; None for all.
+        seed : int
+            Of the features drawn at each node.
+        reduce : callable or None
+            Sums the histograms of a set of nodes over workers, in place.
+        """
+        return Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
+
+    def renew_leaves(self, tree: Tree, loss: Loss, residuals: NDArray[np.float64], n_threads: int = 1) -> Tree:
+        """Return the tree just grown with leaf values that `loss` finds from the residuals of their rows."""
+        nodes, rows, starts = self._grower.leaves()
+        weights = None if self._sample_weight is None else self._sample_weight[rows]
+        value = np.zeros_like(tree.value)
+        value[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
+        return replace(tree, value=value)
+
+    def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+        """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
+        self._grower.add_values(value, raw)
+
+
+def scaled(tree: Tree, factor: float) -> Tree:
+    """Return a tree that predicts `factor` times as much."""
+    return replace(tree, value=tree.value * factor)
