@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 from fastens.engine.binning import learn_binning
-from fastens.engine.growth import GrowthRules, TreeGrower
-from fastens.engine.losses import get_loss
-from fastens.engine.trees import TreeEnsemble
 
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
+from fastens.engine.growth import GrowthRules, TreeGrower
+from fastens.engine.losses import get_loss
+from fastens.engine.trees import TreeEnsemble
 
 N_ROWS = 200_000
 N_FEATURES = 28

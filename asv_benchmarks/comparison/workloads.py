@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from benchmarks.datasets import REAL_TABLES, Table, generated, real
-from benchmarks.peer_models import PREDICTS_ONLY, Peer, Settings, loss
 from sklearn.model_selection import train_test_split
 
+from benchmarks.datasets import REAL_TABLES, Table, generated, real
+from benchmarks.peer_models import PREDICTS_ONLY, Peer, Settings, loss
 from comparison.measure import Goal, Result, interleaved, median_of_calls, peak_memory
 
 BASELINE = "LightGBM"
