@@ -18,8 +18,10 @@ MAY_IMPORT = {
     "kernels": set(),
     "engine": {"kernels"},
     "storage": {"engine"},
-    "base": {"engine", "storage"},
-    "ensemble": {"engine", "storage", "base"},
+    "parameters": set(),
+    "tables": set(),
+    "base": {"engine", "storage", "parameters", "tables"},
+    "ensemble": {"engine", "storage", "parameters", "tables", "base"},
     "fastens": {"storage", "base", "ensemble"},
     "cli": {"fastens", "storage", "base", "ensemble"},
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import numbers
 import os
+from typing import Any
 
 import joblib
 
@@ -33,14 +34,15 @@ def _default_n_threads() -> int:
     return min(max_threads(), _cpu_count())
 
 
-def resolve_n_jobs(n_jobs: int | None = None) -> int:
+def resolve_n_jobs(n_jobs: Any = None) -> int:
     """Turn the parameter `n_jobs` into a number of threads.
 
     Parameters
     ----------
     n_jobs : int or None
-        None: OMP_NUM_THREADS where it is set, otherwise the physical cores this process may use; limits set by threadpoolctl hold
-        in both cases. Negative: counted back from that number, -1 is all of them. Positive: as given.
+        None: OMP_NUM_THREADS where it is set, otherwise the physical cores this process may use; limits set by
+        threadpoolctl hold in both cases. Negative: counted back from that number, -1 is all of them. Positive: as
+        given.
 
     Returns
     -------
@@ -65,7 +67,7 @@ def resolve_n_jobs(n_jobs: int | None = None) -> int:
 def threads_for(work: float, n_threads: int, grain: float) -> int:
     """Choose threads for an amount of work: at most `n_threads`, and none with less than `grain` to do.
 
-    Starting and joining a parallel region costs some microseconds: the caller's `grain` is the work that takes longer than that.
+    Starting and joining a parallel region costs some microseconds: the caller's `grain` is the work that takes longer.
     """
     if n_threads <= 1 or work < 2 * grain or not may_use_threads():
         return 1

@@ -13,13 +13,14 @@ from libc.math cimport ceil
 from libc.stdlib cimport malloc
 from libc.string cimport memset
 
+from .histogram cimport CELL_STRIDE
 from .partition cimport Decision, collect_rows, split_rows
 from .quantise cimport RowGradients, exact_sums, quantise
 from .search cimport count_task, counted_histogram, merge_partials, search_task, threads_of_task
 from .structs cimport (
-    Histogram, Split, Sums, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+    Feature, Histogram, Split, Sums, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
-from .split cimport Feature, SplitRules
+from .split cimport SplitRules
 from .workspace cimport (
     Node, Task, Workspace, allocate_workspace, free_workspace, release_all_slots, release_slot, reserve_nodes, take_slot
 )
@@ -331,7 +332,7 @@ cdef class Grower:
     cdef Workspace ws
     cdef RowGradients source
     cdef Limits limits
-    cdef object matrix, rules, offsets, row_weights
+    cdef object matrix, rules, row_weights
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights
@@ -351,16 +352,11 @@ cdef class Grower:
         cdef uint8_t[:, ::1] records = self.matrix.records
         cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
         cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
-        cdef const uint32_t[::1] offsets
-        self.offsets = np.concatenate([[0], np.cumsum(self.matrix.n_codes)]).astype(np.uint32)
-        offsets = self.offsets
         ws.table.records = &records[0, 0]
         ws.table.stride = records.shape[1]
         ws.table.payload = self.matrix.payload_offset
         ws.table.code_size = self.matrix.columns.itemsize
         ws.table.n_features = self.matrix.n_features
-        ws.table.offsets = &offsets[0]
-        ws.table.n_cells = offsets[ws.table.n_features]
         ws.columns = <const void*><size_t>self.matrix.columns.ctypes.data
         ws.column_stride = self.matrix.n_rows
         ws.quantised.payload.first = &records[0, 0] + ws.table.payload
@@ -368,11 +364,13 @@ cdef class Grower:
         ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
         if ws.features == NULL:
             raise MemoryError(f"no memory for {ws.table.n_features} features")
+        ws.table.features = ws.features
         for f in range(ws.table.n_features):
             ws.features[f].index = f
             ws.features[f].n_codes = n_codes[f]
-            ws.features[f].offset = offsets[f]
+            ws.features[f].offset = ws.table.n_cells
             ws.features[f].is_categorical = is_categorical[f]
+            ws.table.n_cells += CELL_STRIDE if ws.table.code_size == 1 else n_codes[f]
 
     cdef _set_rules(self):
         rules = self.rules

@@ -1,4 +1,9 @@
-from .structs cimport CellLayout, Histogram, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .structs cimport CellLayout, Feature, Histogram, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef enum:
+    # Cells from one feature to the next where codes are bytes: known to the compiler, and not a multiple of the distance
+    # at which cache lines compete for the same place.
+    CELL_STRIDE = 264
 
 
 cdef struct RowStatistics:
@@ -19,7 +24,7 @@ cdef struct Table:
     Py_ssize_t payload
     int32_t code_size               # 1 or 2 bytes
     int32_t n_features
-    const uint32_t* offsets         # first cell of each feature, n_features + 1 of them
+    const Feature* features         # for codes of one byte, feature f's cells start at f * CELL_STRIDE
     Py_ssize_t n_cells
 
 
@@ -27,8 +32,10 @@ cdef void build_histogram(
     const Table* table, const RowStatistics* statistics, const CellLayout* layout,
     const uint32_t* rows, Py_ssize_t n_rows, uint64_t* scratch, Histogram* out,
 ) noexcept nogil
-cdef void merge_histogram(Histogram* into, const Histogram* other, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t n_cells) noexcept nogil
+cdef void merge_histogram(
+    Histogram* into, const Histogram* other, const Feature* feature, Py_ssize_t n_cells
+) noexcept nogil
 cdef void subtract_histogram(
     const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout,
-    Py_ssize_t begin, Py_ssize_t end, Py_ssize_t n_cells,
+    const Feature* feature, Py_ssize_t n_cells,
 ) noexcept nogil

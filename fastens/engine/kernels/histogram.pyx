@@ -2,7 +2,7 @@
 
 from libc.string cimport memset
 
-from .structs cimport CellLayout, Histogram, code_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from .structs cimport CellLayout, Feature, Histogram, code_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from *:
@@ -15,42 +15,81 @@ cdef extern from *:
     """
     void prefetch "FASTENS_PREFETCH"(const void* address) noexcept nogil
 
-# Rows of a block stay in the first cache while the blocks of features pass over them, and the cells of a block of
-# features stay there with them: 14 features of 256 cells are 28 KiB.
+# The rows of a block stay in the first cache while the blocks of features pass over them.
 cdef enum:
     ROW_BLOCK = 512
-    FEATURE_BLOCK = 14
+    FEATURE_BLOCK = 32
     PREFETCH_AHEAD = 16
 
 
-cdef inline void _add_rows_packed(
+cdef inline uint64_t _word(const uint8_t* record, const Table* table, const CellLayout* layout, int32_t hessian_bits) noexcept nogil:
+    """What a row adds to each of its cells: gradient, hessian and a count of 1."""
+    cdef uint32_t payload = (<const uint32_t*>(record + table.payload))[0]
+    return (
+        <uint64_t>(payload >> hessian_bits) << layout.gradient_shift
+        | <uint64_t>(payload & ((<uint32_t>1 << hessian_bits) - 1)) << layout.hessian_shift
+        | 1
+    )
+
+
+cdef inline void _add_four(uint64_t* cells, uint32_t codes, uint64_t word) noexcept nogil:
+    """Add to the cells of four features, whose codes are the bytes of `codes`, the lowest first."""
+    cells[codes & 0xFF] += word
+    cells[CELL_STRIDE + ((codes >> 8) & 0xFF)] += word
+    cells[2 * CELL_STRIDE + ((codes >> 16) & 0xFF)] += word
+    cells[3 * CELL_STRIDE + (codes >> 24)] += word
+
+
+cdef void _add_rows_of_bytes(
     const Table* table, const CellLayout* layout, int32_t hessian_bits,
-    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, const code_t* first_code, int32_t first, int32_t last,
+    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last,
 ) noexcept nogil:
-    """Add rows to the packed cells of the features first..last-1. `first_code` only carries the type of the codes."""
+    """Add rows, two at a time, to the features first..last-1: the additions of the two are independent."""
+    cdef Py_ssize_t i = 0, ahead = PREFETCH_AHEAD
+    cdef int32_t f
+    cdef const uint8_t* a
+    cdef const uint8_t* b
+    cdef uint64_t word_a, word_b
+    cdef uint64_t* feature_cells
+    while i < n_rows:
+        if i + 1 + ahead < n_rows:
+            prefetch(table.records + rows[i + ahead] * table.stride)
+            prefetch(table.records + rows[i + 1 + ahead] * table.stride)
+        a = table.records + rows[i] * table.stride
+        word_a = _word(a, table, layout, hessian_bits)
+        b, word_b = a, 0
+        if i + 1 < n_rows:
+            b = table.records + rows[i + 1] * table.stride
+            word_b = _word(b, table, layout, hessian_bits)
+        f = first
+        feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
+        while f + 4 <= last:
+            _add_four(feature_cells, (<const uint32_t*>(a + f))[0], word_a)
+            _add_four(feature_cells, (<const uint32_t*>(b + f))[0], word_b)
+            feature_cells += 4 * CELL_STRIDE
+            f += 4
+        while f < last:
+            feature_cells[a[f]] += word_a
+            feature_cells[b[f]] += word_b
+            feature_cells += CELL_STRIDE
+            f += 1
+        i += 2
+
+
+cdef void _add_rows_of_pairs(
+    const Table* table, const CellLayout* layout, int32_t hessian_bits,
+    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last,
+) noexcept nogil:
+    """The same for codes of two bytes."""
     cdef Py_ssize_t i
     cdef int32_t f
     cdef const uint8_t* record
-    cdef const code_t* codes
-    cdef uint32_t payload
     cdef uint64_t word
-    cdef uint64_t hessian_mask = (<uint64_t>1 << hessian_bits) - 1
-    cdef int32_t gradient_shift = layout.gradient_shift
-    cdef int32_t hessian_shift = layout.hessian_shift
-    cdef const uint32_t* offsets = table.offsets
     for i in range(n_rows):
-        if i + PREFETCH_AHEAD < n_rows:
-            prefetch(table.records + <Py_ssize_t>rows[i + PREFETCH_AHEAD] * table.stride)
-        record = table.records + <Py_ssize_t>rows[i] * table.stride
-        payload = (<const uint32_t*>(record + table.payload))[0]
-        word = (
-            <uint64_t>(payload >> hessian_bits) << gradient_shift
-            | (payload & hessian_mask) << hessian_shift
-            | 1
-        )
-        codes = <const code_t*>record
+        record = table.records + rows[i] * table.stride
+        word = _word(record, table, layout, hessian_bits)
         for f in range(first, last):
-            cells[offsets[f] + codes[f]] += word
+            cells[table.features[f].offset + (<const uint16_t*>record)[f]] += word
 
 
 cdef void _build_packed(
@@ -65,13 +104,9 @@ cdef void _build_packed(
         while first < table.n_features:
             last = min(first + <int32_t>FEATURE_BLOCK, table.n_features)
             if table.code_size == 1:
-                _add_rows_packed(
-                    table, layout, statistics.hessian_bits, rows + begin, size, cells, <const uint8_t*>NULL, first, last
-                )
+                _add_rows_of_bytes(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
             else:
-                _add_rows_packed(
-                    table, layout, statistics.hessian_bits, rows + begin, size, cells, <const uint16_t*>NULL, first, last
-                )
+                _add_rows_of_pairs(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
             first = last
         begin += size
 
@@ -90,24 +125,36 @@ cdef inline void _add_rows_wide(
         hessian = statistics.hessians[rows[i]]
         count = statistics.counts[rows[i]]
         for f in range(table.n_features):
-            cell = table.offsets[f] + codes[f]
+            cell = table.features[f].offset + codes[f]
             cells[cell] += gradient
             cells[n_cells + cell] += hessian
             cells[2 * n_cells + cell] += count
 
 
-cdef void _flush(uint64_t* packed, int64_t* wide, const CellLayout* layout, Py_ssize_t n_cells) noexcept nogil:
+cdef void _flush(uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout) noexcept nogil:
     """Add packed cells to wide ones and clear them."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, n_cells = table.n_cells
+    cdef int32_t f
     cdef int64_t count
-    cdef int64_t* hessians = wide + n_cells
-    cdef int64_t* counts = wide + 2 * n_cells
-    for i in range(n_cells):
-        count = packed[i] & layout.count_mask
-        wide[i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
-        hessians[i] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
-        counts[i] += count << 32 | count
-        packed[i] = 0
+    cdef const Feature* feature
+    for f in range(table.n_features):
+        feature = &table.features[f]
+        for i in range(feature.offset, feature.offset + feature.n_codes):
+            count = packed[i] & layout.count_mask
+            wide[i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
+            wide[n_cells + i] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
+            wide[2 * n_cells + i] += count << 32 | count
+            packed[i] = 0
+
+
+cdef void _clear(const Table* table, Histogram* histogram) noexcept nogil:
+    cdef int32_t f
+    cdef Py_ssize_t part, n_parts = 1 if histogram.packed else 3
+    cdef const Feature* feature
+    for part in range(n_parts):
+        for f in range(table.n_features):
+            feature = &table.features[f]
+            memset(histogram.cells + part * table.n_cells + feature.offset, 0, feature.n_codes * sizeof(int64_t))
 
 
 cdef void build_histogram(
@@ -119,11 +166,10 @@ cdef void build_histogram(
     `scratch` holds n_cells zeros, before and after.
     """
     cdef Py_ssize_t begin = 0
+    _clear(table, out)
     if out.packed:
-        memset(out.cells, 0, table.n_cells * sizeof(uint64_t))
         _build_packed(table, statistics, layout, rows, n_rows, <uint64_t*>out.cells)
         return
-    memset(out.cells, 0, 3 * table.n_cells * sizeof(int64_t))
     if not statistics.narrow:
         if table.code_size == 1:
             _add_rows_wide(table, statistics, rows, n_rows, out.cells, <const uint8_t*>NULL)
@@ -132,34 +178,34 @@ cdef void build_histogram(
         return
     while begin < n_rows:
         _build_packed(table, statistics, layout, rows + begin, min(layout.max_rows, n_rows - begin), scratch)
-        _flush(scratch, out.cells, layout, table.n_cells)
+        _flush(scratch, out.cells, table, layout)
         begin += layout.max_rows
 
 
 cdef void merge_histogram(
-    Histogram* into, const Histogram* other, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t n_cells,
+    Histogram* into, const Histogram* other, const Feature* feature, Py_ssize_t n_cells
 ) noexcept nogil:
-    """into += other for the cells begin..end-1; both have the same form."""
+    """into += other for one feature; both have the same form."""
     cdef Py_ssize_t part, i, n_parts = 1 if into.packed else 3
     for part in range(n_parts):
-        for i in range(part * n_cells + begin, part * n_cells + end):
+        for i in range(part * n_cells + feature.offset, part * n_cells + feature.offset + feature.n_codes):
             into.cells[i] += other.cells[i]
 
 
 cdef void subtract_histogram(
     const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout,
-    Py_ssize_t begin, Py_ssize_t end, Py_ssize_t n_cells,
+    const Feature* feature, Py_ssize_t n_cells,
 ) noexcept nogil:
-    """out = parent - child for the cells begin..end-1. A packed parent has packed children; out may be the parent."""
+    """out = parent - child for one feature. A packed parent has packed children; out may be the parent."""
     cdef Py_ssize_t part, i, n_parts = 1 if out.packed else 3
     cdef int64_t gradient, hessian, count, rows
     cdef uint64_t word
     if parent.packed == child.packed and parent.packed == out.packed:
         for part in range(n_parts):
-            for i in range(part * n_cells + begin, part * n_cells + end):
+            for i in range(part * n_cells + feature.offset, part * n_cells + feature.offset + feature.n_codes):
                 out.cells[i] = parent.cells[i] - child.cells[i]
         return
-    for i in range(begin, end):
+    for i in range(feature.offset, feature.offset + feature.n_codes):
         gradient = parent.cells[i]
         hessian = parent.cells[n_cells + i]
         count = parent.cells[2 * n_cells + i]

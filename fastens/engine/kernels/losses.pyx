@@ -269,8 +269,8 @@ cdef inline void _add(WideSum* total, int64_t weight, int64_t value) noexcept no
 def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, double value_scale, double weight_scale):
     """Sum of weight times value, and sum of weights, as whole numbers.
 
-    Values and weights are multiplied by their scales (powers of two) and rounded to whole numbers below 2**62 and 2**31; from there on
-    all is exact, so the order of the rows does not matter and a whole-number weight is the same as so many rows.
+    Values and weights are multiplied by their scales (powers of two) and rounded to whole numbers below 2**62 and 2**31;
+    from there on all is exact, so the order of the rows does not matter and a whole-number weight is the same as so many rows.
     """
     cdef WideSum total = WideSum(0, 0, 0, 0)
     cdef Py_ssize_t i
@@ -381,19 +381,24 @@ def leaf_values(
 ):
     """Write a quantile of the residuals of each leaf; with a limit, add the mean of what remains, clipped to the limit.
 
-    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`; both arrays of rows are reordered inside the leaves.
-    An empty leaf gets 0.
+    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`; inside the leaves, both arrays of rows are
+    reordered. An empty leaf gets 0.
     """
     cdef Py_ssize_t leaf, start, n, n_leaves = out.shape[0]
     cdef float64_t* values
     cdef int64_t* row_weights
+    cdef float64_t* first_residual
+    cdef int64_t* first_weight
     if residuals.shape[0] == 0:
+        out[:] = 0
         return
+    first_residual = &residuals[0]
+    first_weight = &weights[0]
     for leaf in prange(n_leaves, nogil=True, schedule="dynamic", num_threads=n_threads, use_threads_if=n_threads > 1):
         start = leaf_starts[leaf]
         n = leaf_starts[leaf + 1] - start
-        values = &residuals[start]
-        row_weights = &weights[start]
+        values = first_residual + start
+        row_weights = first_weight + start
         out[leaf] = 0
         if n > 0:
             out[leaf] = _select(values, row_weights, n, level)

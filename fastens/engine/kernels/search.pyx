@@ -3,8 +3,8 @@
 from cython.parallel cimport prange, threadid
 
 from .histogram cimport build_histogram, merge_histogram, subtract_histogram
-from .split cimport Feature, best_split_of_feature, feature_sums, write_category_set
-from .structs cimport Histogram, Split, int32_t, uint8_t, uint64_t
+from .split cimport best_split_of_feature, feature_sums, write_category_set
+from .structs cimport Feature, Histogram, Split, int32_t, uint8_t, uint64_t
 from .workspace cimport Node, Task, Workspace
 
 cdef enum:
@@ -62,16 +62,20 @@ cdef void _count_part(Workspace* ws, const Node* node, const Histogram* target, 
     )
 
 
-cdef void _merge_cells(Workspace* ws, Histogram* target, int32_t n_parts, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+cdef inline void _merge_feature(
+    Workspace* ws, Histogram* target, int32_t n_parts, const Feature* feature
+) noexcept nogil:
     cdef int32_t t
     for t in range(1, n_parts):
-        merge_histogram(target, &ws.partial[t], begin, end, ws.table.n_cells)
+        merge_histogram(target, &ws.partial[t], feature, ws.table.n_cells)
 
 
 cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noexcept nogil:
     """Add the threads' partials to the counted node's cells, where that must be done before the search."""
     cdef Histogram target = counted_histogram(ws, task, 0)
-    _merge_cells(ws, &target, n_threads, 0, ws.table.n_cells)
+    cdef int32_t f
+    for f in range(ws.table.n_features):
+        _merge_feature(ws, &target, n_threads, &ws.features[f])
 
 
 cdef uint64_t _random(uint64_t seed, uint64_t counter) noexcept nogil:
@@ -150,12 +154,10 @@ cdef void _search_feature(
     Workspace* ws, int32_t f, int32_t thread, int32_t n_parts, const Histogram* parent, Side* counted, Side* difference,
 ) noexcept nogil:
     cdef const Feature* feature = &ws.features[f]
-    cdef Py_ssize_t begin = feature.offset, end = feature.offset + feature.n_codes
-    if n_parts > 1:
-        _merge_cells(ws, &counted.histogram, n_parts, begin, end)
+    _merge_feature(ws, &counted.histogram, n_parts, feature)
     if difference.node >= 0:
         subtract_histogram(
-            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, begin, end, ws.table.n_cells
+            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, feature, ws.table.n_cells
         )
     _search_side(ws, feature, counted, thread)
     _search_side(ws, feature, difference, thread)

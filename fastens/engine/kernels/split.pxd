@@ -1,4 +1,4 @@
-from .structs cimport CellLayout, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t
+from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t
 
 
 cdef struct SplitRules:
@@ -10,14 +10,6 @@ cdef struct SplitRules:
     float64_t category_l2           # extra, for splits on categories
     float64_t category_smoothing
     float64_t min_gain
-
-
-cdef struct Feature:
-    # One feature's part of a histogram.
-    int32_t index
-    int32_t n_codes                 # code 0, missing, included
-    uint32_t offset                 # its first cell
-    bint is_categorical
 
 
 cdef struct CategoryOrder:

@@ -5,7 +5,7 @@ set of rows is G^2 / (H + lambda) (Chen & Guestrin 2016, eq. 7, without the fact
 so the gains do not depend on the order in which rows were added.
 """
 
-from .structs cimport CellLayout, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
+from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
 
 
 cdef struct Scan:

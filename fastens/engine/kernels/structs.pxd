@@ -65,6 +65,14 @@ cdef struct CellLayout:
     int64_t max_rows
 
 
+cdef struct Feature:
+    # One feature's part of a histogram.
+    int32_t index
+    int32_t n_codes                 # code 0, missing, included
+    uint32_t offset                 # its first cell
+    bint is_categorical
+
+
 cdef struct Histogram:
     # packed: n_cells words.  wide: n_cells gradients, then n_cells hessians, then n_cells of (weight << 32 | count).
     int64_t* cells

@@ -1,8 +1,8 @@
 from .histogram cimport Table
 from .partition cimport Decision
 from .quantise cimport Quantised
-from .split cimport CategoryOrder, Feature, SplitRules
-from .structs cimport Histogram, Split, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .split cimport CategoryOrder, SplitRules
+from .structs cimport Feature, Histogram, Split, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef struct Node:

@@ -1,0 +1,352 @@
+"""What all estimators share: the door where parameters, tables, targets and weights are checked and encoded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from fastens.parameters import Rule
+from fastens.tables import FLOATS, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
+
+Floats = NDArray[np.floating]
+_FLOAT64, _FLOAT32 = FLOATS
+
+
+class TrainingData(NamedTuple):
+    """What the engine trains on: checked, encoded, without rows of zero weight."""
+
+    X: Any  # array, or CSR matrix, of float32 or float64
+    y: NDArray[np.float64]  # class index in classification
+    sample_weight: NDArray[np.float64] | None
+
+
+def is_plain(X: Any) -> bool:
+    """Whether `X` is already what the engine reads: a NumPy matrix of native floats that is not empty."""
+    return (
+        type(X) is np.ndarray
+        and (X.dtype is _FLOAT64 or X.dtype is _FLOAT32)
+        and X.ndim == 2
+        and X.size > 0
+        and X.flags.aligned
+    )
+
+
+class BaseFastens(BaseEstimator):
+    """Base of all estimators.
+
+    A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
+    that predicts.
+    """
+
+    _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
+    _encoder: TableEncoder
+    # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
+    _n_plain_features: int = -1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for the first parameter that breaks its rule."""
+        for name, rule in self._parameter_rules.items():
+            rule.check(name, getattr(self, name))
+
+    # Fit --------------------------------------------------
+
+    def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+        """Check the parameters and the data; learn names, categories and classes."""
+        self._check_parameters()
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X = self._learn_table(X)
+        y = _target_column(y, X.shape[0])
+        weight = check_weights(sample_weight, X.shape[0])
+        if weight is not None and not weight.all():
+            rows = np.flatnonzero(weight)
+            X, y, weight = X[rows], y[rows], weight[rows]
+        y = self._learn_target(y)
+        return TrainingData(X, y, _unless_ones(self._combine_weights(y, weight)))
+
+    def _learn_table(self, X: Any) -> Any:
+        categorical_features = getattr(self, "categorical_features", None)
+        if is_frame(X):
+            table = table_from_frame(X)
+            _check_not_empty(table.n_rows, len(table))
+            self.n_features_in_ = len(table)
+            self.__dict__.pop("feature_names_in_", None)
+            if table.names is not None:
+                self.feature_names_in_ = np.array(table.names, dtype=object)
+        elif is_plain(X):
+            table = table_from_array(X)
+            self.n_features_in_ = len(table)
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            X = self._validate_array(X, reset=True)
+            if sparse.issparse(X):
+                return self._learn_sparse(X, categorical_features)
+            table = table_from_array(X)
+        self._encoder = TableEncoder.fit(table, categorical_features)
+        self._set_plain()
+        return self._encoder.transform(table)
+
+    def _learn_sparse(self, X: Any, categorical_features: Any) -> Any:
+        if categorical_features is not None and not isinstance(categorical_features, str):
+            raise ValueError(
+                f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
+            )
+        self._encoder = TableEncoder(None, [None] * X.shape[1])
+        self._set_plain()
+        return X
+
+    def _set_plain(self) -> None:
+        needs_look = self._encoder.names is not None or self._encoder.is_categorical.any()
+        self._n_plain_features = -1 if needs_look else self.n_features_in_
+
+    def _validate_array(self, X: Any, *, reset: bool) -> Any:
+        """Anything that is no frame, by scikit-learn's rules and messages: to an array, or a CSR matrix of floats."""
+        if isinstance(X, list | tuple):
+            array = np.asarray(X)
+            X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+        if sparse.issparse(X):
+            return X if X.dtype in FLOATS else X.astype(np.float64)
+        X = np.asarray(X)
+        return X.astype(np.float64) if X.dtype.kind in "biuf" and X.dtype not in FLOATS else X
+
+    def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _combine_weights(
+        self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> NDArray[np.float64] | None:
+        """Combine the weights of rows with those of classes."""
+        return weight
+
+    def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+        """Check data to validate on, by what `fit` learned."""
+        X = self._check_table(X)
+        y = self._encode_target(_target_column(y, X.shape[0]))
+        return TrainingData(X, y, _unless_ones(check_weights(sample_weight, X.shape[0])))
+
+    # Predict --------------------------------------------------
+
+    def _check_table(self, X: Any) -> Any:
+        """The rows to predict for, as the engine reads them: an array or a CSR matrix of floats."""
+        if is_plain(X) and X.shape[1] == self._n_plain_features:
+            return X
+        check_is_fitted(self)
+        if not is_frame(X):
+            X = self._validate_array(X, reset=False)
+            return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
+        if self._encoder.names is None:
+            warnings.warn(
+                f"X has feature names, but {type(self).__name__} was fitted without feature names",
+                UserWarning,
+                stacklevel=3,
+            )
+        table = self._encoder.match(X)
+        if len(table) != self.n_features_in_:
+            name = type(self).__name__
+            raise ValueError(
+                f"X has {len(table)} features, but {name} is expecting {self.n_features_in_} features as input."
+            )
+        _check_not_empty(table.n_rows, len(table))
+        return self._encoder.transform(table)
+
+    # Saving --------------------------------------------------
+
+    def _door_state(self) -> dict[str, Any]:
+        """What the door learned, as JSON can hold it."""
+        state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
+        if hasattr(self, "classes_"):
+            state["classes"] = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
+        return state
+
+    def _restore_door(self, state: dict[str, Any]) -> None:
+        """From what `_door_state` gave."""
+        self.n_features_in_ = state["n_features_in"]
+        self._encoder = TableEncoder.from_state(state["encoder"])
+        if self._encoder.names is not None:
+            self.feature_names_in_ = np.array(self._encoder.names, dtype=object)
+        if "classes" in state:
+            self.classes_ = np.array(state["classes"]["values"], dtype=state["classes"]["dtype"])
+        self._set_plain()
+
+
+class BaseRegressor(RegressorMixin, BaseFastens):
+    """Base of regressors: the target is a finite number."""
+
+    def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        return self._encode_target(y)
+
+    def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        if y.dtype.kind in "cUSmM":
+            raise ValueError(f"y must hold real numbers; it holds {y.dtype}.")
+        try:
+            y = np.ascontiguousarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"y must hold real numbers: {error}") from error
+        if not np.isfinite(y).all():
+            raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
+        return y
+
+
+class BaseClassifier(ClassifierMixin, BaseFastens):
+    """Base of classifiers: any labels, encoded as the index of the class in `classes_`."""
+
+    classes_: NDArray[Any]
+
+    def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        self.classes_, index = encode_labels(_labels(y))
+        if self.classes_.size < 2:
+            raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {self.classes_.tolist()[0]!r}.")
+        return index
+
+    def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        classes, index = encode_labels(_labels(y))
+        position = {label: place for place, label in enumerate(self.classes_.tolist())}
+        unseen = [label for label in classes.tolist() if label not in position]
+        if unseen:
+            raise ValueError(f"y must hold the classes seen in fit; it holds {unseen[0]!r}.")
+        table = np.array([position[label] for label in classes.tolist()], dtype=np.float64)
+        return table[index.astype(np.intp)]
+
+    def _combine_weights(
+        self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> NDArray[np.float64] | None:
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
+            return weight
+        factors = class_factors(class_weight, self.classes_, y, weight)[y.astype(np.intp)]
+        return factors if weight is None else weight * factors
+
+
+def _check_not_empty(n_rows: int, n_features: int) -> None:
+    for count, what in ((n_rows, "sample(s)"), (n_features, "feature(s)")):
+        if count == 0:
+            raise ValueError(
+                f"Found array with 0 {what} (shape=({n_rows}, {n_features})) while a minimum of 1 is required."
+            )
+
+
+def _target_column(y: Any, n_rows: int) -> NDArray[Any]:
+    """`y` as a vector of `n_rows`."""
+    y = column_or_1d(np.asarray(y), warn=True)
+    if y.shape[0] != n_rows:
+        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[0]}.")
+    return y
+
+
+# Weights --------------------------------------------------
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Weights as a float64 vector: one for each row, finite, not negative, not all zero."""
+    if sample_weight is None:
+        return None
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers: {error}") from error
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or weight.min() < 0:
+        bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
+        raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
+    if not weight.any():
+        raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
+    return weight
+
+
+def _unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Weights that are all 1 are no weights, and cost nothing."""
+    return None if weight is None or (weight == 1).all() else weight
+
+
+def class_factors(
+    class_weight: Any, classes: NDArray[Any], y: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
+        return totals.sum() / (classes.size * totals)
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and any(label not in class_weight for label in labels):
+        raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
+    factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
+    if not (np.isfinite(factors) & (factors > 0)).all():
+        raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
+    return factors
+
+
+# Labels --------------------------------------------------
+
+
+def _labels(y: NDArray[Any]) -> NDArray[Any]:
+    """Check that `y` holds labels; objects that are all numbers become an array of numbers."""
+    if y.dtype.kind == "O":
+        y = _labels_of_objects(y)
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
+        if (y != np.rint(y)).any():
+            raise ValueError(
+                "Unknown label type: continuous. A classifier needs classes; y holds numbers that are not whole, "
+                "which are a target for a regressor."
+            )
+    elif y.dtype.kind not in "biuUT":
+        raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, whole numbers or booleans.")
+    return y
+
+
+def _labels_of_objects(y: NDArray[Any]) -> NDArray[Any]:
+    values = y.tolist()
+    if any(is_missing(value) for value in values):
+        raise ValueError("Input y contains NaN.")
+    if all(isinstance(value, str) for value in values):
+        return np.array(values, dtype=np.str_)
+    array = np.array(values)
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        kinds = sorted({type(value).__name__ for value in values})
+        raise ValueError(f"Unknown label type: y holds {', '.join(kinds)}; labels must be all strings or all numbers.")
+    return array
+
+
+def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """The sorted labels of `y`, and for each row the index of its label."""
+    if y.dtype.kind in "biuf":
+        low, high = y.min().item(), y.max().item()
+        if high - low < max(2 * y.size, 1 << 10):
+            return _encode_narrow(y, low)
+    classes, index = np.unique(y, return_inverse=True)
+    return classes, index.astype(np.float64)
+
+
+def _encode_narrow(y: NDArray[Any], low: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Whole numbers in a narrow range: by a table, without sorting."""
+    wide = y if y.dtype.kind in "uf" else y.astype(np.int64)
+    offset = (wide - wide.dtype.type(low)).astype(np.intp)
+    label = np.empty(offset.max() + 1, dtype=y.dtype)
+    label[offset] = y
+    present = np.flatnonzero(np.bincount(offset))
+    place = np.empty(label.size)
+    place[present] = np.arange(present.size)
+    return label[present], place[offset]

@@ -1,0 +1,76 @@
+"""Rules for the parameters of estimators: one small object says what is allowed, checks it and words the error."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter may be: the words for it, and the test."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+    def __or__(self, other: Rule) -> Rule:
+        """Either rule."""
+        return Rule(f"{self.text} or {other.text}", lambda value: self.holds(value) or other.holds(value))
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError where `value` breaks the rule."""
+        if not self.holds(value):
+            raise ValueError(f"{name} must be {self.text}; got {value!r}.")
+
+
+def whole(low: int, high: int | None = None) -> Rule:
+    """A whole number in a closed range."""
+    text = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+
+    def holds(value: Any) -> bool:
+        is_whole = isinstance(value, numbers.Integral) and type(value) is not bool
+        return is_whole and low <= int(value) and (high is None or int(value) <= high)
+
+    return Rule(text, holds)
+
+
+def real(low: float, high: float = math.inf, *, open_low: bool = False, open_high: bool = False) -> Rule:
+    """A finite real number in a range, whose ends may be left out."""
+    words = [f"greater than {low}" if open_low else f"at least {low}"]
+    if high < math.inf:
+        words.append(f"less than {high}" if open_high else f"at most {high}")
+
+    def holds(value: Any) -> bool:
+        if not isinstance(value, numbers.Real) or type(value) is bool or not math.isfinite(value):
+            return False
+        number = float(value)
+        above = number > low if open_low else number >= low
+        return above and (number < high if open_high else number <= high)
+
+    return Rule("a number " + " and ".join(words), holds)
+
+
+def one_of(*options: Any) -> Rule:
+    """One of a few values."""
+    text = (
+        " or ".join(repr(option) for option in options)
+        if len(options) < 3
+        else f"one of {', '.join(map(repr, options))}"
+    )
+    return Rule(
+        text,
+        lambda value: any(value is option or (type(value) is type(option) and value == option) for option in options),
+    )
+
+
+def instance(kind: type | tuple[type, ...], text: str) -> Rule:
+    """An object of a type."""
+    return Rule(text, lambda value: isinstance(value, kind))
+
+
+NONE = one_of(None)
+FLAG = Rule("True or False", lambda value: type(value).__name__ in ("bool", "bool_"))
+ANYTHING = Rule("anything", lambda value: True)
