@@ -61,6 +61,9 @@ class BaseFastens(BaseEstimator):
         for name, rule in self._parameter_rules.items():
             rule.check(name, getattr(self, name))
 
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
     # Fit --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
@@ -147,7 +150,7 @@ class BaseFastens(BaseEstimator):
         """The rows to predict for, as the engine reads them: an array or a CSR matrix of floats."""
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
-        check_is_fitted(self)
+        self._check_fitted()
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
             return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
