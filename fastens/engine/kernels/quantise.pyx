@@ -22,6 +22,8 @@ cdef enum:
     FINE_BITS = 38
     MIN_STEPS = 4                   # mean |gradient| and mean hessian, in steps
     MAX_NARROW_WEIGHT = 8
+    ROW_GRAIN = 1 << 14             # rows that are worth another thread
+    MAX_THREADS = 64
 
 cdef float64_t SMALLEST = 1e-60     # stands in for the largest gradient where all are 0; less than any float32
 
@@ -40,87 +42,111 @@ cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexc
     return n * part // n_parts
 
 
-cdef inline float64_t _factor(const RowGradients* source, Py_ssize_t i) noexcept nogil:
-    """What multiplies the gradient before rounding: weights that are not whole numbers."""
-    return 1.0 if source.weights == NULL or source.whole_weights else source.weights[i]
+cdef enum Weighting:
+    # How weights enter: not at all, after rounding (whole numbers), or before it (others).
+    UNWEIGHTED = 0
+    COPIES = 1
+    FACTORS = 2
 
 
-cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i) noexcept nogil:
-    """What multiplies the gradient after rounding: weights that are whole numbers."""
-    return <int64_t>source.weights[i] if source.weights != NULL and source.whole_weights else 1
+cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
+    if source.weights == NULL:
+        return UNWEIGHTED
+    return COPIES if source.whole_weights else FACTORS
 
 
-cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+cdef inline float64_t _weighted(const RowGradients* source, const float32_t* values, Py_ssize_t i, Weighting weighting) noexcept nogil:
+    """A gradient or hessian before rounding."""
+    return values[i] * source.weights[i] if weighting == FACTORS else values[i]
+
+
+cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting weighting) noexcept nogil:
+    return <int64_t>source.weights[i] if weighting == COPIES else 1
+
+
+cdef inline Extent _extent(const RowGradients* source, Weighting weighting, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """The largest gradient and hessian; NaN where there is one."""
     cdef Extent extent
     cdef Py_ssize_t i
     cdef float64_t g, h, max_g = 0.0, max_h = 0.0
     for i in range(begin, end):
-        g = fabs(<float64_t>source.gradients[i]) * _factor(source, i)
-        h = <float64_t>source.hessians[i] * _factor(source, i)
-        max_g = g if not g <= max_g else max_g
-        max_h = h if not h <= max_h else max_h
+        g = fabs(_weighted(source, source.gradients, i, weighting))
+        h = _weighted(source, source.hessians, i, weighting)
+        max_g = max_g if g <= max_g else g
+        max_h = max_h if h <= max_h else h
     extent.max_gradient = max_g
     extent.max_hessian = max_h
     return extent
 
 
-cdef inline int64_t _round_gradient(const RowGradients* source, const Scales* scales, Py_ssize_t i) noexcept nogil:
-    return llrint(<float64_t>source.gradients[i] * _factor(source, i) * scales.gradient)
-
-
-cdef inline int64_t _round_hessian(const RowGradients* source, const Scales* scales, Py_ssize_t i) noexcept nogil:
-    """At least 1, so that no set of rows has a hessian of 0."""
-    cdef int64_t hessian = llrint(<float64_t>source.hessians[i] * _factor(source, i) * scales.hessian)
-    return hessian if hessian > 0 else 1
-
-
-cdef Totals _write_narrow(const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+cdef inline Totals _write_narrow(
+    const RowGradients* source, Quantised* out, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
     cdef Totals totals
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies
     cdef int64_t bias = out.layout.gradient_bias
     cdef int32_t shift = out.statistics.hessian_bits
+    cdef float64_t gradient_scale = out.scales.gradient, hessian_scale = out.scales.hessian
+    cdef uint8_t* payload = out.payload.first + begin * out.payload.stride
     totals.gradient = totals.hessian = 0
     for i in range(begin, end):
-        copies = _copies(source, i)
-        gradient = copies * _round_gradient(source, &out.scales, i)
-        hessian = copies * _round_hessian(source, &out.scales, i)
+        copies = _copies(source, i, weighting)
+        gradient = copies * llrint(_weighted(source, source.gradients, i, weighting) * gradient_scale)
+        hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * hessian_scale))
         totals.gradient += gradient if gradient > 0 else -gradient
         totals.hessian += hessian
-        (<uint32_t*>(out.payload.first + i * out.payload.stride))[0] = (
-            <uint32_t>(gradient + bias) << shift | <uint32_t>hessian
-        )
+        (<uint32_t*>payload)[0] = <uint32_t>(gradient + bias) << shift | <uint32_t>hessian
+        payload += out.payload.stride
     return totals
 
 
-cdef Totals _write_wide(const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+cdef inline Totals _write_wide(
+    const RowGradients* source, Quantised* out, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
     cdef Totals totals
     cdef Py_ssize_t i, n = source.n_rows
     cdef int64_t gradient, hessian, copies
     totals.gradient = totals.hessian = 0
     for i in range(begin, end):
-        copies = _copies(source, i)
-        gradient = copies * _round_gradient(source, &out.scales, i)
-        hessian = copies * _round_hessian(source, &out.scales, i)
+        copies = _copies(source, i, weighting)
+        gradient = copies * llrint(_weighted(source, source.gradients, i, weighting) * out.scales.gradient)
+        hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * out.scales.hessian))
         totals.gradient += gradient if gradient > 0 else -gradient
         totals.hessian += hessian
         out.wide[i] = gradient
         out.wide[n + i] = hessian
-        out.wide[2 * n + i] = 1 | (copies if source.whole_weights else llrint(_factor(source, i) * source.weight_scale)) << 32
+        out.wide[2 * n + i] = 1 | (llrint(source.weights[i] * source.weight_scale) if weighting == FACTORS else copies) << 32
     return totals
+
+
+cdef inline int64_t _at_least_one(int64_t hessian) noexcept nogil:
+    """So that no set of rows has a hessian of 0."""
+    return hessian if hessian > 0 else 1
+
+
+cdef Totals _write_part(const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef Weighting weighting = _weighting(source)
+    if not out.statistics.narrow:
+        return _write_wide(source, out, weighting, begin, end)
+    if weighting == UNWEIGHTED:
+        return _write_narrow(source, out, UNWEIGHTED, begin, end)
+    return _write_narrow(source, out, weighting, begin, end)
+
+
+cdef Extent _extent_of_part(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    if _weighting(source) == UNWEIGHTED:
+        return _extent(source, UNWEIGHTED, begin, end)
+    return _extent(source, _weighting(source), begin, end)
 
 
 cdef Totals _write(const RowGradients* source, Quantised* out, int32_t n_threads) noexcept nogil:
     cdef Totals totals
-    cdef Totals parts[64]
+    cdef Totals parts[MAX_THREADS]
     cdef Py_ssize_t n = source.n_rows
     cdef int32_t t
-    n_threads = min(n_threads, 64)
     for t in prange(n_threads, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-        if out.statistics.narrow:
-            parts[t] = _write_narrow(source, out, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
-        else:
-            parts[t] = _write_wide(source, out, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
+        parts[t] = _write_part(source, out, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
     totals.gradient = totals.hessian = 0
     for t in range(n_threads):
         totals.gradient += parts[t].gradient
@@ -160,14 +186,14 @@ cdef void _set_layout(const RowGradients* source, Quantised* out) noexcept nogil
 cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads) noexcept nogil:
     """Quantise all rows. False if a gradient or hessian is not finite, or memory for the wide form is missing."""
     cdef Extent extent
-    cdef Extent parts[64]
+    cdef Extent parts[MAX_THREADS]
     cdef Totals totals
     cdef Py_ssize_t n = source.n_rows
     cdef int32_t t
     cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>n
-    n_threads = min(n_threads, 64)
+    n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
     for t in prange(n_threads, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-        parts[t] = _extent(source, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
+        parts[t] = _extent_of_part(source, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
     extent.max_gradient = extent.max_hessian = SMALLEST
     for t in range(n_threads):
         if not (isfinite(parts[t].max_gradient) and isfinite(parts[t].max_hessian)):
@@ -207,11 +233,22 @@ cdef void exact_sums(
     const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows, int64_t* gradient, int64_t* hessian
 ) noexcept nogil:
     """Sums over some rows of the unrounded gradients and hessians, in 64-bit fixed point."""
+    if _weighting(source) == UNWEIGHTED:
+        _add_exact(source, scales, UNWEIGHTED, rows, n_rows, gradient, hessian)
+    else:
+        _add_exact(source, scales, _weighting(source), rows, n_rows, gradient, hessian)
+
+
+cdef inline void _add_exact(
+    const RowGradients* source, const Scales* scales, Weighting weighting,
+    const uint32_t* rows, Py_ssize_t n_rows, int64_t* gradient, int64_t* hessian,
+) noexcept nogil:
     cdef Py_ssize_t k, i
-    cdef int64_t sum_gradient = 0, sum_hessian = 0
+    cdef int64_t copies, sum_gradient = 0, sum_hessian = 0
     for k in range(n_rows):
         i = rows[k]
-        sum_gradient += _copies(source, i) * llrint(<float64_t>source.gradients[i] * _factor(source, i) * scales.exact_gradient)
-        sum_hessian += _copies(source, i) * llrint(<float64_t>source.hessians[i] * _factor(source, i) * scales.exact_hessian)
+        copies = _copies(source, i, weighting)
+        sum_gradient += copies * llrint(_weighted(source, source.gradients, i, weighting) * scales.exact_gradient)
+        sum_hessian += copies * llrint(_weighted(source, source.hessians, i, weighting) * scales.exact_hessian)
     gradient[0] = sum_gradient
     hessian[0] = sum_hessian

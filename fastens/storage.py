@@ -1,0 +1,228 @@
+"""Models as files: plain arrays and JSON under a checksum. Reading one runs no code from it.
+
+A file is, all numbers little-endian:
+
+======  ==================================================================
+bytes   content
+======  ==================================================================
+8       ``\\x93FASTENS``
+4       version of the format, 1
+8       length of the header
+32      SHA-256 of the whole file without these 32 bytes
+...     header: JSON with "kind", "meta", and of each array "name", "dtype" and "shape"
+...     the arrays in the header's order, C order, each from the next multiple of 64 bytes on
+======  ==================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import struct
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+MAGIC = b"\x93FASTENS"
+VERSION = 1
+PREFIX = struct.Struct("<8sIQ")
+CHECKSUM_BYTES = hashlib.sha256().digest_size
+HEADER_START = PREFIX.size + CHECKSUM_BYTES
+ALIGNMENT = 64
+# Booleans, integers, floats and fixed-width text: what can be read without running anything.
+DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[48]|<U[1-9][0-9]{0,8}")
+MAX_DIMENSIONS = 8
+
+
+class ModelFileError(ValueError):
+    """The file is not a model that this version of fastens can read."""
+
+
+class Storable(Protocol):
+    """A model that can be taken apart into arrays and JSON, and put together again."""
+
+    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]: ...
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any: ...
+
+
+def save_model(path: str | os.PathLike[str], model: Storable) -> None:
+    """Write a model; its kind is the name of its class.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; one that is there is replaced as a whole, or not at all.
+    model : object with _to_state
+        The model.
+    """
+    arrays, meta = model._to_state()
+    save(path, type(model).__name__, arrays, meta)
+
+
+def load_model(path: str | os.PathLike[str], classes: Mapping[str, type[Storable]]) -> Any:
+    """Read a model.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    classes : dict of str to type
+        The classes that a file may ask for, by name.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, foreign, or of a class that is not among them.
+    """
+    kind, arrays, meta = load(path)
+    if kind not in classes:
+        raise ModelFileError(f"{os.fspath(path)} holds a {kind!r}, not one of {', '.join(classes)}")
+    try:
+        return classes[kind]._from_state(arrays, meta)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ModelFileError(f"{os.fspath(path)} does not describe a {kind}: {error}") from error
+
+
+def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
+    """Write arrays and what JSON can hold; a file that is there is replaced as a whole, or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    kind : str
+        What the file holds.
+    arrays : dict of str to array
+        Arrays of booleans, integers, floats or text.
+    meta : dict
+        Anything JSON can hold.
+    """
+    plain = {name: _plain(name, array) for name, array in arrays.items()}
+    entries = [{"name": name, "dtype": a.dtype.str, "shape": list(a.shape)} for name, a in plain.items()]
+    header = json.dumps({"kind": kind, "meta": dict(meta), "arrays": entries}, separators=(",", ":")).encode()
+    body = bytearray(header)
+    for array in plain.values():
+        body += bytes(-(HEADER_START + len(body)) % ALIGNMENT)
+        body += array.tobytes()
+    prefix = PREFIX.pack(MAGIC, VERSION, len(header))
+    _write_at_once(os.path.realpath(path), [prefix, _checksum(prefix, body), body])
+
+
+def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    kind, arrays, meta
+        As given to `save`. The arrays are read-only and share their memory.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is truncated, changed, from another program or from a later version of fastens.
+    """
+    with open(path, "rb") as file:
+        content = memoryview(file.read())
+    try:
+        header, end = _read_header(content)
+        kind, meta, entries = header["kind"], header["meta"], header["arrays"]
+        if not isinstance(kind, str) or not isinstance(meta, dict) or not isinstance(entries, list):
+            raise ModelFileError("its header is not that of a model")
+        return kind, _read_arrays(content, end, entries), meta
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot read {os.fspath(path)}: {error}") from None
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ModelFileError(f"cannot read {os.fspath(path)}: its header is malformed") from error
+
+
+def _plain(name: str, array: np.ndarray) -> np.ndarray:
+    array = np.asarray(array)
+    little_endian = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+    if not DTYPE.fullmatch(little_endian.dtype.str) or array.ndim > MAX_DIMENSIONS:
+        raise TypeError(f"array {name!r} must hold booleans, integers, floats or text, got {array.dtype}")
+    return little_endian
+
+
+def _checksum(prefix: bytes | memoryview, body: bytes | bytearray | memoryview) -> bytes:
+    checksum = hashlib.sha256(prefix)
+    checksum.update(body)
+    return checksum.digest()
+
+
+def _write_at_once(path: str, parts: list[bytes | bytearray]) -> None:
+    # A reader sees the old file or the new one, also if this process dies on the way.
+    folder, name = os.path.split(path)
+    unfinished = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+    try:
+        with open(unfinished, "xb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        if os.path.exists(unfinished):
+            os.unlink(unfinished)
+        raise
+
+
+def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
+    # The header, and where it ends.
+    if len(content) < len(MAGIC) or content[: len(MAGIC)] != MAGIC:
+        raise ModelFileError("it is not a fastens model")
+    if len(content) < HEADER_START:
+        raise ModelFileError("it is truncated")
+    _, version, length = PREFIX.unpack_from(content)
+    if version != VERSION:
+        raise ModelFileError(f"its format has version {version}, this fastens reads version {VERSION}")
+    if _checksum(content[: PREFIX.size], content[HEADER_START:]) != content[PREFIX.size : HEADER_START]:
+        raise ModelFileError("it is damaged or truncated (the checksum differs)")
+    end = HEADER_START + length
+    if end > len(content):
+        raise ModelFileError("its header is longer than the file")
+    header = json.loads(bytes(content[HEADER_START:end]).decode())
+    if not isinstance(header, dict):
+        raise ModelFileError("its header is not that of a model")
+    return header, end
+
+
+def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    for entry in entries:
+        name, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
+        if not isinstance(name, str) or name in arrays:
+            raise ModelFileError("its arrays have no names of their own")
+        if not isinstance(dtype, str) or not DTYPE.fullmatch(dtype):
+            raise ModelFileError(f"array {name!r} has a type that is not allowed")
+        if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
+            raise ModelFileError(f"array {name!r} has a malformed shape")
+        if not all(type(n) is int and 0 <= n <= len(content) for n in shape):
+            raise ModelFileError(f"array {name!r} has a malformed shape")
+        start = end + -end % ALIGNMENT
+        end = start + math.prod(shape) * np.dtype(dtype).itemsize
+        if end > len(content):
+            raise ModelFileError(f"array {name!r} ends after the file")
+        arrays[name] = _read_array(name, content[start:end], dtype).reshape(shape)
+    if end != len(content):
+        raise ModelFileError("it does not end with its last array")
+    return arrays
+
+
+def _read_array(name: str, content: memoryview, dtype: str) -> np.ndarray:
+    array = np.frombuffer(content, dtype=dtype)
+    if array.dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
+        raise ModelFileError(f"array {name!r} has a truth value that is none")
+    if array.dtype.kind == "U" and np.any(np.frombuffer(content, dtype="<u4") > 0x10FFFF):
+        raise ModelFileError(f"array {name!r} has a character that is none")
+    return array
