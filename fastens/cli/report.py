@@ -95,8 +95,9 @@ def shown(name: str, value: float) -> str:
         return NO_VALUE
     if name == "accuracy":
         return f"{value:.2%}"
-    # Scores with a scale of their own get decimals, the others significant digits. Adding 0 takes the sign off -0.
-    return f"{round(value, 4) + 0.0:.4f}" if name.startswith(("AUC", "R²")) else f"{value:#.5g}"
+    if name.startswith(("AUC", "R²")):
+        return f"{round(value, 4) + 0.0:.4f}"  # adding 0 takes the sign off -0
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
 
 
 def _grid(n_columns: int) -> Table:
