@@ -110,7 +110,9 @@ def test_every_truncation_is_noticed(path):
         storage.load(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x05K\x01.", b"PK\x03\x04", b"tree\nversion=v4\n", bytes(100)], ids=repr)
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x05K\x01.", b"PK\x03\x04", b"tree\nversion=v4\n", bytes(100)], ids=repr
+)
 def test_foreign_files(path, content):
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="not a fastens model"):

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from reference import predict as twin
 
 from fastens.engine.binning import learn_binning
 from fastens.engine.trees import TreeEnsemble, add_tree_to_raw
+from reference import predict as twin
 
 
 def make_table(rng, n_rows):
