@@ -81,7 +81,7 @@ class Binning:
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
         if scipy.sparse.issparse(X):
             X = X.toarray()
-        bin_matrix(self.table, X, columns, records, n_threads)
+        bin_matrix(self.table, X, columns, records, 0, n_threads)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as a few arrays, for saving."""

@@ -10,4 +10,7 @@ cdef class BinTable:
     # The search tables of all features. Nothing in it changes after it was made, so threads may share it.
     cdef FeatureBins* features
     cdef readonly Py_ssize_t n_features
-    cdef object arrays              # keeps alive what the features point to
+    # What the features point to.
+    cdef object thresholds, bucket_start, category_codes
+    cdef _set_thresholds(self, list thresholds)
+    cdef _set_categories(self, list category_codes)

@@ -20,13 +20,15 @@ cdef struct FeatureBins:
     #
     # numeric:      code = 1 + number of thresholds < x;  `x <= thresholds[c - 1]` is the same as `code <= c`
     # categorical:  x is a whole number, the category's position; code = category_codes[x]
-    const float64_t* thresholds
+    const float64_t* thresholds     # padded with infinity to whole windows of 2**n_steps - 1
     int32_t n_thresholds
-    # Bucket table on the leading bits of the value's sortable key: where the search starts, so that few steps remain.
+    # The search starts at bucket_start[clip((place - origin) * scale, 0, last_bucket)] and takes n_steps binary steps.
+    # place: the value itself, or where values spread over many magnitudes (log_floor >= 0) its signed leading bits.
     const uint16_t* bucket_start
-    uint32_t first_key
-    int32_t key_shift
-    int32_t n_buckets
+    float64_t origin
+    float64_t scale
+    float64_t last_bucket
+    int32_t log_floor
     int32_t n_steps
     # NULL for a numeric feature
     const uint16_t* category_codes
