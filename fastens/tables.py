@@ -112,6 +112,10 @@ def numbers_of(column: Column, name: str) -> Floats:
     raise _not_numbers(name, column.dtype, is_time=column.dtype.kind in "mM")
 
 
+def _is_float32(column: Column) -> bool:
+    return column.dtype == (nw.Float32 if isinstance(column, nw.Series) else np.float32)
+
+
 def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
     dtype = column.dtype
     if dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
@@ -218,9 +222,7 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
-            raise ValueError(
-                f"categorical_features must have one entry per column ({n_features}) as a mask; got shape {given.shape}."
-            )
+            raise ValueError(f"categorical_features must have {n_features} entries as a mask; got shape {given.shape}.")
         return given.copy()
     chosen[[_column_index(table, item) for item in given.tolist()]] = True
     return chosen
@@ -243,8 +245,8 @@ def _column_index(table: Table, item: Any) -> int:
 class TableEncoder:
     """Remember a table's columns and categories; turn tables like it into one array of floats.
 
-    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for missing
-    values, and for categories that were not there in `fit`.
+    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for
+    missing values, and for categories that were not there in `fit`.
 
     Attributes
     ----------
@@ -288,17 +290,15 @@ class TableEncoder:
 
     def _fits_float32(self, table: Table) -> bool:
         return all(
-            table.column(index).dtype in (np.float32, nw.Float32)
-            if categories is None
-            else len(categories) < _FLOAT32_WHOLE
+            _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
             for index, categories in enumerate(self.categories)
         )
 
     def match(self, frame: Any) -> Table:
-        """Read a frame, its columns put in the order of those of `fit`, by their names where there are any."""
+        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
         frame = nw.from_native(frame, eager_only=True)
         columns = frame.columns
-        if self.names is None or columns == self.names:
+        if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
             return table_from_frame(frame)
         missing = sorted(set(self.names) - set(columns))
         unseen = sorted(str(name) for name in set(columns) - set(self.names))
@@ -324,7 +324,7 @@ def _listed(title: str, names: list[str], most: int = 5) -> str:
     return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"
 
 
-def dense_blocks(X: Any, block_rows: int) -> Iterator[tuple[int, Floats]]:
+def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:
     """Blocks of rows of an array or a CSR matrix as arrays, each with the number of its first row."""
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]

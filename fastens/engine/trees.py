@@ -224,7 +224,7 @@ class TreeEnsemble:
         """Yield the raw predictions after each round, that is after every `n_outputs` trees."""
         assert self.binning is not None
         codes = self.binning.codes(X, n_threads)
-        raw = np.tile(self.baseline[:, None], (1, len(X)))
+        raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         for first in range(0, self.n_trees, self.n_outputs):
             predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
             yield raw.T.copy()
