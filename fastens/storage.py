@@ -5,7 +5,7 @@ A file is, all numbers little-endian:
 ======  ==================================================================
 bytes   content
 ======  ==================================================================
-8       ``\\x93FASTENS``
+8       93 (hexadecimal), ``FASTENS`` in ASCII
 4       version of the format, 1
 8       length of the header
 32      SHA-256 of the whole file without these 32 bytes

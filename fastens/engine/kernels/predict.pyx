@@ -381,14 +381,14 @@ def add_to_raw(
     CompiledTrees trees not None, const code_t[:, ::1] codes, float64_t[:, :] raw, int32_t first, int32_t last,
     int n_threads=1
 ):
-    """Add the values of trees first, ..., last - 1 to raw, shape (n_outputs, n_rows), from (n_features, n_rows) codes."""
+    """Add trees first, ..., last - 1 to raw of shape (n_outputs, n_rows), from codes of shape (n_features, n_rows)."""
     cdef const Program* program = &trees.program
     cdef Rows rows
     cdef Sums sums
     if sizeof(code_t) != program.code_size:
         raise ValueError(f"codes must be of {program.code_size} bytes, got {sizeof(code_t)}")
     if codes.shape[0] < program.n_features or raw.shape[0] != program.n_outputs or codes.shape[1] != raw.shape[1]:
-        raise ValueError(f"codes {codes.shape[0]} x {codes.shape[1]} and raw {raw.shape[0]} x {raw.shape[1]} do not fit "
+        raise ValueError(f"codes {codes.shape[0]} x {codes.shape[1]}, raw {raw.shape[0]} x {raw.shape[1]} do not fit "
                          f"{program.n_features} features and {program.n_outputs} outputs")
     if not 0 <= first <= last <= program.n_trees:
         raise ValueError(f"trees {first} to {last} are not among the {program.n_trees}")
