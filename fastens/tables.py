@@ -6,6 +6,7 @@ import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -36,9 +37,10 @@ class Table:
     def __len__(self) -> int:
         return self.source.shape[1]
 
-    def column(self, index: int) -> Column:
-        """One column."""
-        return self.source[:, index]
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns; taken one by one they would cost much more in a wide frame."""
+        return list(self.source.T if isinstance(self.source, np.ndarray) else self.source.iter_columns())
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
@@ -217,7 +219,7 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         return chosen
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         if table.array is None:
-            chosen[:] = [is_categorical_column(table.column(index)) for index in range(n_features)]
+            chosen[:] = [is_categorical_column(column) for column in table.columns]
         return chosen
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
@@ -266,7 +268,7 @@ class TableEncoder:
         chosen = _chosen_columns(table, categorical_features)
         categories: list[list[Any] | None] = [None] * len(table)
         for index in np.flatnonzero(chosen).tolist():
-            categories[index] = _categories_of(table.column(index), table.name(index))
+            categories[index] = _categories_of(table.columns[index], table.name(index))
         return cls(table.names, categories)
 
     @property
@@ -281,7 +283,7 @@ class TableEncoder:
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
         for index, categories in enumerate(self.categories):
-            column = table.column(index)
+            column = table.columns[index]
             if categories is None:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
@@ -290,7 +292,7 @@ class TableEncoder:
 
     def _fits_float32(self, table: Table) -> bool:
         return all(
-            _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
+            _is_float32(table.columns[index]) if categories is None else len(categories) < _FLOAT32_WHOLE
             for index, categories in enumerate(self.categories)
         )
 
