@@ -20,6 +20,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
 PACKAGE = Path("fastens")
+MEMORYVIEWS = "fastens._cyutility"
 
 OPENMP_PROGRAM = """
 #include <omp.h>
@@ -57,7 +58,7 @@ def compile_flags(compiler_type: str) -> list[str]:
     if compiler_type == "msvc":
         return ["/Od" if DEBUG else "/O2", "/std:c11"]
     flags = ["-std=c11", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
-    flags += ["-O1", "-g"] if DEBUG or SANITIZE else ["-O3"]
+    flags += ["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"]
     return flags + sanitizer_flags() + (["-fno-omit-frame-pointer"] if SANITIZE else [])
 
 
@@ -79,9 +80,9 @@ def directives() -> dict[str, object]:
 
 
 def extensions() -> list[Extension]:
-    """Every .pyx file of the package; the folder of the file is where its C headers are."""
+    """Every .pyx file of the package, its C headers beside it, and the memoryview code that they share."""
     macros = [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
-    return [
+    kernels = [
         Extension(
             ".".join(path.with_suffix("").parts),
             [path.as_posix()],
@@ -91,6 +92,7 @@ def extensions() -> list[Extension]:
         )
         for path in sorted(PACKAGE.rglob("*.pyx"))
     ]
+    return [*kernels, Extension(MEMORYVIEWS, [])]
 
 
 class BuildKernels(build_ext):
@@ -104,6 +106,7 @@ class BuildKernels(build_ext):
         translated = cythonize(
             extensions(),
             compiler_directives=directives(),
+            shared_utility_qualified_name=MEMORYVIEWS,
             nthreads=n_jobs if os.name == "posix" else 0,
             force=bool(self.force) or DEBUG or COVERAGE,
         )

@@ -154,15 +154,15 @@ class BaseFastens(BaseEstimator):
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
             return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
-        if self._encoder.names is None:
-            warnings.warn(
-                f"X has feature names, but {type(self).__name__} was fitted without feature names",
-                UserWarning,
-                stacklevel=3,
-            )
+        name = type(self).__name__
         table = self._encoder.match(X)
+        if table.names is not None and self._encoder.names is None:
+            warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=3)
+        if table.names is None and self._encoder.names is not None:
+            warnings.warn(
+                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=3
+            )
         if len(table) != self.n_features_in_:
-            name = type(self).__name__
             raise ValueError(
                 f"X has {len(table)} features, but {name} is expecting {self.n_features_in_} features as input."
             )

@@ -31,7 +31,7 @@ def whole(low: int, high: int | None = None) -> Rule:
     text = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
 
     def holds(value: Any) -> bool:
-        is_whole = isinstance(value, numbers.Integral) and type(value) is not bool
+        is_whole = type(value) is not bool and isinstance(value, numbers.Integral)
         return is_whole and low <= int(value) and (high is None or int(value) <= high)
 
     return Rule(text, holds)
@@ -44,7 +44,7 @@ def real(low: float, high: float = math.inf, *, open_low: bool = False, open_hig
         words.append(f"less than {high}" if open_high else f"at most {high}")
 
     def holds(value: Any) -> bool:
-        if not isinstance(value, numbers.Real) or type(value) is bool or not math.isfinite(value):
+        if type(value) is bool or not isinstance(value, numbers.Real) or not math.isfinite(value):
             return False
         number = float(value)
         above = number > low if open_low else number >= low

@@ -6,6 +6,7 @@ import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -36,9 +37,10 @@ class Table:
     def __len__(self) -> int:
         return self.source.shape[1]
 
-    def column(self, index: int) -> Column:
-        """One column."""
-        return self.source[:, index]
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns; taken one by one they would cost much more in a wide frame."""
+        return list(self.source.T if isinstance(self.source, np.ndarray) else self.source.iter_columns())
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
@@ -110,6 +112,10 @@ def numbers_of(column: Column, name: str) -> Floats:
     if column.dtype.kind in "biuf":
         return column.astype(np.float64)
     raise _not_numbers(name, column.dtype, is_time=column.dtype.kind in "mM")
+
+
+def _is_float32(column: Column) -> bool:
+    return column.dtype == (nw.Float32 if isinstance(column, nw.Series) else np.float32)
 
 
 def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
@@ -213,14 +219,12 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         return chosen
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         if table.array is None:
-            chosen[:] = [is_categorical_column(table.column(index)) for index in range(n_features)]
+            chosen[:] = [is_categorical_column(column) for column in table.columns]
         return chosen
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
-            raise ValueError(
-                f"categorical_features must have one entry per column ({n_features}) as a mask; got shape {given.shape}."
-            )
+            raise ValueError(f"categorical_features must have {n_features} entries as a mask; got shape {given.shape}.")
         return given.copy()
     chosen[[_column_index(table, item) for item in given.tolist()]] = True
     return chosen
@@ -243,8 +247,8 @@ def _column_index(table: Table, item: Any) -> int:
 class TableEncoder:
     """Remember a table's columns and categories; turn tables like it into one array of floats.
 
-    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for missing
-    values, and for categories that were not there in `fit`.
+    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for
+    missing values, and for categories that were not there in `fit`.
 
     Attributes
     ----------
@@ -264,7 +268,7 @@ class TableEncoder:
         chosen = _chosen_columns(table, categorical_features)
         categories: list[list[Any] | None] = [None] * len(table)
         for index in np.flatnonzero(chosen).tolist():
-            categories[index] = _categories_of(table.column(index), table.name(index))
+            categories[index] = _categories_of(table.columns[index], table.name(index))
         return cls(table.names, categories)
 
     @property
@@ -279,7 +283,7 @@ class TableEncoder:
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
         for index, categories in enumerate(self.categories):
-            column = table.column(index)
+            column = table.columns[index]
             if categories is None:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
@@ -288,17 +292,15 @@ class TableEncoder:
 
     def _fits_float32(self, table: Table) -> bool:
         return all(
-            table.column(index).dtype in (np.float32, nw.Float32)
-            if categories is None
-            else len(categories) < _FLOAT32_WHOLE
+            _is_float32(table.columns[index]) if categories is None else len(categories) < _FLOAT32_WHOLE
             for index, categories in enumerate(self.categories)
         )
 
     def match(self, frame: Any) -> Table:
-        """Read a frame, its columns put in the order of those of `fit`, by their names where there are any."""
+        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
         frame = nw.from_native(frame, eager_only=True)
         columns = frame.columns
-        if self.names is None or columns == self.names:
+        if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
             return table_from_frame(frame)
         missing = sorted(set(self.names) - set(columns))
         unseen = sorted(str(name) for name in set(columns) - set(self.names))
@@ -324,7 +326,7 @@ def _listed(title: str, names: list[str], most: int = 5) -> str:
     return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"
 
 
-def dense_blocks(X: Any, block_rows: int) -> Iterator[tuple[int, Floats]]:
+def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:
     """Blocks of rows of an array or a CSR matrix as arrays, each with the number of its first row."""
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]

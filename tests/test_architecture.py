@@ -52,16 +52,24 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Modules of this package that a source file imports or cimports (also inside functions)."""
+    """Modules that a source file imports or cimports (also inside functions), by their full names."""
     found = set()
     for line in path.read_text(encoding="utf-8").splitlines():
         match = IMPORT.match(line)
         if match is None:
             continue
-        source = match["source"] or match["modules"]
+        source = absolute(match["source"] or match["modules"], path)
         names = re.findall(r"\w+", match["names"] or "")[:1] if source == "fastens.engine" else []
         found.add(".".join([source, *names]))
     return found
+
+
+def absolute(module: str, path: Path) -> str:
+    """The full name of a module that a source file names relative to itself."""
+    n_dots = len(module) - len(module.lstrip("."))
+    if n_dots == 0:
+        return module
+    return ".".join((*module_name(path).split(".")[:-n_dots], module[n_dots:]))
 
 
 def functions(path: Path) -> list[tuple[str, list[str]]]:

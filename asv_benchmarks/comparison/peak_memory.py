@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
 from benchmarks.peer_models import PEERS, Settings
 
 STATUS = Path("/proc/self/status")

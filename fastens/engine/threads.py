@@ -55,13 +55,14 @@ def resolve_n_jobs(n_jobs: Any = None) -> int:
     >>> resolve_n_jobs(1)
     1
     """
-    if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
+    if n_jobs is not None and (type(n_jobs) is bool or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}.")
     if not may_use_threads():
         return 1
     if n_jobs is None:
         return _default_n_threads()
-    return int(n_jobs) if n_jobs > 0 else max(1, _default_n_threads() + 1 + int(n_jobs))
+    count = int(n_jobs)
+    return count if count > 0 else max(1, _default_n_threads() + 1 + count)
 
 
 def threads_for(work: float, n_threads: int, grain: float) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from fastens.engine.kernels import predict
+from fastens.engine.kernels.compile import CompiledTrees
 
 if TYPE_CHECKING:
     from fastens.engine.binning import Binning
@@ -23,9 +27,9 @@ class Tree:
     bin_threshold : uint16 array
         Numeric splits send codes ``1 <= code <= bin_threshold`` to the left.
     missing_left : uint8 array
-        Whether code 0 (missing, unseen) goes left at a numeric split.
+        Whether a numeric split sends code 0 (missing, unseen) to the left.
     category_set : int32 array
-        -1, or the first word in ``category_words`` of the set of codes that go left (code 0 included).
+        -1, or the first word in ``category_words`` of the set of codes that go left (code 0 among them or not).
     category_words : uint32 array
         The sets, ``ceil(n_codes[feature] / 32)`` words each; bit c of a set stands for code c.
     left_child : int32 array
@@ -62,7 +66,7 @@ class Tree:
         return (self.n_nodes + 1) // 2
 
 
-DTYPES: dict[str, type[np.generic]] = {
+TREE_DTYPES: dict[str, type[np.generic]] = {
     "feature": np.int32,
     "bin_threshold": np.uint16,
     "missing_left": np.uint8,
@@ -75,18 +79,22 @@ DTYPES: dict[str, type[np.generic]] = {
     "weight": np.float64,
 }
 ENSEMBLE_DTYPES: dict[str, type[np.generic]] = {
-    **DTYPES,
+    **TREE_DTYPES,
     "node_offsets": np.int64,
     "tree_output": np.int32,
     "baseline": np.float64,
 }
+BINNING_PREFIX = "binning."
 
 
 class TreeEnsemble:
     """Trees one after another in plain read-only arrays, with the binning they were grown on.
 
-    The arrays are those of `Tree`, concatenated, and
+    The arrays are those of `Tree`, concatenated, and the three below. Whatever can be computed from them (thresholds,
+    the compiled form that predicts) is made when first asked for and is no part of the state.
 
+    Attributes
+    ----------
     node_offsets : int64 array of shape (n_trees + 1,)
         Tree t owns the nodes ``node_offsets[t]:node_offsets[t + 1]``; ``left_child`` counts inside the tree,
         ``category_set`` counts from the first word of the ensemble.
@@ -94,6 +102,8 @@ class TreeEnsemble:
         Which column of the raw prediction a tree adds to.
     baseline : float64 array of shape (n_outputs,)
         The raw prediction before the first tree.
+    binning : Binning
+        What turns values into the codes the trees split on.
     """
 
     feature: np.ndarray
@@ -109,50 +119,121 @@ class TreeEnsemble:
     node_offsets: np.ndarray
     tree_output: np.ndarray
     baseline: np.ndarray
-    binning: Binning
 
-    def __init__(self, binning: Binning, **arrays: np.ndarray) -> None:
+    def __init__(self, binning: Binning | None, **arrays: np.ndarray) -> None:
         self.binning = binning
         for name, dtype in ENSEMBLE_DTYPES.items():
-            array = np.ascontiguousarray(arrays[name], dtype=dtype)
-            array = array.view()
+            array = np.ascontiguousarray(arrays[name], dtype=dtype).view()
             array.flags.writeable = False
             setattr(self, name, array)
 
     @classmethod
     def from_trees(
-        cls, trees: Sequence[Tree], tree_output: Sequence[int] | np.ndarray, baseline: np.ndarray, binning: Binning
+        cls,
+        trees: Sequence[Tree],
+        tree_output: Sequence[int] | np.ndarray,
+        baseline: Sequence[float] | np.ndarray,
+        binning: Binning | None,
     ) -> TreeEnsemble:
-        """Put trees one after another.
+        """Put trees one after another, in the order in which they are added up.
 
         Parameters
         ----------
         trees : sequence of Tree
-            The trees, in the order in which they are added up.
+            The trees.
         tree_output : sequence of int
             The raw column of each tree.
-        baseline : array of shape (n_outputs,)
-            The raw prediction before the first tree.
-        binning : Binning
-            What turns values into the codes the trees split on.
+        baseline : sequence of float
+            The raw prediction before the first tree, one for each raw column.
+        binning : Binning or None
+            What turns values into the codes the trees split on; None if codes are all they will ever see.
         """
         arrays = {
             name: np.concatenate([getattr(tree, name) for tree in trees] or [np.empty(0, dtype)])
-            for name, dtype in DTYPES.items()
+            for name, dtype in TREE_DTYPES.items()
         }
         n_nodes = [tree.n_nodes for tree in trees]
-        n_words = [len(tree.category_words) for tree in trees]
-        first_word = np.repeat(np.cumsum([0, *n_words])[:-1], n_nodes)
-        arrays["category_set"] = np.where(
-            arrays["category_set"] >= 0, arrays["category_set"] + first_word, arrays["category_set"]
-        )
-        return cls(
-            binning,
-            node_offsets=np.cumsum([0, *n_nodes]),
-            tree_output=np.asarray(tree_output, dtype=np.int32),
-            baseline=np.asarray(baseline, dtype=np.float64),
-            **arrays,
-        )
+        first_word = np.cumsum([0, *(len(tree.category_words) for tree in trees)])[:-1]
+        category_set = arrays["category_set"]
+        arrays["category_set"] = np.where(category_set < 0, -1, category_set + np.repeat(first_word, n_nodes))
+        arrays["node_offsets"] = np.cumsum([0, *n_nodes])
+        return cls(binning, tree_output=np.asarray(tree_output), baseline=np.asarray(baseline), **arrays)
+
+    # ------------------------------------------------------------------------------------------------------- state
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the whole state as plain arrays, those of the binning under names with a prefix."""
+        assert self.binning is not None
+        binning = {BINNING_PREFIX + name: array for name, array in self.binning.to_arrays().items()}
+        return {name: getattr(self, name) for name in ENSEMBLE_DTYPES} | binning
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
+        """Make an ensemble from what `to_arrays` returned.
+
+        Raises
+        ------
+        ValueError
+            If the arrays are not those of an ensemble. What passes can be predicted with safely.
+        """
+        from fastens.engine.binning import Binning
+
+        n = len(BINNING_PREFIX)
+        binning = Binning.from_arrays({k[n:]: array for k, array in arrays.items() if k.startswith(BINNING_PREFIX)})
+        for name, dtype in ENSEMBLE_DTYPES.items():
+            if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1:
+                raise ValueError(f"{name} must be a one-dimensional array of {np.dtype(dtype)}")
+        ensemble = cls(binning, **{name: arrays[name] for name in ENSEMBLE_DTYPES})
+        check_structure(ensemble)
+        return ensemble
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"binning": self.binning} | {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    @cached_property
+    def compiled(self) -> CompiledTrees:
+        """The form that predicts. Two threads that ask at once may both make it; either is good."""
+        if self.binning is None:
+            raise ValueError("these trees have no binning")
+        return CompiledTrees(self, self.binning.table, np.dtype(self.binning.code_dtype).itemsize)
+
+    # -------------------------------------------------------------------------------------------------- prediction
+
+    def predict_raw(self, X: np.ndarray, n_threads: int = 1, n_trees: int | None = None) -> np.ndarray:
+        """Return the raw predictions: the baseline plus the values of the first `n_trees` trees (default: all).
+
+        Parameters
+        ----------
+        X : float32 or float64 array of shape (n_rows, n_features)
+            The rows, in any strides.
+        n_threads : int
+            Number of threads; no matter to the result.
+        n_trees : int, optional
+            How many trees to use.
+
+        Returns
+        -------
+        float64 array of shape (n_rows, n_outputs)
+        """
+        return predict.predict_raw(self.compiled, X, n_threads, n_trees)
+
+    def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
+        """Yield the raw predictions after each round, that is after every `n_outputs` trees."""
+        assert self.binning is not None
+        codes = self.binning.codes(X, n_threads)
+        raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
+        for first in range(0, self.n_trees, self.n_outputs):
+            predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
+            yield raw.T.copy()
+
+    def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
+        """Return the leaf of each row in each tree, int32 of shape (n_rows, n_trees): node numbers inside the trees."""
+        return predict.apply(self.compiled, X, n_threads)
+
+    # -------------------------------------------------------------------------------------------------- inspection
 
     @property
     def n_trees(self) -> int:
@@ -164,19 +245,67 @@ class TreeEnsemble:
         """Number of raw columns."""
         return len(self.baseline)
 
+    @property
+    def n_leaves(self) -> np.ndarray:
+        """Number of leaves of each tree."""
+        return (np.diff(self.node_offsets) + 1) // 2
+
+    @property
+    def max_depth(self) -> np.ndarray:
+        """Depth of each tree; 0 where the root is a leaf."""
+        depth = np.zeros(self.n_trees, dtype=np.int64)
+        tree = np.arange(self.n_trees)
+        left = self.left_child[self.node_offsets[:-1]]
+        while len(tree := tree[left > 0]):
+            depth[tree] += 1
+            children = self.node_offsets[tree] + left[left > 0]
+            left = np.concatenate([self.left_child[children], self.left_child[children + 1]])
+            tree = np.concatenate([tree, tree])
+        return depth
+
+    @property
+    def children_left(self) -> np.ndarray:
+        """Left children as scikit-learn has them: -1 at a leaf."""
+        return np.where(self.left_child > 0, self.left_child, -1)
+
+    @property
+    def children_right(self) -> np.ndarray:
+        """Right children as scikit-learn has them: -1 at a leaf."""
+        return np.where(self.left_child > 0, self.left_child + 1, -1)
+
+    @cached_property
+    def threshold(self) -> np.ndarray:
+        """The values behind ``bin_threshold``: numeric splits send ``x <= threshold`` to the left; NaN elsewhere."""
+        assert self.binning is not None
+        thresholds = self.binning.thresholds
+        n_thresholds = np.array([len(t) for t in thresholds], dtype=np.int64)
+        first = np.cumsum(n_thresholds) - n_thresholds
+        nodes = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
+        feature, code = self.feature[nodes], self.bin_threshold[nodes]
+        # No value has a code <= 0; all have one <= the number of thresholds + 1.
+        value = np.where(code == 0, -np.inf, np.inf)
+        inside = (code > 0) & (code <= n_thresholds[feature])
+        value[inside] = np.concatenate(thresholds)[first[feature[inside]] + code[inside] - 1]
+        out = np.full(len(self.feature), np.nan)
+        out[nodes] = value
+        out.flags.writeable = False
+        return out
+
     def tree(self, index: int) -> Tree:
         """Return one tree; its arrays are views, its category sets count from the ensemble's first word."""
         nodes = slice(self.node_offsets[index], self.node_offsets[index + 1])
         arrays = {f.name: getattr(self, f.name)[nodes] for f in fields(Tree) if f.name != "category_words"}
         return Tree(category_words=self.category_words, **arrays)
 
-    def predict_raw(self, X: np.ndarray, n_threads: int = 1, n_trees: int | None = None) -> np.ndarray:
-        """Return the raw predictions, shape (n_rows, n_outputs): the baseline plus the first `n_trees` trees."""
-        codes = self.binning.codes(X, n_threads)
-        raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
-        for t in range(self.n_trees if n_trees is None else n_trees):
-            add_tree_to_raw(codes, self.tree(t), raw[self.tree_output[t]])
-        return np.ascontiguousarray(raw.T)
+    def feature_importances(self, kind: str = "gain") -> np.ndarray:
+        """Return the sum of the gains ("gain") or the number of the splits ("split") on each feature."""
+        if kind not in ("gain", "split"):
+            raise ValueError(f"kind must be 'gain' or 'split', got {kind!r}")
+        assert self.binning is not None
+        inner = self.feature >= 0
+        weights = self.gain[inner] if kind == "gain" else None
+        counts = np.bincount(self.feature[inner], weights, minlength=self.binning.n_features)
+        return counts.astype(np.float64)
 
 
 def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:
@@ -189,20 +318,56 @@ def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_thr
     tree : Tree
         The tree.
     raw_column : float64 array of shape (n_rows,)
-        Raw predictions, changed in place.
+        Raw predictions.
     n_threads : int
         Number of threads.
     """
-    node = np.zeros(codes.shape[1], dtype=np.int64)
-    while True:
-        rows = np.flatnonzero(tree.left_child[node])
-        if not len(rows):
-            break
-        at = node[rows]
-        code = codes[tree.feature[at], rows].astype(np.int64)
-        left = np.where(code == 0, tree.missing_left[at] != 0, code <= tree.bin_threshold[at])
-        words = tree.category_words if len(tree.category_words) else np.zeros(1, np.uint32)
-        in_set = np.maximum(tree.category_set[at], 0) + np.where(tree.category_set[at] >= 0, code >> 5, 0)
-        left = np.where(tree.category_set[at] >= 0, (words[in_set] >> (code & 31).astype(np.uint32)) & 1 != 0, left)
-        node[rows] = tree.left_child[at] + ~left
-    raw_column += tree.value[node]
+    compiled = CompiledTrees(TreeEnsemble.from_trees([tree], [0], [0.0], None), None, codes.itemsize)
+    predict.add_to_raw(compiled, codes, raw_column[None], 0, 1, n_threads)
+
+
+def check_structure(ensemble: TreeEnsemble) -> None:
+    """Raise ValueError unless the arrays describe trees over the features and codes of their binning."""
+    offsets, n_nodes = ensemble.node_offsets, len(ensemble.feature)
+    _require(len(offsets) == ensemble.n_trees + 1 and offsets[0] == 0 and offsets[-1] == n_nodes, "node_offsets")
+    _require(bool(np.all(np.diff(offsets) > 0)), "node_offsets")
+    _require(bool(np.all((ensemble.tree_output >= 0) & (ensemble.tree_output < ensemble.n_outputs))), "tree_output")
+    for name in TREE_DTYPES:
+        _require(name == "category_words" or len(getattr(ensemble, name)) == n_nodes, name)
+    _check_children(ensemble)
+    _check_splits(ensemble)
+
+
+def _require(condition: bool, name: str) -> None:
+    if not condition:
+        raise ValueError(f"{name} does not describe trees")
+
+
+def _check_children(ensemble: TreeEnsemble) -> None:
+    # Every node but the roots is the child of one node, and stands after it, inside the same tree.
+    tree_sizes = np.diff(ensemble.node_offsets)
+    root = np.repeat(ensemble.node_offsets[:-1], tree_sizes)
+    left = ensemble.left_child.astype(np.int64)
+    inner = np.flatnonzero(left)
+    _require(bool(np.all(left[inner] > (np.arange(len(left)) - root)[inner])), "left_child")
+    _require(bool(np.all(left[inner] + 1 < np.repeat(tree_sizes, tree_sizes)[inner])), "left_child")
+    children = (root + left)[inner]
+    n_parents = np.bincount(np.concatenate([children, children + 1]), minlength=len(left))
+    _require(bool(np.all(n_parents == (np.arange(len(left)) != root))), "left_child")
+
+
+def _check_splits(ensemble: TreeEnsemble) -> None:
+    # Features, codes and category sets are those that the binning knows.
+    binning = ensemble.binning
+    assert binning is not None
+    inner = ensemble.left_child > 0
+    _require(bool(np.all((ensemble.feature >= 0) == inner) and np.all(ensemble.feature >= -1)), "feature")
+    _require(bool(np.all(ensemble.feature < binning.n_features)), "feature")
+    feature = ensemble.feature[inner]
+    n_codes = np.asarray(binning.n_codes, dtype=np.int64)[feature]
+    is_categorical = np.asarray(binning.is_categorical, dtype=bool)[feature]
+    _require(bool(np.all(is_categorical | (ensemble.bin_threshold[inner] < n_codes))), "bin_threshold")
+    first = ensemble.category_set[inner].astype(np.int64)
+    _require(bool(np.all((first >= 0) == is_categorical)), "category_set")
+    last = np.where(is_categorical, first + (n_codes + 31) // 32, 0)
+    _require(bool(np.all(last <= len(ensemble.category_words))), "category_set")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
@@ -19,6 +20,7 @@ from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.parameters import ANYTHING, FLAG, NONE, one_of, real, whole
+from fastens.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
@@ -181,13 +183,14 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
     def _raw(self, X: Any) -> Array:
         """Raw predictions, (n_samples, n_outputs)."""
         X = self._check_table(X)
-        return self._ensemble.predict_raw(X, resolve_n_jobs(self.n_jobs))
+        n_threads = resolve_n_jobs(self.n_jobs)
+        if issparse(X):
+            return np.concatenate([self._ensemble.predict_raw(block, n_threads) for _, block in dense_blocks(X)])
+        return self._ensemble.predict_raw(X, n_threads)
 
     def _staged_raw(self, X: Any) -> Iterator[Array]:
         X = self._check_table(X)
-        n_outputs = self._ensemble.n_outputs
-        stages = self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
-        return (raw for index, raw in enumerate(stages, 1) if index % n_outputs == 0)
+        return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the leaf that each row falls into.
@@ -198,7 +201,9 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
             Node numbers within the trees.
         """
         X = self._check_table(X)
-        leaves = self._ensemble.apply(X, resolve_n_jobs(self.n_jobs))
+        n_threads = resolve_n_jobs(self.n_jobs)
+        blocks = dense_blocks(X) if issparse(X) else [(0, X)]
+        leaves = np.concatenate([self._ensemble.apply(block, n_threads) for _, block in blocks])
         return leaves if self._ensemble.n_outputs == 1 else leaves.reshape(len(leaves), -1, self._ensemble.n_outputs)
 
     @property
@@ -361,7 +366,8 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
-        return self._loss.predict(self._raw(X))
+        raw = self._raw(X)
+        return self._loss.predict(raw)
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[Array]:
         """Yield the probabilities after each round."""
@@ -529,7 +535,8 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted mean or quantile of each row, shape (n_samples,)."""
-        return self._loss.predict(self._raw(X))
+        raw = self._raw(X)
+        return self._loss.predict(raw)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[Array]:
         """Yield the predictions after each round."""

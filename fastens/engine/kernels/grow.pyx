@@ -53,7 +53,7 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     cdef Decision decision
     cdef Py_ssize_t lefts[MAX_THREADS]
     cdef Py_ssize_t starts[MAX_THREADS]
-    cdef Py_ssize_t n = node.end - node.begin, n_left = 0, begin
+    cdef Py_ssize_t n_left = 0
     cdef int32_t t
     decision.code_size = ws.table.code_size
     decision.column = <const uint8_t*>ws.columns + node.split.feature * ws.column_stride * decision.code_size
@@ -62,13 +62,17 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     decision.category_words = NULL
     if node.split.category_set >= 0:
         decision.category_words = ws.category_words + node.split.category_set
-    for t in prange(n_threads, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static", chunksize=1):
-        lefts[t] = _split_part(ws, node, &decision, t, n_threads)
-    for t in range(n_threads):
-        starts[t] = n_left
-        n_left += lefts[t]
-    for t in prange(n_threads, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static", chunksize=1):
-        _collect_part(ws, node, starts[t], lefts[t], n_left, t, n_threads)
+    if n_threads == 1:
+        n_left = _split_part(ws, node, &decision, 0, 1)
+        _collect_part(ws, node, 0, n_left, n_left, 0, 1)
+    else:
+        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
+            lefts[t] = _split_part(ws, node, &decision, t, n_threads)
+        for t in range(n_threads):
+            starts[t] = n_left
+            n_left += lefts[t]
+        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
+            _collect_part(ws, node, starts[t], lefts[t], n_left, t, n_threads)
     ws.nodes[node.left_child].begin = node.begin
     ws.nodes[node.left_child].end = node.begin + n_left
     ws.nodes[node.left_child + 1].begin = node.begin + n_left
@@ -174,9 +178,17 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
         else:
             small_rows += node.end - node.begin
     n_threads = _threads_for_rows(ws, small_rows)
-    for i in prange(ws.n_chosen, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-        if _threads_for_rows(ws, ws.nodes[ws.chosen[i]].end - ws.nodes[ws.chosen[i]].begin) == 1:
-            _split_node(ws, ws.chosen[i], 1)
+    if n_threads == 1:
+        for i in range(ws.n_chosen):
+            _split_if_small(ws, ws.chosen[i])
+    else:
+        for i in prange(ws.n_chosen, num_threads=n_threads, schedule="dynamic"):
+            _split_if_small(ws, ws.chosen[i])
+
+
+cdef void _split_if_small(Workspace* ws, int32_t id) noexcept nogil:
+    if _threads_for_rows(ws, ws.nodes[id].end - ws.nodes[id].begin) == 1:
+        _split_node(ws, id, 1)
 
 
 cdef inline bint _may_split(const Workspace* ws, const Limits* limits, int32_t id) noexcept nogil:
@@ -243,11 +255,18 @@ cdef void _run_tasks(Workspace* ws) noexcept nogil:
             search_task(ws, &ws.tasks[i], 0, n_threads, 1 if ws.tasks[i].is_root else n_threads)
         else:
             n_small += 1
-    n_threads = ws.n_threads if n_small > 2 else 1
-    for i in prange(ws.n_tasks, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-        if threads_of_task(ws, &ws.tasks[i]) == 1:
-            count_task(ws, &ws.tasks[i], threadid(), 1)
-            search_task(ws, &ws.tasks[i], threadid(), 1, 1)
+    if n_small <= 2 or ws.n_threads == 1:
+        for i in range(ws.n_tasks):
+            _run_if_small(ws, &ws.tasks[i], 0)
+    else:
+        for i in prange(ws.n_tasks, num_threads=ws.n_threads, schedule="dynamic"):
+            _run_if_small(ws, &ws.tasks[i], threadid())
+
+
+cdef void _run_if_small(Workspace* ws, const Task* task, int32_t thread) noexcept nogil:
+    if threads_of_task(ws, task) == 1:
+        count_task(ws, task, thread, 1)
+        search_task(ws, task, thread, 1, 1)
 
 
 cdef void _count_tasks(Workspace* ws) noexcept nogil:
@@ -303,12 +322,12 @@ cdef void _leaf_sums(Workspace* ws, const RowGradients* source, int64_t* gradien
     """Exact sums of every node, from the rows of the leaves upwards."""
     cdef int32_t i, n_threads = _threads_for_rows(ws, ws.nodes[0].end)
     cdef const Node* node
-    for i in prange(ws.n_nodes, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-        if ws.nodes[i].left_child == 0:
-            exact_sums(
-                source, &ws.quantised.scales, ws.rows + ws.nodes[i].begin, ws.nodes[i].end - ws.nodes[i].begin,
-                &gradients[i], &hessians[i],
-            )
+    if n_threads == 1:
+        for i in range(ws.n_nodes):
+            _sums_if_leaf(ws, source, i, gradients, hessians)
+    else:
+        for i in prange(ws.n_nodes, num_threads=n_threads, schedule="dynamic"):
+            _sums_if_leaf(ws, source, i, gradients, hessians)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
         if node.left_child > 0:
@@ -316,10 +335,22 @@ cdef void _leaf_sums(Workspace* ws, const RowGradients* source, int64_t* gradien
             hessians[i] = hessians[node.left_child] + hessians[node.left_child + 1]
 
 
-cdef void _add_values(const Workspace* ws, const Node* node, float64_t value, float64_t* raw) noexcept nogil:
+cdef void _sums_if_leaf(
+    const Workspace* ws, const RowGradients* source, int32_t id, int64_t* gradients, int64_t* hessians
+) noexcept nogil:
+    cdef const Node* node = &ws.nodes[id]
+    if node.left_child == 0:
+        exact_sums(
+            source, &ws.quantised.scales, ws.rows + node.begin, node.end - node.begin, &gradients[id], &hessians[id]
+        )
+
+
+cdef void _add_if_leaf(const Workspace* ws, int32_t id, float64_t value, float64_t* raw) noexcept nogil:
+    cdef const Node* node = &ws.nodes[id]
     cdef Py_ssize_t i
-    for i in range(node.begin, node.end):
-        raw[ws.rows[i]] += value
+    if node.left_child == 0:
+        for i in range(node.begin, node.end):
+            raw[ws.rows[i]] += value
 
 
 @final
@@ -592,6 +623,9 @@ cdef class Grower:
         cdef Workspace* ws = &self.ws
         cdef int32_t i, n_threads = _threads_for_rows(ws, ws.nodes[0].end)
         with nogil:
-            for i in prange(ws.n_nodes, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-                if ws.nodes[i].left_child == 0:
-                    _add_values(ws, &ws.nodes[i], value[i], &raw[0])
+            if n_threads == 1:
+                for i in range(ws.n_nodes):
+                    _add_if_leaf(ws, i, value[i], &raw[0])
+            else:
+                for i in prange(ws.n_nodes, num_threads=n_threads, schedule="dynamic"):
+                    _add_if_leaf(ws, i, value[i], &raw[0])

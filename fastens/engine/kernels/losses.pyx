@@ -60,7 +60,7 @@ cdef struct Rows:
     Py_ssize_t n_outputs
 
 
-# Gradients ------------------------------------------------------------------------------------------------------------
+# Gradients --------------------------------------------------
 
 cdef void _residual_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g) noexcept nogil:
     # Losses of the residual alone; their hessian is 1 and is not written.
@@ -85,7 +85,9 @@ cdef void _residual_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, 
             g[i] = <float32_t> (parameter if residual > parameter else residual)
 
 
-cdef void _softmax_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h) noexcept nogil:
+cdef void _softmax_gradients(
+    const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
+) noexcept nogil:
     # g and h point at row `first` of class 0. h holds exp(raw - max) until the sum over the classes is known.
     cdef double[CLASS_BLOCK] largest
     cdef double[CLASS_BLOCK] total
@@ -115,12 +117,14 @@ cdef void _largest_over_classes(const Rows* rows, Py_ssize_t first, Py_ssize_t n
     for i in range(n):
         largest[i] = raw[i]
     for k in range(1, rows.n_outputs):
-        raw += rows.n_rows
+        raw = rows.raw + k * rows.n_rows + first
         for i in range(n):
             largest[i] = raw[i] if raw[i] > largest[i] else largest[i]
 
 
-cdef void _gradients_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h) noexcept nogil:
+cdef void _gradients_of_block(
+    const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
+) noexcept nogil:
     if rows.loss == BINARY_LOG_LOSS:
         binary_gradients(rows.y + first, rows.raw + first, n, g, h)
     elif rows.loss == MULTICLASS_LOG_LOSS:
@@ -146,7 +150,10 @@ def gradients(
     float32_t[:, ::1] h,
     int n_threads,
 ):
-    """Write first and second derivatives by `raw`, both (n_outputs, n_rows). `h` is None for losses whose hessian is 1."""
+    """Write first and second derivatives by `raw`, both (n_outputs, n_rows).
+
+    Losses whose hessian is 1 do not write it: `h` may be None.
+    """
     cdef Rows rows
     cdef Py_ssize_t block, first, size = _block_size(loss), n_rows = y.shape[0]
     cdef Py_ssize_t n_blocks = (n_rows + size - 1) // size
@@ -162,7 +169,7 @@ def gradients(
         _gradients_of_block(&rows, first, min(size, n_rows - first), g_start + first, h_start + first)
 
 
-# The loss of each row -------------------------------------------------------------------------------------------------
+# The loss of each row --------------------------------------------------
 
 cdef void _residual_losses(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
     cdef const double* y = rows.y + first
@@ -245,7 +252,7 @@ def row_losses(
         _losses_of_block(&rows, first, min(size, n_rows - first), out_start + first)
 
 
-# Exact sums -----------------------------------------------------------------------------------------------------------
+# Exact sums --------------------------------------------------
 
 cdef struct WideSum:
     # sum = (high << 62) + (middle << 31) + low, each a sum of terms below 2**31: exact for 2**32 rows
@@ -269,8 +276,9 @@ cdef inline void _add(WideSum* total, int64_t weight, int64_t value) noexcept no
 def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, double value_scale, double weight_scale):
     """Sum of weight times value, and sum of weights, as whole numbers.
 
-    Values and weights are multiplied by their scales (powers of two) and rounded to whole numbers below 2**62 and 2**31;
-    from there on all is exact, so the order of the rows does not matter and a whole-number weight is the same as so many rows.
+    Values and weights are multiplied by their scales, powers of two, and rounded to whole numbers below 2**62 and
+    2**31. From there on all is exact: the order of the rows does not matter, a whole-number weight is the same as so
+    many rows.
     """
     cdef WideSum total = WideSum(0, 0, 0, 0)
     cdef Py_ssize_t i
@@ -294,7 +302,7 @@ def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double w
             out[<Py_ssize_t> y[i]] += weight
 
 
-# Exact weighted quantiles ---------------------------------------------------------------------------------------------
+# Exact weighted quantiles --------------------------------------------------
 
 cdef inline double _middle_of_three(double a, double b, double c) noexcept nogil:
     if a < b:
@@ -351,7 +359,9 @@ cdef double _select(float64_t* values, int64_t* weights, Py_ssize_t n, double le
     return values[first]
 
 
-cdef double _clipped_mean(float64_t* values, int64_t* weights, Py_ssize_t n, double centre, double limit) noexcept nogil:
+cdef double _clipped_mean(
+    const float64_t* values, const int64_t* weights, Py_ssize_t n, double centre, double limit
+) noexcept nogil:
     # Weighted mean of (value - centre) clipped to [-limit, limit]
     cdef WideSum total = WideSum(0, 0, 0, 0)
     cdef double difference, scale = FIXED_ONE / limit
@@ -381,8 +391,8 @@ def leaf_values(
 ):
     """Write a quantile of the residuals of each leaf; with a limit, add the mean of what remains, clipped to the limit.
 
-    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`; inside the leaves, both arrays of rows are
-    reordered. An empty leaf gets 0.
+    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`; inside the leaves, both arrays of rows
+    are reordered. An empty leaf gets 0.
     """
     cdef Py_ssize_t leaf, start, n, n_leaves = out.shape[0]
     cdef float64_t* values
@@ -406,7 +416,7 @@ def leaf_values(
                 out[leaf] = out[leaf] + _clipped_mean(values, row_weights, n, out[leaf], limit)
 
 
-# From raw predictions to the target's own scale -----------------------------------------------------------------------
+# From raw predictions to the target's own scale --------------------------------------------------
 
 def means_of_log(const float64_t[::1] raw, float64_t[::1] out):
     """Write exp(raw)."""

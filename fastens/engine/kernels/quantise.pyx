@@ -145,7 +145,9 @@ cdef Totals _write(const RowGradients* source, Quantised* out, int32_t n_threads
     cdef Totals parts[MAX_THREADS]
     cdef Py_ssize_t n = source.n_rows
     cdef int32_t t
-    for t in prange(n_threads, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+    if n_threads == 1:
+        return _write_part(source, out, 0, n)
+    for t in prange(n_threads, num_threads=n_threads, schedule="static"):
         parts[t] = _write_part(source, out, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
     totals.gradient = totals.hessian = 0
     for t in range(n_threads):
@@ -192,8 +194,11 @@ cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out
     cdef int32_t t
     cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>n
     n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
-    for t in prange(n_threads, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-        parts[t] = _extent_of_part(source, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
+    if n_threads == 1:
+        parts[0] = _extent_of_part(source, 0, n)
+    else:
+        for t in prange(n_threads, num_threads=n_threads, schedule="static"):
+            parts[t] = _extent_of_part(source, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
     extent.max_gradient = extent.max_hessian = SMALLEST
     for t in range(n_threads):
         if not (isfinite(parts[t].max_gradient) and isfinite(parts[t].max_hessian)):

@@ -171,7 +171,7 @@ cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_
         return
     best_split_of_feature(
         &side.histogram, ws.table.n_cells, &ws.quantised.layout, feature, &ws.nodes[side.node].sums, &ws.rules,
-        &ws.orders[thread], &side.splits[feature.index],
+        &ws.rooms[thread], &side.splits[feature.index],
     )
 
 
@@ -191,6 +191,6 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
     if ws.features[best].is_categorical:
         node.split.category_set = side.node * ws.words_per_node
         write_category_set(
-            &side.histogram, ws.table.n_cells, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.orders[thread],
+            &side.histogram, ws.table.n_cells, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
             &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
         )

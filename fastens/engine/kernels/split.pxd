@@ -12,8 +12,8 @@ cdef struct SplitRules:
     float64_t min_gain
 
 
-cdef struct CategoryOrder:
-    # Room for one thread to sort a feature's categories.
+cdef struct ScanRoom:
+    # Room for one thread to list, or sort, the codes of a feature.
     float64_t* keys
     int32_t* codes
 
@@ -24,9 +24,9 @@ cdef Sums feature_sums(
 ) noexcept nogil
 cdef void best_split_of_feature(
     const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
-    const Sums* total, const SplitRules* rules, CategoryOrder* order, Split* best,
+    const Sums* total, const SplitRules* rules, ScanRoom* room, Split* best,
 ) noexcept nogil
 cdef void write_category_set(
     const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, CategoryOrder* order, const Split* split, uint32_t* words,
+    const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
 ) noexcept nogil

@@ -9,13 +9,30 @@ from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, in
 
 
 cdef struct Scan:
-    # The best split seen so far on one feature, as a fraction: comparing products needs no division.
+    # The search over the splits of one feature. With G, H the node's sums (H with lambda once for each side) and G_l, H_l
+    # those of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r) times another: no division.
+    Sums total
+    float64_t ratio                 # G / H
+    float64_t hessian               # H
+    float64_t l2
+    # the best split so far, as a fraction
     float64_t numerator
     float64_t denominator
     int32_t bin
     bint missing_left
     bint found
     Sums left
+
+
+cdef void _start_scan(const Sums* total, float64_t l2, Scan* scan) noexcept nogil:
+    scan.total = total[0]
+    scan.l2 = l2
+    scan.hessian = <float64_t>total.hessian + 2.0 * l2
+    scan.ratio = <float64_t>total.gradient / scan.hessian if scan.hessian > 0 else 0.0
+    scan.numerator = 0.0
+    scan.denominator = 1.0
+    scan.found = False
+    scan.left.count = 0
 
 
 cdef float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil:
@@ -65,55 +82,69 @@ cdef Sums feature_sums(
     return total
 
 
-cdef inline void _consider(
-    const Sums* left, const Sums* total, const SplitRules* rules, float64_t l2, int32_t code, bint missing_left, Scan* scan,
+cdef inline bint _consider(
+    int64_t gradient, int64_t hessian, const SplitRules* rules, int32_t code, bint missing_left, Scan* scan
 ) noexcept nogil:
-    """Keep the split with these rows on the left if it is allowed and better than the best so far."""
-    cdef float64_t left_gradient, right_gradient, left_hessian, right_hessian, numerator, denominator
-    if left.hessian < rules.min_hessian or total.hessian - left.hessian < rules.min_hessian:
-        return
-    if left.weight < rules.min_weight or total.weight - left.weight < rules.min_weight:
-        return
-    left_gradient = <float64_t>left.gradient
-    right_gradient = <float64_t>(total.gradient - left.gradient)
-    left_hessian = <float64_t>left.hessian + l2
-    right_hessian = <float64_t>(total.hessian - left.hessian) + l2
-    numerator = left_gradient * left_gradient * right_hessian + right_gradient * right_gradient * left_hessian
-    denominator = left_hessian * right_hessian
-    if numerator * scan.denominator > scan.numerator * denominator:
-        scan.numerator = numerator
-        scan.denominator = denominator
-        scan.bin = code
-        scan.missing_left = missing_left
-        scan.found = True
-        scan.left = left[0]
+    """Whether the split with these sums on the left is allowed and better than the best so far; then it is the best."""
+    cdef float64_t left, right, distance, numerator, denominator
+    if hessian < rules.min_hessian or scan.total.hessian - hessian < rules.min_hessian:
+        return False
+    left = <float64_t>hessian + scan.l2
+    right = scan.hessian - left
+    distance = <float64_t>gradient - scan.ratio * left
+    numerator = distance * distance
+    denominator = left * right
+    if not numerator * scan.denominator > scan.numerator * denominator:
+        return False
+    scan.numerator = numerator
+    scan.denominator = denominator
+    scan.bin = code
+    scan.missing_left = missing_left
+    scan.found = True
+    return True
 
 
-cdef inline void _scan_packed(
-    const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout,
-    const Sums* total, const SplitRules* rules, Scan* scan,
+cdef inline int32_t _occupied(const uint64_t* cells, int32_t last, int32_t* codes) noexcept nogil:
+    """Write the codes 1..last that have rows; return how many. Without branches, for which codes have rows is chance."""
+    cdef int32_t code, n = 0
+    for code in range(1, last + 1):
+        codes[n] = code
+        n += cells[code] != 0
+    return n
+
+
+cdef void _scan_packed(
+    const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout, const SplitRules* rules,
+    int32_t* codes, Scan* scan,
 ) noexcept nogil:
     """Splits `code <= 1 .. last`; an empty cell gives the split of the cell before it."""
-    cdef uint64_t word = cells[0] if missing_left else 0
-    cdef int64_t count
-    cdef int32_t code
-    cdef Sums left
-    for code in range(1, last + 1):
-        if cells[code] == 0:
-            continue
-        word += cells[code]
-        count = <int64_t>(word & layout.count_mask)
+    cdef uint64_t word = cells[0] if missing_left else 0, best = 0
+    cdef int64_t count, most = scan.total.count - rules.min_count
+    cdef int64_t bias = layout.gradient_bias
+    cdef uint64_t count_mask = layout.count_mask, hessian_mask = layout.hessian_mask
+    cdef int32_t hessian_shift = layout.hessian_shift, gradient_shift = layout.gradient_shift
+    cdef int32_t k, n = _occupied(cells, last, codes)
+    cdef bint found = False
+    for k in range(n):
+        word += cells[codes[k]]
+        count = <int64_t>(word & count_mask)
         if count < rules.min_count:
             continue
-        if total.count - count < rules.min_count:
+        if count > most:
             break
-        left = _unpack(word, layout)
-        _consider(&left, total, rules, rules.l2, code, missing_left, scan)
+        if _consider(
+            <int64_t>(word >> gradient_shift) - bias * count, <int64_t>((word >> hessian_shift) & hessian_mask),
+            rules, codes[k], missing_left, scan,
+        ):
+            best = word
+            found = True
+    if found:
+        scan.left = _unpack(best, layout)
 
 
-cdef inline void _scan_wide(
+cdef void _scan_wide(
     const Histogram* histogram, Py_ssize_t n_cells, const Feature* feature, int32_t last, bint missing_left,
-    const Sums* total, const SplitRules* rules, Scan* scan,
+    const SplitRules* rules, Scan* scan,
 ) noexcept nogil:
     cdef int32_t code
     cdef Sums left, cell
@@ -125,36 +156,46 @@ cdef inline void _scan_wide(
         if cell.count == 0:
             continue
         _add(&left, &cell)
-        if left.count < rules.min_count:
+        if not _is_large_enough(&left, rules):
             continue
-        if total.count - left.count < rules.min_count:
+        if not _leaves_enough(&left, &scan.total, rules):
             break
-        _consider(&left, total, rules, rules.l2, code, missing_left, scan)
+        if _consider(left.gradient, left.hessian, rules, code, missing_left, scan):
+            scan.left = left
+
+
+cdef inline bint _is_large_enough(const Sums* left, const SplitRules* rules) noexcept nogil:
+    return left.count >= rules.min_count and left.weight >= rules.min_weight
+
+
+cdef inline bint _leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules) noexcept nogil:
+    return total.count - left.count >= rules.min_count and total.weight - left.weight >= rules.min_weight
 
 
 cdef void _scan_numeric(
     const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
-    const Sums* total, const SplitRules* rules, Scan* scan,
+    const SplitRules* rules, ScanRoom* room, Scan* scan,
 ) noexcept nogil:
     """Both directions of the missing rows where the node has some; else they will follow the larger side."""
     cdef Sums missing = _cell(histogram, feature.offset, n_cells, layout)
+    cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
     if histogram.packed:
-        _scan_packed(<uint64_t*>histogram.cells + feature.offset, last, False, layout, total, rules, scan)
+        _scan_packed(cells, last, False, layout, rules, room.codes, scan)
     else:
-        _scan_wide(histogram, n_cells, feature, last, False, total, rules, scan)
+        _scan_wide(histogram, n_cells, feature, last, False, rules, scan)
     if missing.count == 0:
-        scan.missing_left = 2 * scan.left.count > total.count
+        scan.missing_left = 2 * scan.left.count > scan.total.count
         return
     if histogram.packed:
-        _scan_packed(<uint64_t*>histogram.cells + feature.offset, last - 1, True, layout, total, rules, scan)
+        _scan_packed(cells, last - 1, True, layout, rules, room.codes, scan)
     else:
-        _scan_wide(histogram, n_cells, feature, last - 1, True, total, rules, scan)
+        _scan_wide(histogram, n_cells, feature, last - 1, True, rules, scan)
 
 
 cdef int32_t _order_categories(
     const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
-    float64_t smoothing, CategoryOrder* order,
+    float64_t smoothing, ScanRoom* room,
 ) noexcept nogil:
     """Sort the codes that the node has by smoothed gradient over hessian (ties by code); return how many there are."""
     cdef int32_t code, n = 0
@@ -162,81 +203,83 @@ cdef int32_t _order_categories(
     for code in range(feature.n_codes):
         cell = _cell(histogram, feature.offset + code, n_cells, layout)
         if cell.count > 0:
-            order.keys[n] = <float64_t>cell.gradient / (<float64_t>cell.hessian + smoothing)
-            order.codes[n] = code
+            room.keys[n] = <float64_t>cell.gradient / (<float64_t>cell.hessian + smoothing)
+            room.codes[n] = code
             n += 1
-    _heap_sort(order, n)
+    _heap_sort(room, n)
     return n
 
 
-cdef inline bint _precedes(const CategoryOrder* order, int32_t a, int32_t b) noexcept nogil:
-    return order.keys[a] < order.keys[b] or (order.keys[a] == order.keys[b] and order.codes[a] < order.codes[b])
+cdef inline bint _precedes(const ScanRoom* room, int32_t a, int32_t b) noexcept nogil:
+    return room.keys[a] < room.keys[b] or (room.keys[a] == room.keys[b] and room.codes[a] < room.codes[b])
 
 
-cdef inline void _swap(CategoryOrder* order, int32_t a, int32_t b) noexcept nogil:
-    order.keys[a], order.keys[b] = order.keys[b], order.keys[a]
-    order.codes[a], order.codes[b] = order.codes[b], order.codes[a]
+cdef inline void _swap(ScanRoom* room, int32_t a, int32_t b) noexcept nogil:
+    room.keys[a], room.keys[b] = room.keys[b], room.keys[a]
+    room.codes[a], room.codes[b] = room.codes[b], room.codes[a]
 
 
-cdef void _heap_sort(CategoryOrder* order, int32_t n) noexcept nogil:
+cdef void _heap_sort(ScanRoom* room, int32_t n) noexcept nogil:
     cdef int32_t start, end
     for start in range(n // 2 - 1, -1, -1):
-        _sift_down(order, start, n)
+        _sift_down(room, start, n)
     for end in range(n - 1, 0, -1):
-        _swap(order, 0, end)
-        _sift_down(order, 0, end)
+        _swap(room, 0, end)
+        _sift_down(room, 0, end)
 
 
-cdef void _sift_down(CategoryOrder* order, int32_t root, int32_t end) noexcept nogil:
+cdef void _sift_down(ScanRoom* room, int32_t root, int32_t end) noexcept nogil:
     cdef int32_t child
     while 2 * root + 1 < end:
         child = 2 * root + 1
-        if child + 1 < end and _precedes(order, child, child + 1):
+        if child + 1 < end and _precedes(room, child, child + 1):
             child += 1
-        if not _precedes(order, root, child):
+        if not _precedes(room, root, child):
             return
-        _swap(order, root, child)
+        _swap(room, root, child)
         root = child
 
 
 cdef void _scan_categories(
     const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
-    const Sums* total, const SplitRules* rules, CategoryOrder* order, Scan* scan,
+    const SplitRules* rules, ScanRoom* room, Scan* scan,
 ) noexcept nogil:
     """Splits of the ordered categories (Fisher 1958); `bin` says how many of them go left. Missing is one of them."""
-    cdef int32_t n = _order_categories(histogram, n_cells, layout, feature, rules.category_smoothing, order)
+    cdef int32_t n = _order_categories(histogram, n_cells, layout, feature, rules.category_smoothing, room)
     cdef int32_t k
     cdef Sums left, cell
     left.gradient = left.hessian = left.count = left.weight = 0
     for k in range(n - 1):
-        cell = _cell(histogram, feature.offset + order.codes[k], n_cells, layout)
+        cell = _cell(histogram, feature.offset + room.codes[k], n_cells, layout)
         _add(&left, &cell)
-        if left.count < rules.min_count:
+        if not _is_large_enough(&left, rules):
             continue
-        if total.count - left.count < rules.min_count:
+        if not _leaves_enough(&left, &scan.total, rules):
             break
-        _consider(&left, total, rules, rules.l2 + rules.category_l2, k + 1, False, scan)
+        if _consider(left.gradient, left.hessian, rules, k + 1, False, scan):
+            scan.left = left
 
 
 cdef void best_split_of_feature(
     const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
-    const Sums* total, const SplitRules* rules, CategoryOrder* order, Split* best,
+    const Sums* total, const SplitRules* rules, ScanRoom* room, Split* best,
 ) noexcept nogil:
     """Write the feature's best split to `best`; its feature is -1 where no split is allowed or worth its gain."""
     cdef Scan scan
-    scan.numerator = 0.0
-    scan.denominator = 1.0
-    scan.found = False
-    scan.left.count = 0
+    cdef Sums right
     best.feature = -1
     best.gain = 0.0
     if feature.is_categorical:
-        _scan_categories(histogram, n_cells, layout, feature, total, rules, order, &scan)
+        _start_scan(total, rules.l2 + rules.category_l2, &scan)
+        _scan_categories(histogram, n_cells, layout, feature, rules, room, &scan)
     else:
-        _scan_numeric(histogram, n_cells, layout, feature, total, rules, &scan)
+        _start_scan(total, rules.l2, &scan)
+        _scan_numeric(histogram, n_cells, layout, feature, rules, room, &scan)
     if not scan.found:
         return
-    best.gain = scan.numerator / scan.denominator - node_score(total, rules.l2)
+    right.gradient = total.gradient - scan.left.gradient
+    right.hessian = total.hessian - scan.left.hessian
+    best.gain = node_score(&scan.left, scan.l2) + node_score(&right, scan.l2) - node_score(total, rules.l2)
     if best.gain > rules.min_gain:
         best.feature = feature.index
         best.bin = scan.bin
@@ -247,10 +290,10 @@ cdef void best_split_of_feature(
 
 cdef void write_category_set(
     const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, CategoryOrder* order, const Split* split, uint32_t* words,
+    const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
 ) noexcept nogil:
     """Write the bit set of the codes that go left; codes that the node does not have go to its larger side."""
-    cdef int32_t n = _order_categories(histogram, n_cells, layout, feature, rules.category_smoothing, order)
+    cdef int32_t n = _order_categories(histogram, n_cells, layout, feature, rules.category_smoothing, room)
     cdef int32_t k, n_words = (feature.n_codes + 31) // 32
     cdef int32_t code
     cdef Sums total = feature_sums(histogram, feature, layout, n_cells)
@@ -258,7 +301,7 @@ cdef void write_category_set(
     for k in range(n_words):
         words[k] = ~<uint32_t>0 if absent_left else 0
     for k in range(n):
-        code = order.codes[k]
+        code = room.codes[k]
         if k < split.bin:
             words[code // 32] |= <uint32_t>1 << (code % 32)
         else:

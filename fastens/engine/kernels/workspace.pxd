@@ -1,7 +1,7 @@
 from .histogram cimport Table
 from .partition cimport Decision
 from .quantise cimport Quantised
-from .split cimport CategoryOrder, SplitRules
+from .split cimport ScanRoom, SplitRules
 from .structs cimport Feature, Histogram, Split, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -39,7 +39,7 @@ cdef struct Workspace:
     # one of each per thread
     uint64_t* zeros                 # n_cells, always left at 0
     Histogram* partial
-    CategoryOrder* orders
+    ScanRoom* rooms
     int32_t* sampled                # n_features: the features in a random order
     uint8_t* allowed                # 2 * n_features: the features that a node may use, for both nodes of a task
     Split* feature_splits           # 2 * n_features

@@ -2,7 +2,7 @@
 
 from libc.stdlib cimport calloc, free, malloc, realloc
 
-from .split cimport CategoryOrder
+from .split cimport ScanRoom
 from .structs cimport Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -11,27 +11,27 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     cdef Py_ssize_t n_cells = ws.table.n_cells, n_features = ws.table.n_features, widest = 1
     cdef int32_t t, f
     for f in range(ws.table.n_features):
+        widest = max(widest, ws.features[f].n_codes)
         if ws.features[f].is_categorical:
-            widest = max(widest, ws.features[f].n_codes)
             ws.words_per_node = max(ws.words_per_node, (ws.features[f].n_codes + 31) // 32)
     ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.zeros = <uint64_t*>calloc(ws.n_threads * n_cells, sizeof(uint64_t))
     ws.partial = <Histogram*>calloc(ws.n_threads, sizeof(Histogram))
-    ws.orders = <CategoryOrder*>calloc(ws.n_threads, sizeof(CategoryOrder))
+    ws.rooms = <ScanRoom*>calloc(ws.n_threads, sizeof(ScanRoom))
     ws.sampled = <int32_t*>malloc(ws.n_threads * n_features * sizeof(int32_t))
     ws.allowed = <uint8_t*>malloc(2 * ws.n_threads * n_features)
     ws.feature_splits = <Split*>malloc(2 * ws.n_threads * n_features * sizeof(Split))
     if (
-        ws.rows == NULL or ws.scratch_rows == NULL or ws.zeros == NULL or ws.partial == NULL or ws.orders == NULL
+        ws.rows == NULL or ws.scratch_rows == NULL or ws.zeros == NULL or ws.partial == NULL or ws.rooms == NULL
         or ws.sampled == NULL or ws.allowed == NULL or ws.feature_splits == NULL
     ):
         return False
     for t in range(ws.n_threads):
         ws.partial[t].cells = <int64_t*>malloc(3 * n_cells * sizeof(int64_t))
-        ws.orders[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
-        ws.orders[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
-        if ws.partial[t].cells == NULL or ws.orders[t].keys == NULL or ws.orders[t].codes == NULL:
+        ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
+        ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
+        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
             return False
     return True
 
@@ -41,15 +41,15 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     for i in range(ws.n_threads):
         if ws.partial != NULL:
             free(ws.partial[i].cells)
-        if ws.orders != NULL:
-            free(ws.orders[i].keys)
-            free(ws.orders[i].codes)
+        if ws.rooms != NULL:
+            free(ws.rooms[i].keys)
+            free(ws.rooms[i].codes)
     for i in range(ws.n_slots):
         free(ws.slots[i].cells)
     free(ws.slots)
     free(ws.free_slots)
     free(ws.partial)
-    free(ws.orders)
+    free(ws.rooms)
     free(ws.zeros)
     free(ws.rows)
     free(ws.scratch_rows)

@@ -1,0 +1,72 @@
+"""The entry of the command line: commands, their errors and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from fastens import __version__
+from fastens.cli.errors import CommandError
+
+COMMANDS = ("train", "predict", "evaluate")
+OPTIONAL_LIBRARIES = ("rich", "pyarrow")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line; the options of `train` would fill the screen."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; those of the process by default.
+
+    Returns
+    -------
+    int
+        0, or 2 after an error that the user can mend, which is one line on standard error.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal that knows no bars or names shows question marks; it does not end the run.
+            stream.reconfigure(errors="replace")
+    try:
+        _run(argv)
+    except CommandError as error:
+        print(f"fastens: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("fastens: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe, such as head, has seen enough. Keeps Python from flushing into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _run(argv: Sequence[str] | None) -> None:
+    """Import the commands, which need the optional libraries, and carry out the one that was asked for."""
+    try:
+        commands = [import_module(f"fastens.cli.{name}") for name in COMMANDS]
+    except ModuleNotFoundError as error:
+        library = (error.name or "").split(".")[0]
+        if library not in OPTIONAL_LIBRARIES:
+            raise
+        raise CommandError(f"the command line needs {library}: pip install 'fastens[cli]'") from error
+    parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
+    parser.add_argument("--version", action="version", version=f"fastens {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in commands:
+        command.add_parser(subparsers)
+    options = parser.parse_args(argv)
+    options.run(options)

@@ -1,0 +1,20 @@
+"""The one kind of failure that a user of the command line is meant to see."""
+
+from __future__ import annotations
+
+
+class CommandError(Exception):
+    """A request that cannot be carried out; its message is one line that says why and what to do."""
+
+
+def first_line(error: BaseException, limit: int = 300) -> str:
+    """The first line of an error's message, shortened: messages of libraries may quote whole rows of a file."""
+    lines = str(error).strip().splitlines()
+    line = lines[0] if lines else type(error).__name__
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def listed(names: list[str], limit: int = 8) -> str:
+    """Quoted names separated by commas; beyond `limit` of them, how many more there are."""
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,0 +1,63 @@
+"""`fastens evaluate`: a model's scores on a table that holds the true values."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fastens.cli.card import ModelCard, load_model, model_features, predicted_values, text_columns
+from fastens.cli.columns import kind_of
+from fastens.cli.errors import CommandError, listed
+from fastens.cli.report import Report
+from fastens.cli.scores import Truth, score, score_constant
+from fastens.cli.tables import read_table
+from fastens.cli.target import CLASSIFICATION, required, target_values, weight_values
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    text = "Score a model on a table that holds the true values, beside a constant prediction learned in training."
+    parser = commands.add_parser("evaluate", help="score a model on a table", description=text)
+    parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
+    parser.add_argument(
+        "table", metavar="TABLE", help="CSV or Parquet file with the columns of training and the target"
+    )
+    parser.add_argument(
+        "--target", metavar="COL", help="the column with the true values (default: the target of training)"
+    )
+    parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, predict, compare."""
+    model, card = load_model(options.model)
+    table = read_table(options.table, text_columns(card))
+    X = model_features(model, card, table)
+    y = _true_values(model, card, table, options.target)
+    classes = model.classes_ if card.task == CLASSIFICATION else None
+    truth = Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
+    scores = score(predicted_values(model, X), truth)
+    constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
+    Report().scores(f"Scores on {len(y):,} rows of {options.table}", scores, constant)
+
+
+def _true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
+    """The target's values, all known to the model where they are classes."""
+    name = name or card.target
+    if name is None:
+        raise CommandError(f"say with --target which column holds the true values: {listed(table.column_names)}")
+    column = required(table, name, "--target")
+    if column.null_count:
+        raise CommandError(
+            f"the target {name!r} is missing in {column.null_count:,} of {len(column):,} rows; remove these rows"
+        )
+    y = target_values(column, name, card.target_kind or kind_of(column.type), card.task)
+    unknown = [] if card.task != CLASSIFICATION else sorted({str(label) for label in np.setdiff1d(y, model.classes_)})
+    if unknown:
+        raise CommandError(f"the target {name!r} holds classes that the model was not trained on: {listed(unknown)}")
+    return y

@@ -1,0 +1,39 @@
+"""A bar that shows, while a model trains, its loss and the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+OnRound = Callable[[int, int, float | None, float | None], None]
+
+
+@contextmanager
+def training_progress(console: Console) -> Iterator[OnRound]:
+    """Show the bar; the value of the context is what the model calls after every round. Silent where no one watches."""
+    progress = Progress(
+        TextColumn("training", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[loss]}", markup=False),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left", markup=False),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    with progress:
+        bar = progress.add_task("training", total=None, loss="")
+
+        def on_round(index: int, n_rounds: int, train_loss: float | None, validation_loss: float | None) -> None:
+            progress.update(bar, completed=index + 1, total=n_rounds, loss=_losses(train_loss, validation_loss))
+
+        yield on_round
+
+
+def _losses(train_loss: float | None, validation_loss: float | None) -> str:
+    losses = [("loss", train_loss), ("validation", validation_loss)]
+    return "  ".join(f"{name} {loss:#.5g}" for name, loss in losses if loss is not None)

@@ -1,0 +1,105 @@
+"""What the commands print: tables of facts and scores, and bars."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO
+
+from rich.console import Console, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from fastens.cli.scores import Scores
+
+NO_VALUE = "-"
+N_IMPORTANT = 10
+PIPED_WIDTH = 120
+BAR_WIDTH = 30
+
+
+class Report:
+    """Results on standard output, what passes by on standard error; plain text where the output is not a terminal."""
+
+    def __init__(self) -> None:
+        self.out = _console(sys.stdout)
+        self.err = _console(sys.stderr)
+
+    def title(self, text: str) -> None:
+        """A heading, after an empty line."""
+        self.out.print()
+        self.out.print(text, style="bold")
+
+    def facts(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Names and values in two columns."""
+        grid = _grid(2)
+        for name, value in rows:
+            grid.add_row(name, value)
+        self.out.print(grid)
+
+    def notes(self, notes: Sequence[str]) -> None:
+        """Remarks, one below the other."""
+        if not notes:
+            return
+        self.title("Notes")
+        grid = Table.grid(padding=(0, 1))
+        for note in notes:
+            grid.add_row("-", note)
+        self.out.print(grid)
+
+    def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
+        """The scores of the model beside those of a constant prediction."""
+        self.title(title)
+        table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
+        table.add_column("")
+        table.add_column("model", justify="right", style="bold")
+        if constant is not None:
+            table.add_column("constant prediction", justify="right")
+        for name, value in model.items():
+            cells: list[RenderableType] = [name, shown(name, value)]
+            if constant is not None:
+                cells.append(shown(name, constant[name]) if name in constant else NO_VALUE)
+            table.add_row(*cells)
+        self.out.print(table)
+
+    def importances(self, shares: Iterable[tuple[str, float]]) -> None:
+        """The columns that gained most, each with a bar."""
+        largest = sorted(shares, key=lambda pair: -pair[1])[:N_IMPORTANT]
+        largest = [(name, share) for name, share in largest if share > 0]
+        if not largest:
+            return
+        self.title("Most important columns (share of the gain)")
+        grid = _grid(3)
+        for name, share in largest:
+            bar = ProgressBar(
+                total=largest[0][1], completed=share, width=BAR_WIDTH, complete_style="cyan", finished_style="cyan"
+            )
+            grid.add_row(name, f"{share:6.1%}", bar)
+        self.out.print(grid)
+
+    def line(self, text: str) -> None:
+        """A line that is not part of the results."""
+        self.err.print(text)
+
+
+def _console(stream: IO[str]) -> Console:
+    """A console for which names of columns are data: never markup, never coloured by what they look like."""
+    width = None if stream.isatty() else PIPED_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def shown(name: str, value: float) -> str:
+    """A score with as many digits as it is worth."""
+    if math.isnan(value):
+        return NO_VALUE
+    return f"{value:.2%}" if name == "accuracy" else f"{value:#.5g}"
+
+
+def _grid(n_columns: int) -> Table:
+    """Columns without a frame; the first holds names, cut where they are long."""
+    grid = Table.grid(padding=(0, 2, 0, 2))
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=36)
+    for _ in range(n_columns - 1):
+        grid.add_column()
+    return grid

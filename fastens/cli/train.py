@@ -1,0 +1,101 @@
+"""`fastens train`: from a table to a model that was tried on rows it had not seen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.cli.card import predicted_values
+from fastens.cli.errors import CommandError
+from fastens.cli.parameters import add_parameters, fit, make_model
+from fastens.cli.progress import training_progress
+from fastens.cli.report import Report
+from fastens.cli.scores import Scores, Truth, constant_prediction, score, score_constant
+from fastens.cli.tables import check_writable
+from fastens.cli.task import Task, add_task_options, read_task
+
+DEFAULT_OUTPUT = "model.fastens"
+DESCRIPTION = """Train gradient boosting on a table and report how good it is on rows held out from training.
+Without a table it trains on a real one that comes with scikit-learn."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, how long it took, and how it did on the rows held out."""
+
+    model: Any
+    constant: NDArray[np.float64]
+    seconds: float
+    scores: Scores
+    constant_scores: Scores
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    usage = "fastens train [TABLE] [--target COL] [options]"
+    parser = commands.add_parser("train", help="train a model on a table", description=DESCRIPTION, usage=usage)
+    add_task_options(parser)
+    where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
+    parser.add_argument("-o", "--output", metavar="FILE", help=where)
+    add_parameters(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, train, evaluate, save; print what was found."""
+    report = Report()
+    output = options.output or (DEFAULT_OUTPUT if options.table else None)
+    if output is not None:
+        check_writable(output)
+    task = read_task(options)
+    report.facts(task.facts())
+    report.notes(task.notes)
+    trained = train(task, make_model(task.card.task, options), report)
+    if output is not None:
+        _save(trained, output, task)
+    if trained.scores:
+        report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
+    report.importances(zip(task.rows.X.column_names, trained.model.feature_importances_, strict=True))
+    report.facts(_outcome(trained, output))
+
+
+def train(task: Task, model: Any, report: Report) -> Trained:
+    """Fit on the rows that are not held out, score on those that are."""
+    rows = task.rows.take(~task.held_out)
+    start = time.perf_counter()
+    with training_progress(report.err) as model._on_round:
+        fit(model, rows.X, rows.y, sample_weight=rows.weight)
+    seconds = time.perf_counter() - start
+    del model._on_round
+    classes = model.classes_ if task.is_classification else None
+    constant = constant_prediction(rows.y, rows.weight, classes)
+    if not task.held_out.any():
+        return Trained(model, constant, seconds, {}, {})
+    rows = task.rows.take(task.held_out)
+    truth = Truth(rows.y, rows.weight, classes, getattr(model, "loss", None))
+    return Trained(
+        model, constant, seconds, score(predicted_values(model, rows.X), truth), score_constant(constant, truth)
+    )
+
+
+def _save(trained: Trained, output: str, task: Task) -> None:
+    metadata = replace(task.card, constant=trained.constant.tolist()).to_metadata()
+    try:
+        trained.model.save(output, metadata=metadata)
+    except OSError as error:
+        raise CommandError(f"cannot write {output}: {error.strerror or error}") from error
+
+
+def _outcome(trained: Trained, output: str | None) -> list[tuple[str, str]]:
+    """How long it took, where the model is and what to do with it."""
+    facts = [("", ""), ("trained", f"{trained.model.n_estimators_:,} rounds in {trained.seconds:.2f} s")]
+    if output is None:
+        return [*facts, ("your table", "fastens train TABLE --target COL  (CSV or Parquet)")]
+    size = f"{os.path.getsize(output) / 1024:,.0f} KiB"
+    return [*facts, ("saved", f"{output} ({size})"), ("predict", f"fastens predict {output} TABLE -o predictions.csv")]

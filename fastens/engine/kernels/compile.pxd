@@ -1,0 +1,75 @@
+# The compiled form of an ensemble. Nothing in it changes after it was made, so threads may share it.
+#
+# A node does not ask for a feature but for a *view* of one, an array of codes in which the rows that go right are those
+# above a threshold, with no question about missing values left: either the codes themselves (missing values, code 0,
+# go left), or the codes minus one (code 0 wraps to the largest code, so missing values go right).
+
+from fastens.engine.kernels.structs cimport FeatureBins, float64_t, int32_t, uint8_t, uint32_t
+
+
+cdef extern from "leafscan.h" nogil:
+    enum:
+        SCAN_ROWS
+        SET_BYTES
+        LEVEL_PLAIN
+    ctypedef struct ScanNode:
+        int32_t view
+        int32_t set
+        uint8_t threshold
+        uint8_t first_leaf
+        uint8_t left_leaves
+    ctypedef struct ScanTree:
+        const ScanNode* nodes
+        int32_t n_nodes
+        const float64_t* values
+    int best_scan_level() noexcept
+    void scan_leaves(
+        int level, ScanTree tree, const uint8_t* const* views, const uint8_t* sets, uint8_t* leaf) noexcept
+    void add_leaves(int level, ScanTree tree, const uint8_t* leaf, float64_t* raw) noexcept
+
+
+cdef struct Column:
+    # Which views (-1: none) show a feature's codes, and its codes minus one.
+    int32_t feature
+    int32_t plain
+    int32_t shifted
+
+
+cdef struct WalkNode:
+    # Codes above test go right; where test < -1, those outside the set at category_words[-2 - test].
+    # left counts over all trees; a leaf is its own left child and sends no code to the right.
+    int32_t left
+    int32_t view
+    int32_t test
+
+
+cdef struct TreePlan:
+    ScanTree scan           # values is NULL where the tree is too large for a scan
+    int32_t root
+    int32_t output
+
+
+cdef struct Program:
+    TreePlan* trees
+    ScanNode* scan_nodes
+    float64_t* scan_values          # by tree and leaf
+    WalkNode* nodes
+    float64_t* value                # by node
+    uint32_t* category_words
+    bint has_sets
+    uint8_t* scan_sets
+    Column* columns
+    int32_t n_columns
+    int32_t n_views
+    int32_t n_trees
+    int32_t n_outputs
+    int32_t n_features              # how many columns rows must have at least
+    float64_t* baseline             # by output
+    const FeatureBins* bins         # NULL: codes only
+    int code_size                   # 1 or 2: uint8 or uint16 codes
+    int level
+
+
+cdef class CompiledTrees:
+    cdef Program program
+    cdef object table               # keeps program.bins alive

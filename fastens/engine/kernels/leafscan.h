@@ -1,0 +1,237 @@
+/*
+ * Leaf scan: the leaf of each of SCAN_ROWS rows in a tree of at most 256 leaves, without walking the tree.
+ *
+ * Leaves are numbered from left to right; a node stands for the leaves first_leaf, first_leaf + 1, ... below it. Every
+ * row starts at leaf 0. The nodes are visited in any order that puts parents before children; a row that goes right
+ * at a node skips the leaves of the node's left child:
+ *
+ *     if (leaf[row] == first_leaf && view[row] > threshold) leaf[row] += left_leaves;
+ *
+ * When a node's turn comes, the rows at leaf == first_leaf are just those that reach the node: rows of its ancestors
+ * have been sent to one side already, those of its descendants have not. So a node costs three vector instructions
+ * for 64 rows, and the rows' state stays in registers. (A relative of QuickScorer, Lucchese et al. 2015, and
+ * RapidScorer, Ye et al. 2018, with a leaf number where they keep a bit per leaf.)
+ *
+ * The same results at every level: LEVEL_PLAIN for any compiler and machine, LEVEL_AVX2 and LEVEL_AVX512 where GCC or
+ * Clang can compile them and the processor has them.
+ */
+#ifndef FASTENS_LEAFSCAN_H
+#define FASTENS_LEAFSCAN_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { SCAN_ROWS = 512, SET_BYTES = 32, LEVEL_PLAIN = 0, LEVEL_AVX2 = 1, LEVEL_AVX512 = 2 };
+
+typedef struct {
+    int32_t view;          /* which array of codes */
+    int32_t set;           /* -1, or which set of codes goes left: 256 bits */
+    uint8_t threshold;     /* codes <= threshold go left, where set is -1 */
+    uint8_t first_leaf;
+    uint8_t left_leaves;
+} ScanNode;
+
+typedef struct {
+    const ScanNode *nodes;
+    int32_t n_nodes;
+    const double *values;  /* by leaf; 32 of them can be read whatever the number of leaves */
+} ScanTree;
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define FASTENS_X86_VECTORS
+#include <immintrin.h>
+#endif
+
+/* ---------------------------------------------------------------- plain */
+
+static inline int in_set(const uint8_t *set, uint8_t code) { return set[code >> 3] >> (code & 7) & 1; }
+
+#if defined(__GNUC__) || defined(__clang__)
+
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+
+static void scan_plain(ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
+    for (int start = 0; start < SCAN_ROWS; start += 64) {
+        bytes16 at[4] = {{0}};
+        for (int32_t j = 0; j < tree.n_nodes; j++) {
+            const ScanNode node = tree.nodes[j];
+            const uint8_t *codes = views[node.view] + start;
+            bytes16 x[4], threshold = {0}, first_leaf = {0}, left_leaves = {0};
+            threshold += node.threshold;
+            first_leaf += node.first_leaf;
+            left_leaves += node.left_leaves;
+            memcpy(x, codes, sizeof x);
+            if (node.set >= 0) {
+                uint8_t right[64];
+                for (int r = 0; r < 64; r++) right[r] = !in_set(sets + (int64_t)node.set * SET_BYTES, codes[r]);
+                memcpy(x, right, sizeof x);
+                threshold = (bytes16){0};
+            }
+            for (int i = 0; i < 4; i++)
+                at[i] += left_leaves & (bytes16)(at[i] == first_leaf) & (bytes16)(x[i] > threshold);
+        }
+        memcpy(leaf + start, at, sizeof at);
+    }
+}
+
+#else
+
+static void scan_plain(ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
+    memset(leaf, 0, SCAN_ROWS);
+    for (int32_t j = 0; j < tree.n_nodes; j++) {
+        const ScanNode node = tree.nodes[j];
+        const uint8_t *codes = views[node.view];
+        for (int r = 0; r < SCAN_ROWS; r++) {
+            int left = node.set >= 0 ? in_set(sets + (int64_t)node.set * SET_BYTES, codes[r]) : codes[r] <= node.threshold;
+            if (leaf[r] == node.first_leaf && !left) leaf[r] = (uint8_t)(leaf[r] + node.left_leaves);
+        }
+    }
+}
+
+#endif
+
+static void add_leaves_plain(ScanTree tree, const uint8_t *leaf, double *raw) {
+    for (int r = 0; r < SCAN_ROWS; r++) raw[r] += tree.values[leaf[r]];
+}
+
+/* ---------------------------------------------------------------- x86-64 */
+
+#ifdef FASTENS_X86_VECTORS
+
+__attribute__((target("avx2")))
+static inline __m256i in_set_avx2(__m256i x, __m256i set_low, __m256i set_high) {
+    const __m256i bit_of = _mm256_set1_epi64x((int64_t)0x8040201008040201ULL);
+    const __m256i byte = _mm256_and_si256(_mm256_srli_epi16(x, 3), _mm256_set1_epi8(15));
+    const __m256i word = _mm256_blendv_epi8(
+        _mm256_shuffle_epi8(set_low, byte), _mm256_shuffle_epi8(set_high, byte), x);
+    const __m256i bit = _mm256_shuffle_epi8(bit_of, _mm256_and_si256(x, _mm256_set1_epi8(7)));
+    return _mm256_cmpeq_epi8(_mm256_and_si256(word, bit), bit);
+}
+
+__attribute__((target("avx2")))
+static void scan_avx2(ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
+    for (int start = 0; start < SCAN_ROWS; start += 128) {
+        __m256i at[4];
+        at[0] = at[1] = at[2] = at[3] = _mm256_setzero_si256();
+        for (int32_t j = 0; j < tree.n_nodes; j++) {
+            const ScanNode node = tree.nodes[j];
+            const __m256i *codes = (const __m256i *)(views[node.view] + start);
+            const __m256i threshold = _mm256_set1_epi8((char)node.threshold);
+            const __m256i first_leaf = _mm256_set1_epi8((char)node.first_leaf);
+            const __m256i left_leaves = _mm256_set1_epi8((char)node.left_leaves);
+            __m256i left[4];
+            if (node.set < 0) {
+                for (int i = 0; i < 4; i++) {
+                    const __m256i x = _mm256_loadu_si256(codes + i);
+                    left[i] = _mm256_cmpeq_epi8(_mm256_min_epu8(x, threshold), x);
+                }
+            } else {
+                const __m128i *set = (const __m128i *)(sets + (int64_t)node.set * SET_BYTES);
+                const __m256i low = _mm256_broadcastsi128_si256(_mm_loadu_si128(set));
+                const __m256i high = _mm256_broadcastsi128_si256(_mm_loadu_si128(set + 1));
+                for (int i = 0; i < 4; i++) left[i] = in_set_avx2(_mm256_loadu_si256(codes + i), low, high);
+            }
+            for (int i = 0; i < 4; i++) {
+                const __m256i here = _mm256_and_si256(_mm256_cmpeq_epi8(at[i], first_leaf), left_leaves);
+                at[i] = _mm256_add_epi8(at[i], _mm256_andnot_si256(left[i], here));
+            }
+        }
+        for (int i = 0; i < 4; i++) _mm256_storeu_si256((__m256i *)(leaf + start) + i, at[i]);
+    }
+}
+
+__attribute__((target("avx512f,avx512bw")))
+static inline __mmask64 not_in_set_avx512(__m512i x, __m512i set_low, __m512i set_high) {
+    const __m512i bit_of = _mm512_set1_epi64((int64_t)0x8040201008040201ULL);
+    const __m512i byte = _mm512_and_si512(_mm512_srli_epi16(x, 3), _mm512_set1_epi8(15));
+    const __m512i word = _mm512_mask_blend_epi8(
+        _mm512_movepi8_mask(x), _mm512_shuffle_epi8(set_low, byte), _mm512_shuffle_epi8(set_high, byte));
+    const __m512i bit = _mm512_shuffle_epi8(bit_of, _mm512_and_si512(x, _mm512_set1_epi8(7)));
+    return _mm512_testn_epi8_mask(word, bit);
+}
+
+/* Eight vectors at a time: fewer leave the processor waiting for each node's add. */
+__attribute__((target("avx512f,avx512bw")))
+static void scan_avx512(ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
+    __m512i at[8];  /* not set in a loop: GCC would take that for a memset and keep the array in memory too */
+    at[0] = at[1] = at[2] = at[3] = at[4] = at[5] = at[6] = at[7] = _mm512_setzero_si512();
+    for (int32_t j = 0; j < tree.n_nodes; j++) {
+        const ScanNode node = tree.nodes[j];
+        const uint8_t *codes = views[node.view];
+        const __m512i threshold = _mm512_set1_epi8((char)node.threshold);
+        const __m512i first_leaf = _mm512_set1_epi8((char)node.first_leaf);
+        const __m512i left_leaves = _mm512_set1_epi8((char)node.left_leaves);
+        if (node.set < 0) {
+            for (int i = 0; i < 8; i++) {
+                const __m512i x = _mm512_loadu_si512(codes + 64 * i);
+                const __mmask64 here = _mm512_cmpeq_epi8_mask(at[i], first_leaf);
+                at[i] = _mm512_mask_add_epi8(at[i], _mm512_mask_cmpgt_epu8_mask(here, x, threshold), at[i], left_leaves);
+            }
+        } else {
+            const __m128i *set = (const __m128i *)(sets + (int64_t)node.set * SET_BYTES);
+            const __m512i low = _mm512_broadcast_i32x4(_mm_loadu_si128(set));
+            const __m512i high = _mm512_broadcast_i32x4(_mm_loadu_si128(set + 1));
+            for (int i = 0; i < 8; i++) {
+                const __m512i x = _mm512_loadu_si512(codes + 64 * i);
+                const __mmask64 here = _mm512_cmpeq_epi8_mask(at[i], first_leaf);
+                at[i] = _mm512_mask_add_epi8(at[i], here & not_in_set_avx512(x, low, high), at[i], left_leaves);
+            }
+        }
+    }
+    for (int i = 0; i < 8; i++) _mm512_storeu_si512(leaf + 64 * i, at[i]);
+}
+
+/* Up to 32 leaf values fit four registers: look them up there. */
+__attribute__((target("avx512f,avx512bw")))
+static void add_leaves_avx512(ScanTree tree, const uint8_t *leaf, double *raw) {
+    if (tree.n_nodes > 31) {
+        add_leaves_plain(tree, leaf, raw);
+        return;
+    }
+    __m512d v[4];
+    for (int i = 0; i < 4; i++) v[i] = _mm512_loadu_pd(tree.values + 8 * i);
+    for (int r = 0; r < SCAN_ROWS; r += 8) {
+        const __m512i at = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(leaf + r)));
+        const __m512d low = _mm512_permutex2var_pd(v[0], at, v[1]);
+        const __m512d high = _mm512_permutex2var_pd(v[2], at, v[3]);
+        const __mmask8 is_high = _mm512_test_epi64_mask(at, _mm512_set1_epi64(16));
+        _mm512_storeu_pd(raw + r, _mm512_add_pd(_mm512_loadu_pd(raw + r), _mm512_mask_blend_pd(is_high, low, high)));
+    }
+}
+
+#endif /* FASTENS_X86_VECTORS */
+
+/* ---------------------------------------------------------------- choice */
+
+/* The best level of this machine. */
+static inline int best_scan_level(void) {
+#ifdef FASTENS_X86_VECTORS
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return LEVEL_AVX512;
+    if (__builtin_cpu_supports("avx2")) return LEVEL_AVX2;
+#endif
+    return LEVEL_PLAIN;
+}
+
+/* Find the leaves of SCAN_ROWS rows in one tree. */
+static inline void scan_leaves(
+    int level, ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
+#ifdef FASTENS_X86_VECTORS
+    if (level == LEVEL_AVX512) { scan_avx512(tree, views, sets, leaf); return; }
+    if (level == LEVEL_AVX2) { scan_avx2(tree, views, sets, leaf); return; }
+#else
+    (void)level;
+#endif
+    scan_plain(tree, views, sets, leaf);
+}
+
+/* Add the values of the leaves to the rows' raw predictions. */
+static inline void add_leaves(int level, ScanTree tree, const uint8_t *leaf, double *raw) {
+#ifdef FASTENS_X86_VECTORS
+    if (level == LEVEL_AVX512) { add_leaves_avx512(tree, leaf, raw); return; }
+#else
+    (void)level;
+#endif
+    add_leaves_plain(tree, leaf, raw);
+}
+
+#endif /* FASTENS_LEAFSCAN_H */

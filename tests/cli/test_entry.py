@@ -1,0 +1,126 @@
+"""The commands as a user calls them; every mistake gets one line and exit code 2."""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+import fastens
+
+
+def fastens_command(*arguments: object, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "fastens", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, **options)
+
+
+def test_from_the_table_to_predictions(houses, write_csv, tmp_path):
+    write_csv(houses)
+    poor_terminal = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    train = ("train", "table.csv", "--target", "price", "--n-estimators", 5)
+    done = fastens_command(*train, cwd=tmp_path, env=poor_terminal)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "RMSE" in done.stdout
+    assert "\x1b" not in done.stdout
+    done = fastens_command("predict", "model.fastens", "table.csv", "-o", "out.csv", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 301
+
+
+def test_a_mistake(tmp_path):
+    done = fastens_command("train", "none.csv", "--target", "y", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "fastens: no such file: none.csv\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "required: COMMAND"),
+        (("grow",), "invalid choice: 'grow'"),
+        (("train", "none.csv", "--target", "y"), "no such file: none.csv"),
+        (("train", "table.xlsx", "--target", "y"), "cannot tell the format of 'table.xlsx'"),
+        (("train", "table.csv"), "say with --target which column to predict: 'area', 'rooms'"),
+        (("train", "table.csv", "--target", "prize"), "no column 'prize'; did you mean 'price'?"),
+        (("train", "table.csv", "--target", "y"), "no column 'y'; it has 'area', 'rooms'"),
+        (("train", "table.csv", "--target", "price", "--drop", "prize"), "--drop: the table has no column 'prize'"),
+        (
+            ("train", "table.csv", "--target", "price", "--drop", "area,rooms,town,garden,built,sold"),
+            "no columns are left",
+        ),
+        (("train", "table.csv", "--target", "price", "--weight", "town"), "column 'town' must hold numbers"),
+        (
+            ("train", "table.csv", "--target", "price", "--task", "classification", "--n-estimators", "x"),
+            "--n-estimators",
+        ),
+        (("train", "table.csv", "--target", "price", "--n-estimators", "0"), "n_estimators"),
+        (("train", "table.csv", "--target", "price", "--loss", "squares"), "loss"),
+        (("train", "table.csv", "--target", "price", "--class-weight", "balanced"), "--class-weight does not apply"),
+        (("train", "table.csv", "--target", "town"), "the target 'town' is missing in"),
+        (("train", "table.csv", "--target", "built"), "neither classes nor numbers"),
+        (("train", "table.csv", "--target", "price", "--test-fraction", "1"), "--test-fraction must be"),
+        (("train", "table.csv", "--target", "price", "-o", "no/such/model"), "there is no folder no/such"),
+        (("train", "one.csv", "--target", "y", "--task", "regression"), "too few to hold some out"),
+        (("train", "same.csv", "--target", "y"), "one class only, 'x'"),
+        (("train", "empty.csv", "--target", "y"), "has no rows"),
+        (("train", "nothing.csv", "--target", "y"), "Empty CSV file"),
+        (("train", "ragged.csv", "--target", "y"), "Expected 2 columns, got 3"),
+        (("predict", "none.fastens", "table.csv", "-o", "out.csv"), "no such file: none.fastens"),
+        (("predict", "none.fastens", "table.csv", "-o", "no/out.csv"), "there is no folder no"),
+        (("predict", "none.fastens", "table.csv", "-o", "out.xlsx"), "cannot tell the format of 'out.xlsx'"),
+        (("predict", "none.fastens", "table.csv"), "required: -o"),
+        (("evaluate", "table.csv", "table.csv"), "cannot read the model table.csv"),
+    ],
+)
+def test_mistakes(run, houses, write_csv, arguments, message):
+    write_csv(houses)
+    write_csv("a,y\n1,2.5\n", "one.csv")
+    write_csv("a,y\n1,x\n2,x\n", "same.csv")
+    write_csv("a,y\n", "empty.csv")
+    write_csv("", "nothing.csv")
+    write_csv("a,y\n1,2,3\n", "ragged.csv")
+    result = run(*arguments)
+    assert result.code == 2
+    assert result.out == "" or "table" in result.out
+    assert result.err.startswith("fastens: ")
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="everything is writable to root")
+def test_a_folder_without_permission(run, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    result = run("train", "-o", "locked/model")
+    assert (result.code, result.err) == (2, "fastens: cannot write locked/model: permission denied\n")
+
+
+@pytest.mark.parametrize("library", ["rich", "pyarrow"])
+def test_a_missing_library_names_the_extra(run, monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    for name in [*sys.modules]:
+        if name.startswith((f"{library}.", "fastens.cli.")):
+            monkeypatch.delitem(sys.modules, name)
+    result = run("train")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"fastens: the command line needs {library}: pip install 'fastens[cli]'\n"
+
+
+def test_help_and_version(capsys):
+    from fastens.cli import main
+
+    for argument, text in [("--help", "train"), ("--version", fastens.__version__)]:
+        with pytest.raises(SystemExit) as stopped:
+            main([argument])
+        assert stopped.value.code == 0
+        assert text in capsys.readouterr().out
+
+
+def test_interrupted(run, monkeypatch):
+    run("train", "--n-estimators", 1)
+
+    def interrupt(options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module("fastens.cli.train"), "read_task", interrupt)
+    result = run("train")
+    assert (result.code, result.err) == (130, "fastens: interrupted\n")

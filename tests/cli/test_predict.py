@@ -1,0 +1,163 @@
+"""`fastens predict` and `fastens evaluate`, with the columns of training and with others."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import fastens
+from fastens.cli.tables import read_table
+
+
+@pytest.fixture
+def train(run, houses, write_csv):
+    """Train on the houses; their file."""
+
+    def train_on(target: str, table: pa.Table = houses) -> str:
+        path = str(write_csv(table, "houses.csv"))
+        assert run("train", path, "--target", target, "--n-estimators", 10, "--learning-rate", 0.3).code == 0
+        return path
+
+    return train_on
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+def test_classes(run, train, out):
+    path = train("sold")
+    result = run("predict", "model.fastens", path, "-o", out)
+    assert (result.code, result.out) == (0, "")
+    assert "300 rows predicted" in result.err
+    assert out in result.err
+    predictions = read_table(out)
+    assert predictions.column_names == ["prediction", "probability no", "probability yes"]
+    no, yes = np.array(predictions["probability no"]), np.array(predictions["probability yes"])
+    assert no + yes == pytest.approx(1)
+    assert predictions["prediction"].to_pylist() == np.where(yes > no, "yes", "no").tolist()
+
+
+def test_values_are_in_the_order_of_the_rows_whatever_the_format(run, train, houses, tmp_path):
+    train("price")
+    order = np.random.default_rng(0).permutation(300)
+    pyarrow.parquet.write_table(houses.take(pa.array(order)), tmp_path / "shuffled.parquet")
+    run("predict", "model.fastens", "houses.csv", "-o", "a.parquet")
+    run("predict", "model.fastens", "shuffled.parquet", "-o", "b.parquet")
+    a, b = (np.array(read_table(name)["prediction"]) for name in ("a.parquet", "b.parquet"))
+    assert np.array_equal(a[order], b)
+    assert np.corrcoef(a, np.array(houses["price"]))[0, 1] > 0.9
+
+
+def test_columns_are_found_by_name(run, train, houses, write_csv):
+    train("price")
+    others = houses.drop_columns("price").append_column("extra", houses["rooms"])
+    write_csv(others.select(others.column_names[::-1]), "others.csv")
+    assert run("predict", "model.fastens", "houses.csv", "-o", "a.csv").code == 0
+    assert run("predict", "model.fastens", "others.csv", "-o", "b.csv").code == 0
+    assert read_table("a.csv").equals(read_table("b.csv"))
+
+
+def test_text_of_digits_stays_text(run, train, houses, write_csv):
+    codes = np.where(np.array(houses["garden"]), "007", "x")
+    table = pa.table({"code": codes, "price": houses["price"]})
+    train("price", table)
+    write_csv(table.filter(pa.array(codes == "007")), "digits.csv")
+    run("predict", "model.fastens", "houses.csv", "-o", "all.parquet")
+    run("predict", "model.fastens", "digits.csv", "-o", "digits.parquet")
+    all_rows = np.array(read_table("all.parquet")["prediction"])
+    assert np.array_equal(all_rows[codes == "007"], np.array(read_table("digits.parquet")["prediction"]))
+
+
+def test_classes_of_digits_stay_text(run, train, houses, write_csv):
+    table = pa.table({"area": houses["area"], "code": np.where(np.array(houses["garden"]), "1", "x")})
+    train("code", table)
+    write_csv(table.filter(pa.array(np.array(houses["garden"]))), "digits.csv")
+    assert run("evaluate", "model.fastens", "digits.csv").code == 0
+
+
+def test_unseen_categories_and_columns_without_values(run, train, houses, write_csv):
+    train("price")
+    new = houses.set_column(2, "town", pa.array(["Oslo"] * 300)).set_column(0, "area", pa.nulls(300))
+    write_csv(new, "new.csv")
+    assert run("predict", "model.fastens", "new.csv", "-o", "out.csv").code == 0
+    assert read_table("out.csv")["prediction"].null_count == 0
+
+
+def test_a_model_saved_from_python(run, houses, write_csv, tmp_path):
+    X = houses.select(["area", "rooms"])
+    fastens.GradientBoostingRegressor(n_estimators=5).fit(X, np.array(houses["price"])).save(tmp_path / "m.fastens")
+    write_csv(houses)
+    assert run("predict", "m.fastens", "table.csv", "-o", "out.csv").code == 0
+    result = run("evaluate", "m.fastens", "table.csv")
+    assert result.code == 2
+    assert "say with --target" in result.err
+    result = run("evaluate", "m.fastens", "table.csv", "--target", "price")
+    assert "R²" in result.out
+    assert "constant" not in result.out
+
+
+@pytest.mark.parametrize(("target", "name"), [("sold", "log loss"), ("price", "RMSE")])
+def test_evaluate(run, train, target, name):
+    path = train(target)
+    result = run("evaluate", "model.fastens", path)
+    assert (result.code, result.err) == (0, "")
+    assert "Scores on 300 rows" in result.out
+    assert "constant prediction" in result.out
+    assert name in result.out
+    assert run("evaluate", "model.fastens", path, "--weight", "rooms").out != result.out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop_columns(["area", "town"]), "lacks 2 columns that the model was trained on: 'area', 'town'"),
+        (lambda t: t.set_column(0, "area", t["town"]), "column 'area' must hold numbers, as in training, but holds"),
+        (lambda t: t.set_column(3, "garden", t["rooms"]), "column 'garden' must hold true or false"),
+        (lambda t: t.slice(0, 0), "has no rows"),
+    ],
+)
+def test_other_columns_than_in_training(run, train, houses, write_csv, change, message):
+    train("price")
+    write_csv(change(houses), "new.csv")
+    for command in (("predict", "model.fastens", "new.csv", "-o", "out.csv"), ("evaluate", "model.fastens", "new.csv")):
+        result = run(*command)
+        assert result.code == 2
+        assert message in result.err
+        assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop_columns("sold"), "no column 'sold'"),
+        (
+            lambda t: t.set_column(6, "sold", pa.array(["maybe"] * 300)),
+            "classes that the model was not trained on: 'maybe'",
+        ),
+        (lambda t: t.set_column(6, "sold", pa.array(["yes", None] * 150)), "missing in 150 of 300 rows"),
+    ],
+)
+def test_evaluate_needs_the_target(run, train, houses, write_csv, change, message):
+    train("sold")
+    write_csv(change(houses), "new.csv")
+    result = run("evaluate", "model.fastens", "new.csv")
+    assert result.code == 2
+    assert message in result.err
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"PK\x03\x04" + bytes(100)])
+def test_broken_models(run, houses, write_csv, tmp_path, content):
+    write_csv(houses)
+    (tmp_path / "m.fastens").write_bytes(content)
+    for command in (("predict", "m.fastens", "table.csv", "-o", "out.csv"), ("evaluate", "m.fastens", "table.csv")):
+        result = run(*command)
+        assert result.code == 2
+        assert "cannot read the model m.fastens" in result.err
+        assert result.err.count("\n") == 1
+
+
+def test_a_truncated_model(run, train, tmp_path):
+    path = train("price")
+    content = (tmp_path / "model.fastens").read_bytes()
+    (tmp_path / "model.fastens").write_bytes(content[: len(content) // 2])
+    result = run("predict", "model.fastens", path, "-o", "out.csv")
+    assert result.code == 2
+    assert "cannot read the model" in result.err

@@ -1,0 +1,298 @@
+"""The door of all estimators: what it accepts, what it learns, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+
+from fastens.base import BaseClassifier, BaseRegressor, encode_labels
+from fastens.parameters import real
+
+
+class Regressor(BaseRegressor):
+    _parameter_rules: ClassVar = {"rate": real(0, open_low=True)}
+
+    def __init__(self, rate=0.1, categorical_features="from_dtype"):
+        self.rate = rate
+        self.categorical_features = categorical_features
+
+    def fit(self, X, y, sample_weight=None):
+        self._start_fit(X, y, sample_weight)
+        return self
+
+
+class Classifier(BaseClassifier):
+    def __init__(self, class_weight=None):
+        self.class_weight = class_weight
+
+    def fit(self, X, y, sample_weight=None):
+        self._start_fit(X, y, sample_weight)
+        return self
+
+
+X = np.arange(12.0).reshape(6, 2)
+Y = np.arange(6.0)
+LABELS = np.array([0, 1, 0, 1, 1, 0])
+
+
+def start(X=X, y=Y, weight=None, **parameters):
+    return Regressor(**parameters)._start_fit(X, y, weight)
+
+
+# Tables --------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_floats_go_straight_through(dtype, order):
+    values = np.asarray(X, dtype=dtype, order=order)
+    values.flags.writeable = False
+    model = Regressor()
+    assert model._start_fit(values, Y).X is values
+    assert model._check_table(values) is values
+    assert model.n_features_in_ == 2
+    assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    "values", [X.astype(int), X > 3, X.astype(">f8"), X.astype(object), X.tolist(), pl.DataFrame(X)]
+)
+def test_other_numbers_become_float64(values):
+    found = start(values).X
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, np.asarray(values, dtype=np.float64))
+
+
+def test_missing_and_infinite_values_are_data():
+    values = np.array([[np.nan, np.inf], [-np.inf, 1.0]])
+    np.testing.assert_array_equal(start(values, [0, 1]).X, values)
+    np.testing.assert_array_equal(start(values.tolist(), [0, 1]).X, values)
+
+
+def test_sparse_stays_sparse():
+    model = Regressor()
+    found = model._start_fit(sparse.coo_array(X.astype(int)), Y).X
+    assert found.format == "csr"
+    assert found.dtype == np.float64
+    assert sparse.issparse(model._check_table(sparse.csc_matrix(X)))
+    with pytest.raises(ValueError, match="categorical_features must be None or 'from_dtype' for a sparse X"):
+        start(sparse.csr_array(X), categorical_features=[0])
+
+
+def test_names():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = Regressor()
+    model._start_fit(frame, Y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.feature_names_in_.dtype == object
+    np.testing.assert_array_equal(model._check_table(frame[["b", "a"]]), X)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        np.testing.assert_array_equal(model._check_table(X), X)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        np.testing.assert_array_equal(model._check_table(pd.DataFrame(X)), X)
+    model._start_fit(X, Y)
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="X has feature names, but Regressor was fitted without"):
+        np.testing.assert_array_equal(model._check_table(frame), X)
+
+
+@pytest.mark.parametrize("other", [X[:, :1], X[:, :1].tolist(), sparse.csr_array(X[:, :1])])
+def test_number_of_columns(other):
+    model = Regressor()
+    model._start_fit(X, Y)
+    with pytest.raises(ValueError, match="X has 1 features, but Regressor is expecting 2 features as input"):
+        model._check_table(other)
+    unnamed = pd.DataFrame(X[:, :1])
+    with pytest.raises(ValueError, match="X has 1 features, but Regressor is expecting 2 features as input"):
+        model._check_table(unnamed)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame])
+def test_empty_tables(kind):
+    with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 2\)\) while a minimum of 1 is required"):
+        start(kind(np.empty((0, 2))), [])
+    with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(6, 0\)\) while a minimum of 1 is required"):
+        start(kind(np.empty((6, 0))), Y)
+    model = Regressor()
+    model._start_fit(kind(X), Y)
+    with pytest.raises(ValueError, match="minimum of 1 is required"):
+        model._check_table(kind(X)[:0])
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError):
+        Regressor()._check_table(X)
+
+
+def test_parameters_are_checked_first():
+    with pytest.raises(ValueError, match="rate must be a number greater than 0; got 0"):
+        start(None, rate=0)
+
+
+# Targets --------------------------------------------------
+
+
+@pytest.mark.parametrize("y", [Y.tolist(), Y.astype(int), pd.Series(Y), pl.Series(Y), Y.astype(object)])
+def test_numbers_as_targets(y):
+    found = start(y=y).y
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y to be passed, but the target y is None"),
+        (Y[:5], "X and y must have the same number of rows; got 6 and 5"),
+        ([np.nan] + [1.0] * 5, "Input y contains NaN"),
+        ([np.inf] + [1.0] * 5, "Input y contains infinity"),
+        (list("abcdef"), "y must hold real numbers"),
+        (np.ones((6, 2)), "y should be a 1d array"),
+        (["a", 1, 2, 3, 4, None], "y must hold real numbers"),
+    ],
+)
+def test_errors_of_targets(y, message):
+    with pytest.raises(ValueError, match=message):
+        start(y=y)
+
+
+def test_a_column_as_target_warns():
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        np.testing.assert_array_equal(start(y=Y[:, None]).y, Y)
+
+
+LABEL_KINDS = {
+    "ints": (LABELS * 7 - 3, [-3, 4]),
+    "far apart": (LABELS * 10**15, [0, 10**15]),
+    "int8": (np.where(LABELS, 127, -128).astype(np.int8), [-128, 127]),
+    "uint64": (LABELS.astype(np.uint64) + 2**63, [2**63, 2**63 + 1]),
+    "floats": (LABELS * 1e300, [0.0, 1e300]),
+    "booleans": (LABELS == 1, [False, True]),
+    "strings": (np.array(["no", "yes"])[LABELS], ["no", "yes"]),
+    "objects": (np.array(["no", "yes"], dtype=object)[LABELS], ["no", "yes"]),
+    "ints as objects": (LABELS.astype(object), [0, 1]),
+    "pandas category": (pd.Series(pd.Categorical(np.array(["no", "yes"])[LABELS])), ["no", "yes"]),
+    "polars": (pl.Series(np.array(["no", "yes"])[LABELS]), ["no", "yes"]),
+}
+
+
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_any_label(kind):
+    y, classes = LABEL_KINDS[kind]
+    model = Classifier()
+    np.testing.assert_array_equal(model._start_fit(X, y).y, LABELS)
+    assert model.classes_.tolist() == classes
+    np.testing.assert_array_equal(model._check_validation(X, y).y, LABELS)
+    model._restore_door(json.loads(json.dumps(model._door_state())))
+    assert model.classes_.tolist() == classes
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ones(6), "y must hold at least 2 classes; it holds 1 class, 1.0"),
+        (Y + 0.5, "Unknown label type: continuous"),
+        ([None, "a", "b", "a", "b", "a"], "Input y contains NaN"),
+        ([np.nan, 1, 0, 1, 0, 1], "Input y contains NaN"),
+        (np.array(["a", 1, "b", 2, "a", 1], dtype=object), "Unknown label type: y holds int, str"),
+        (np.array(["2026-01-01"] * 6, dtype="datetime64[D]"), "Unknown label type: y holds datetime64"),
+    ],
+)
+def test_errors_of_labels(y, message):
+    with pytest.raises(ValueError, match=message):
+        Classifier()._start_fit(X, y)
+
+
+def test_validation_data_must_hold_known_classes():
+    model = Classifier()
+    model._start_fit(X, LABELS)
+    with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 2"):
+        model._check_validation(X, LABELS + 1)
+
+
+def test_narrow_and_wide_labels_agree(rng):
+    for dtype in (np.int8, np.uint8, np.int32, np.float32, np.bool_):
+        y = rng.integers(-100, 100, 500).astype(dtype)
+        classes, index = encode_labels(y)
+        expected, expected_index = np.unique(y, return_inverse=True)
+        np.testing.assert_array_equal(classes, expected)
+        np.testing.assert_array_equal(index, expected_index)
+        assert classes.dtype == dtype
+
+
+# Weights --------------------------------------------------
+
+
+def test_rows_of_zero_weight_are_absent():
+    weight = np.array([1.0, 0, 2, 0, 1, 1])
+    found = start(weight=weight)
+    np.testing.assert_array_equal(found.X, X[weight > 0])
+    np.testing.assert_array_equal(found.y, Y[weight > 0])
+    np.testing.assert_array_equal(found.sample_weight, weight[weight > 0])
+    assert start(sparse.csr_array(X), weight=weight).X.shape == (4, 2)
+    y = np.array([0, 2, 0, 2, 1, 1])
+    model = Classifier()
+    model._start_fit(X, y, weight)
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_weights_of_one_are_none():
+    assert start(weight=np.ones(6)).sample_weight is None
+    assert start(weight=1).sample_weight is None
+    assert start(weight=[1, 1, 1, 0, 1, 1]).sample_weight is None
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.zeros(6), "all of them are zero"),
+        (np.ones(5), r"one weight for each of the 6 rows; got shape \(5,\)"),
+        (np.ones((6, 1)), r"got shape \(6, 1\)"),
+        ([1, 1, 1, 1, 1, -0.5], "finite and not negative; got -0.5"),
+        ([1, 1, 1, 1, 1, np.nan], "finite and not negative; got nan"),
+        (["x"] * 6, "sample_weight must hold numbers"),
+    ],
+)
+def test_errors_of_weights(weight, message):
+    with pytest.raises(ValueError, match=f"sample_weight must.*{message}|{message}"):
+        start(weight=weight)
+
+
+def test_class_weights():
+    weight = np.array([1.0, 2, 3, 4, 5, 6])
+    labels = np.array(["no", "yes"])[LABELS]
+    found = Classifier({"yes": 10})._start_fit(X, labels, weight)
+    np.testing.assert_array_equal(found.sample_weight, np.where(LABELS, 10, 1) * weight)
+    balanced = Classifier("balanced")._start_fit(X, labels, weight).sample_weight
+    assert balanced[LABELS == 0].sum() == pytest.approx(balanced[LABELS == 1].sum())
+    assert balanced.sum() == pytest.approx(weight.sum())
+    assert Classifier("balanced")._start_fit(X, labels).sample_weight is None
+
+
+@pytest.mark.parametrize("bad", ["even", {0: 1, 5: 1}, {0: 0, 1: 1}, {0: -1, 1: 1}, 3])
+def test_errors_of_class_weights(bad):
+    with pytest.raises(ValueError, match="class_weight must"):
+        Classifier(bad)._start_fit(X, LABELS)
+
+
+# Saving --------------------------------------------------
+
+
+def test_door_state():
+    frame = pd.DataFrame({"a": X[:, 0], "k": list("xyxyxx")})
+    model = Regressor()
+    expected = model._start_fit(frame, Y).X
+    again = Regressor()
+    again._restore_door(json.loads(json.dumps(model._door_state())))
+    for copy in (again, pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(copy._check_table(frame), expected)
+        assert copy.feature_names_in_.tolist() == ["a", "k"]
+        assert copy.n_features_in_ == 2

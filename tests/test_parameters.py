@@ -1,0 +1,33 @@
+"""Rules for parameters: what they accept, and the words of their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastens.parameters import FLAG, NONE, instance, one_of, real, whole
+
+
+@pytest.mark.parametrize(
+    ("rule", "good", "bad", "text"),
+    [
+        (whole(1), [1, 10**9, np.int32(3)], [0, 1.0, True, None, "1"], "a whole number of at least 1"),
+        (whole(2, 65535), [2, 65535], [1, 65536], "a whole number from 2 to 65535"),
+        (real(0), [0, 1.5, np.float32(2)], [-1e-9, np.nan, np.inf, False, "0"], "a number at least 0"),
+        (real(0, 1, open_low=True), [1e-9, 1], [0, 1.1], "a number greater than 0 and at most 1"),
+        (real(0, 1, open_low=True, open_high=True), [0.5], [0, 1], "a number greater than 0 and less than 1"),
+        (one_of("gain", "split"), ["gain"], ["Gain", None, 1], "'gain' or 'split'"),
+        (one_of("a", "b", "c"), ["c"], ["d"], "one of 'a', 'b', 'c'"),
+        (whole(1) | NONE, [None, 4], [0], "a whole number of at least 1 or None"),
+        (FLAG, [True, np.bool_(False)], [0, 1, "True", None], "True or False"),
+        (instance(dict, "a dict"), [{}], [[]], "a dict"),
+    ],
+)
+def test_rules(rule, good, bad, text):
+    assert rule.text == text
+    for value in good:
+        rule.check("depth", value)
+    for value in bad:
+        with pytest.raises(ValueError, match=r"^depth must be ") as error:
+            rule.check("depth", value)
+        assert str(error.value) == f"depth must be {text}; got {value!r}."
