@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from fastens.engine.binning import Binning
 from fastens.engine.kernels import predict
 from fastens.engine.kernels.compile import CompiledTrees
+from fastens.engine.threads import threads_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,7 @@ ENSEMBLE_DTYPES: dict[str, type[np.generic]] = {
     "baseline": np.float64,
 }
 BINNING_PREFIX = "binning."
+MAX_CODES = 2**16
 
 
 class TreeEnsemble:
@@ -173,8 +176,9 @@ class TreeEnsemble:
         ValueError
             If the arrays are not those of an ensemble. What passes can be predicted with safely.
         """
-        n = len(BINNING_PREFIX)
-        binning = Binning.from_arrays({k[n:]: array for k, array in arrays.items() if k.startswith(BINNING_PREFIX)})
+        binning = _read_binning(
+            {k.removeprefix(BINNING_PREFIX): a for k, a in arrays.items() if k.startswith(BINNING_PREFIX)}
+        )
         for name, dtype in ENSEMBLE_DTYPES.items():
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1:
                 raise ValueError(f"{name} must be a one-dimensional array of {np.dtype(dtype)}")
@@ -232,7 +236,7 @@ class TreeEnsemble:
         X : float32 or float64 array of shape (n_rows, n_features)
             The rows, in any strides.
         n_threads : int
-            Number of threads; no matter to the result.
+            How many threads there may be; no matter to the result.
         n_trees : int, optional
             How many trees to use.
 
@@ -240,19 +244,26 @@ class TreeEnsemble:
         -------
         float64 array of shape (n_rows, n_outputs)
         """
-        return predict.predict_raw(self.compiled, X, n_threads, n_trees)
+        return predict.predict_raw(self.compiled, X, self._enough_threads(X, n_threads), n_trees)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
         """Yield the raw predictions after each round, that is after every `n_outputs` trees."""
-        codes = self.lean.binning.codes(X, n_threads)
+        codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
+        n_nodes = len(self.feature) * self.n_outputs // max(self.n_trees, 1)
+        n_threads = _enough_threads(len(X), n_nodes, 0, n_threads)
         for first in range(0, self.n_trees, self.n_outputs):
             predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
             yield raw.T.copy()
 
     def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Return the leaf of each row in each tree, int32 of shape (n_rows, n_trees): node numbers inside the trees."""
-        return predict.apply(self.compiled, X, n_threads)
+        return predict.apply(self.compiled, X, self._enough_threads(X, n_threads))
+
+    def _enough_threads(self, X: np.ndarray, n_threads: int) -> int:
+        if n_threads == 1 or len(X) == 1:
+            return 1
+        return _enough_threads(len(X), len(self.feature), self.binning.n_features, n_threads)
 
     # -------------------------------------------------------------------------------------------------- inspection
 
@@ -327,9 +338,6 @@ class TreeEnsemble:
         return counts.astype(np.float64)
 
 
-NO_BINNING = Binning([], [])
-
-
 def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:
     """Add a tree's values to a raw column, in place.
 
@@ -342,10 +350,19 @@ def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_thr
     raw_column : float64 array of shape (n_rows,)
         Raw predictions.
     n_threads : int
-        Number of threads.
+        How many threads there may be.
     """
-    compiled = CompiledTrees(TreeEnsemble.from_trees([tree], [0], [0.0], NO_BINNING), None, codes.itemsize)
-    predict.add_to_raw(compiled, codes, raw_column[None], 0, 1, n_threads)
+    # No TreeEnsemble: on small data, making one takes longer than all the rest.
+    alone = SimpleNamespace(
+        **vars(tree), node_offsets=np.array([0, tree.n_nodes]), tree_output=np.zeros(1, np.int32), baseline=np.zeros(1)
+    )
+    n_threads = _enough_threads(len(raw_column), tree.n_nodes, 0, n_threads)
+    predict.add_to_raw(CompiledTrees(alone, None, codes.itemsize), codes, raw_column[None], 0, 1, n_threads)
+
+
+def _enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
+    # Nanoseconds: about 0.02 for a row and node, 1 for a value to be binned; a thread should have 20 microseconds to do.
+    return threads_for(n_rows * (0.02 * n_nodes + n_features), n_threads, 20_000)
 
 
 def check_structure(ensemble: TreeEnsemble) -> None:
@@ -358,6 +375,19 @@ def check_structure(ensemble: TreeEnsemble) -> None:
         _require(name == "category_words" or len(getattr(ensemble, name)) == n_nodes, name)
     _check_children(ensemble)
     _check_splits(ensemble)
+
+
+def _read_binning(arrays: dict[str, np.ndarray]) -> Binning:
+    try:
+        binning = Binning.from_arrays(arrays)
+        again = binning.to_arrays()
+        same = all(a.dtype == again[name].dtype and np.array_equal(a, again[name]) for name, a in arrays.items())
+    except (TypeError, LookupError) as error:
+        raise ValueError("the arrays do not describe a binning") from error
+    ascending = all(np.all(t == t) and np.all(t[:-1] < t[1:]) for t in binning.thresholds)
+    if not (same and ascending and binning.n_codes.max(initial=0) <= MAX_CODES):
+        raise ValueError("the arrays do not describe a binning")
+    return binning
 
 
 def _require(condition: bool, name: str) -> None:

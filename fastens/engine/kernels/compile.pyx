@@ -216,15 +216,25 @@ cdef int compile_trees(Program* program, ensemble) except -1:
     if max(a.n_nodes, a.n_words) >= INT32_MAX:
         raise ValueError(f"an ensemble may have up to 2**31 nodes, got {a.n_nodes}")
     allocate_program(program, &a)
-    program.n_features = ensemble.feature.max() + 1
+    cdef int64_t largest = measure(program, &a)
     cdef int32_t[::1] column_of = np.full(program.n_features + 1, -1, dtype=np.int32)
-    cdef int32_t[:, ::1] leaves = np.empty((2, np.diff(ensemble.node_offsets).max()), dtype=np.int32)
+    cdef int32_t[:, ::1] leaves = np.empty((2, largest), dtype=np.int32)
     with nogil:
         plan_views(program, &a, &column_of[0])
         compile_walk(program, &a, &column_of[0])
         if program.code_size == 1:
             compile_scans(program, &a, &leaves[0, 0], &leaves[1, 0])
     return 0
+
+
+cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
+    # Set n_features; return the number of nodes of the largest tree.
+    cdef int64_t i, largest = 0
+    for i in range(a.n_nodes):
+        program.n_features = max(program.n_features, a.feature[i] + 1)
+    for i in range(a.n_trees):
+        largest = max(largest, a.node_offsets[i + 1] - a.node_offsets[i])
+    return largest
 
 
 cdef class CompiledTrees:
