@@ -6,6 +6,8 @@ value, so ``x <= thresholds[c - 1]`` is the same as ``code <= c``.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +16,8 @@ import numpy as np
 import scipy.sparse
 
 from fastens.engine.kernels.bins import BinTable, bin_matrix
+from fastens.engine.kernels.sketch import count_categories, cut_columns, gather_columns, hash_rows, kth_distinct, note_values
+from fastens.engine.threads import threads_for
 
 _ALIGNMENT = 64
 _PAYLOAD_BYTES = 4
@@ -79,9 +83,8 @@ class Binning:
         return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical)
 
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
-        if scipy.sparse.issparse(X):
-            X = X.toarray()
-        bin_matrix(self.table, X, columns, records, 0, n_threads)
+        for start, part in _dense_parts(X):
+            bin_matrix(self.table, part, columns, records, start, threads_for(part.size, n_threads, _BIN_GRAIN))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as a few arrays, for saving."""
@@ -140,28 +143,285 @@ def _aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
     return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
 
-def _numeric_thresholds(x: np.ndarray, weight: np.ndarray, max_bins: int) -> np.ndarray:
-    present = ~np.isnan(x)
-    values, inverse = np.unique(x[present].astype(np.float64), return_inverse=True)
-    ends = np.arange(len(values))
-    if len(values) > max_bins:
-        cumulative = np.cumsum(np.bincount(inverse, weight[present]))
-        ends = np.unique(np.searchsorted(cumulative, cumulative[-1] * np.arange(1, max_bins) / max_bins))
-    ends = ends[ends < len(values) - 1]
-    low, high = values[ends], values[ends + 1]
-    with np.errstate(all="ignore"):
-        middle = low / 2 + high / 2
-    return np.where((low <= middle) & (middle < high), middle, low) + 0.0
+# Rows that a sketch keeps: 100 000 (a bin of 255 then holds its share to within 5 %), more where there are few features
+# or many bins, fewer where there are very many features.
+_SAMPLE_ROWS = 100_000
+_LEAST_SAMPLE_VALUES = 1 << 21
+_MOST_SAMPLE_VALUES = 1 << 25
+_ROWS_PER_BIN = 20
+# How many times as many rows as needed may be held before the surplus is dropped.
+_SLACK = 1.5
+_NO_BOUND = 2**64 - 1
+# Values, or slots, that are worked on at a time.
+_BLOCK = 1 << 20
+# Values that keep a thread busy for some tens of microseconds.
+_BIN_GRAIN = 20_000
+_SORT_GRAIN = 5_000
 
 
-def _category_codes(x: np.ndarray, weight: np.ndarray, max_bins: int) -> np.ndarray:
-    present = ~np.isnan(x)
-    weights = np.bincount(x[present].astype(np.int64), weight[present])
-    order = np.argsort(-weights, kind="stable")
-    codes = np.zeros(len(weights), dtype=np.uint16)
-    codes[order] = np.minimum(np.arange(1, len(weights) + 1), max_bins)
-    codes[weights == 0] = 0
-    return codes
+def _default_sample(n_features: int, max_bins: int) -> int:
+    n_features = max(n_features, 1)
+    rows = max(min(_SAMPLE_ROWS, _MOST_SAMPLE_VALUES // n_features), _LEAST_SAMPLE_VALUES // n_features)
+    return max(rows, _ROWS_PER_BIN * max_bins)
+
+
+def _salts(n_features: int) -> np.ndarray:
+    """One odd number a feature, by the mixer of splitmix64."""
+    salts = (np.arange(1, n_features + 1, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    salts = (salts ^ (salts >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    salts = (salts ^ (salts >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return salts | np.uint64(1)
+
+
+@dataclass
+class _Rows:
+    """Rows that a sketch holds: values by row and feature, whole-number weights (None: all alike), hashes."""
+
+    values: np.ndarray
+    weights: np.ndarray | None
+    hashes: np.ndarray | None = None
+
+
+class BinningSketch:
+    """What must be known of the rows so far to learn their bins. Sketches of the parts merge to the sketch of the whole.
+
+    Weights are rounded to whole multiples of `weight_unit`, so that sums do not depend on the order of the rows. Up to `n_sample`
+    rows all are kept; of more rows, those whose content has one of the `n_sample` smallest hashes. All copies of a row
+    are kept or none, so weights mean repetition. The distinct values of a numeric feature are followed over all rows
+    until there are more than `max_bins`, the weights of categories over all rows.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    max_bins : int
+        Most bins of a feature, not counting the code of missing values.
+    is_categorical : bool array of shape (n_features,) or None
+        Which columns hold positions of categories.
+    n_sample : int or None
+        How many distinct rows to keep.
+    weight_unit : float
+        A power of two; no weight counts as less than one unit, and all together must be below 2**63 units.
+    n_threads : int
+        Most threads to use.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        max_bins: int = 255,
+        is_categorical: np.ndarray | None = None,
+        n_sample: int | None = None,
+        weight_unit: float = 2.0**-24,
+        n_threads: int = 1,
+    ) -> None:
+        self.n_features = n_features
+        self.max_bins = max_bins
+        self.is_categorical = np.zeros(n_features, bool) if is_categorical is None else np.asarray(is_categorical, bool)
+        self.n_sample = _default_sample(n_features, max_bins) if n_sample is None else n_sample
+        self.weight_unit = weight_unit
+        self.n_threads = n_threads
+        self._rows: list[_Rows] = []
+        # From when rows have been dropped: the largest hash kept, and the distinct values (None: too many) of all rows.
+        self._bound: int | None = None
+        self._distinct: list[np.ndarray | None] = [None if kind else np.zeros(0) for kind in self.is_categorical]
+        self._category_weights = {int(f): np.zeros(0, np.int64) for f in np.flatnonzero(self.is_categorical)}
+
+    def update(self, X: Any, sample_weight: np.ndarray | None = None) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
+            Rows that are kept are copied.
+        sample_weight : array of shape (n_rows,) or None
+            Positive.
+        """
+        self._add(X, sample_weight)
+        for rows in self._rows:
+            if isinstance(X, np.ndarray) and np.may_share_memory(rows.values, X):
+                rows.values = rows.values.copy()
+
+    def merge(self, other: BinningSketch) -> None:
+        """Add the rows of another sketch, made with the same parameters."""
+        for f, weights in other._category_weights.items():
+            self._add_category_weights(f, weights)
+        if other._bound is None:
+            for rows in other._rows:
+                self._keep(rows)
+            return
+        self._start_sampling()
+        self._rows += other._rows
+        self._bound = min(self._bound or 0, other._bound)
+        for f, values in enumerate(other._distinct):
+            self._add_distinct(f, values)
+        self._drop_surplus(_SLACK)
+
+    def finish(self) -> Binning:
+        """Return the bins of all rows so far."""
+        thresholds = [np.zeros(0)] * self.n_features
+        to_cut = ~self.is_categorical
+        if self._bound is not None:
+            self._drop_surplus(1.0)
+            for f, values in enumerate(self._distinct):
+                if values is not None:
+                    to_cut[f] = False
+                    thresholds[f] = self._cut(values[None, :], None)[0] if len(values) else values
+        features = np.flatnonzero(to_cut)
+        for f, limits in zip(features, self._cut_held(features), strict=True):
+            thresholds[f] = limits
+        codes = [self._category_codes(self._category_weights[f]) if kind else None for f, kind in enumerate(self.is_categorical)]
+        return Binning(thresholds, codes)
+
+    # Taking rows in
+
+    def _add(self, X: Any, sample_weight: np.ndarray | None) -> None:
+        weights = None
+        if sample_weight is not None:
+            weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
+        for start, values in _dense_parts(X):
+            rows = _Rows(values, None if weights is None else weights[start : start + len(values)])
+            for f in self._category_weights:
+                self._add_category_weights(f, self._count_categories(values[:, f], rows.weights))
+            self._keep(rows)
+
+    def _keep(self, rows: _Rows) -> None:
+        if self._bound is None:
+            if sum(len(held.values) for held in self._rows) + len(rows.values) <= self.n_sample:
+                self._rows.append(rows)
+                return
+            self._start_sampling()
+        self._sample(rows)
+
+    def _start_sampling(self) -> None:
+        if self._bound is None:
+            held, self._rows, self._bound = self._rows, [], _NO_BOUND
+            for rows in held:
+                self._sample(rows)
+
+    def _sample(self, rows: _Rows) -> None:
+        """Note the values of new rows, and keep those with small hashes."""
+        self._note_distinct(rows.values)
+        hashes = np.empty(len(rows.values), dtype=np.uint64)
+        hash_rows(rows.values, _salts(self.n_features), hashes, self._threads(rows.values.size, _BIN_GRAIN))
+        self._rows.append(_Rows(rows.values, rows.weights, hashes))
+        self._drop_surplus(_SLACK)
+        if self._rows[-1].values is rows.values:
+            self._rows[-1] = self._select(self._rows[-1])
+
+    def _drop_surplus(self, slack: float) -> None:
+        """Lower the bound, and join copies of rows, if many more are held than needed."""
+        hashes = np.concatenate([rows.hashes[rows.hashes <= np.uint64(self._bound)] for rows in self._rows])
+        if len(hashes) <= slack * self.n_sample:
+            return
+        # Where few rows are copies, a little more than this share of the smallest hashes has enough distinct ones.
+        guess = int(self._bound * min(1.0, 1.05 * self.n_sample / len(hashes)))
+        for limit in (guess, self._bound):
+            candidates = hashes[hashes <= np.uint64(limit)]
+            found = kth_distinct(candidates, np.empty_like(candidates), self.n_sample)
+            if found is not None:
+                self._bound = found
+                break
+        self._rows = [self._select(rows) for rows in self._rows]
+        if sum(len(rows.values) for rows in self._rows) > _SLACK * self.n_sample:
+            values = np.concatenate([rows.values for rows in self._rows])
+            hashes = np.concatenate([rows.hashes for rows in self._rows])
+            self._rows = [self._select(_Rows(values, self._held_weights(), hashes))]
+
+    def _select(self, rows: _Rows) -> _Rows:
+        """Copy the rows with hashes up to the bound; where many are copies of others, one of each with their joint weight."""
+        kept = np.flatnonzero(rows.hashes <= np.uint64(self._bound))
+        weights = None if rows.weights is None else rows.weights[kept]
+        if len(kept) > _SLACK * self.n_sample:
+            order = np.argsort(rows.hashes[kept], kind="stable")
+            ordered = rows.hashes[kept[order]]
+            first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+            weights = np.full(len(kept), self._one) if weights is None else weights
+            weights = np.add.reduceat(weights[order], first)
+            kept = kept[order[first]]
+        columns = np.empty((self.n_features, len(kept)), dtype=rows.values.dtype)
+        gather_columns(rows.values, kept, columns, self._threads(columns.size, _BIN_GRAIN))
+        return _Rows(columns.T, weights, rows.hashes[kept])
+
+    def _note_distinct(self, values: np.ndarray) -> None:
+        limit = self.max_bins
+        n_slots = 1 << (limit + 1).bit_length()
+        n_threads = self._threads(values.size, _BIN_GRAIN)
+        block = max(1, _BLOCK // n_slots)
+        for start in range(0, self.n_features, block):
+            part = range(start, min(start + block, self.n_features))
+            n_distinct = np.zeros((n_threads, len(part)), dtype=np.int32)
+            n_distinct[:, [self._distinct[f] is None for f in part]] = limit + 1
+            if n_distinct.min() > limit:
+                continue
+            slots = np.full((n_threads, len(part), n_slots), np.nan)
+            note_values(values[:, start : part.stop], slots, n_distinct, limit)
+            for i, f in enumerate(part):
+                found = slots[:, i]
+                self._add_distinct(f, None if n_distinct[:, i].max() > limit else found[found == found])
+
+    def _add_distinct(self, f: int, values: np.ndarray | None) -> None:
+        known = self._distinct[f]
+        if known is not None:
+            known = None if values is None else np.unique(np.concatenate([known, values]))
+            self._distinct[f] = None if known is None or len(known) > self.max_bins else known
+
+    def _count_categories(self, column: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        totals = np.zeros(int(np.fmax.reduce(column, initial=-1)) + 1, dtype=np.int64)
+        count_categories(column, weights, totals)
+        return totals * self._one if weights is None else totals
+
+    def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
+        known = self._category_weights[f]
+        total = np.zeros(max(len(known), len(weights)), dtype=np.int64)
+        total[: len(known)] += known
+        total[: len(weights)] += weights
+        self._category_weights[f] = total
+
+    # Finishing
+
+    @property
+    def _one(self) -> int:
+        """The weight of a row without weight, in units."""
+        return round(1 / self.weight_unit)
+
+    def _threads(self, n_values: int, grain: int) -> int:
+        return threads_for(n_values, self.n_threads, grain)
+
+    def _held_weights(self) -> np.ndarray | None:
+        if all(rows.weights is None for rows in self._rows):
+            return None
+        return np.concatenate(
+            [np.full(len(rows.values), self._one) if rows.weights is None else rows.weights for rows in self._rows]
+        )
+
+    def _cut_held(self, features: np.ndarray) -> list[np.ndarray]:
+        """Thresholds of some features from the rows held."""
+        if not self._rows or len(features) == 0:
+            return [np.zeros(0)] * len(features)
+        weights = self._held_weights()
+        block = max(1, _BLOCK // sum(len(rows.values) for rows in self._rows))
+        thresholds = []
+        for start in range(0, len(features), block):
+            columns = [rows.values.T[features[start : start + block]] for rows in self._rows]
+            thresholds += self._cut(np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0], weights)
+        return thresholds
+
+    def _cut(self, columns: np.ndarray, weights: np.ndarray | None) -> list[np.ndarray]:
+        n_features, n = columns.shape
+        n_threads = min(self._threads(columns.size, _SORT_GRAIN), n_features)
+        room = np.empty((n_threads, 4 * n), dtype=np.int64)
+        thresholds = np.empty((n_features, min(self.max_bins, n)))
+        n_thresholds = np.empty(n_features, dtype=np.int32)
+        cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds)
+        return [limits[:n].copy() for limits, n in zip(thresholds, n_thresholds, strict=True)]
+
+    def _category_codes(self, weights: np.ndarray) -> np.ndarray:
+        """Codes by weight; the rarest categories share one where there are more than bins."""
+        codes = np.empty(len(weights), dtype=np.uint16)
+        codes[np.argsort(-weights, kind="stable")] = np.minimum(np.arange(1, len(weights) + 1), self.max_bins)
+        codes[weights == 0] = 0
+        return codes
 
 
 def learn_binning(
@@ -171,12 +431,52 @@ def learn_binning(
     is_categorical: np.ndarray | None = None,
     n_threads: int = 1,
 ) -> Binning:
-    """Learn the bins of X."""
-    if scipy.sparse.issparse(X):
-        X = X.toarray()
-    weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
-    kinds = np.zeros(X.shape[1], bool) if is_categorical is None else is_categorical
-    return Binning(
-        [np.zeros(0) if kind else _numeric_thresholds(x, weight, max_bins) for x, kind in zip(X.T, kinds, strict=True)],
-        [_category_codes(x, weight, max_bins) if kind else None for x, kind in zip(X.T, kinds, strict=True)],
-    )
+    """Learn the bins of X.
+
+    Parameters
+    ----------
+    X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
+        NaN is missing; categorical columns hold positions of categories.
+    sample_weight : array of shape (n_rows,) or None
+        Positive; a whole number means as many copies of the row.
+    max_bins : int
+        Most bins of a feature, up to 65 535, not counting the code of missing values.
+    is_categorical : bool array of shape (n_features,) or None
+        Which columns are categorical.
+    n_threads : int
+        Most threads to use; the result does not depend on it.
+
+    Returns
+    -------
+    Binning
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.binning import learn_binning
+    >>> binning = learn_binning(np.array([[1.0], [2.0], [2.0], [4.0]]))
+    >>> binning.thresholds[0]
+    array([1.5, 3. ])
+    >>> binning.codes(np.array([[0.0], [3.5], [np.nan]]))
+    array([[1, 3, 0]], dtype=uint8)
+    """
+    unit = 1.0
+    if sample_weight is not None:
+        # As fine as the sum of all weights in 63 bits allows: whole numbers stay exact.
+        bits = math.frexp(float(np.max(sample_weight)))[1] + X.shape[0].bit_length()
+        unit = math.ldexp(1.0, bits - 62)
+    sketch = BinningSketch(X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)
+    sketch._add(X, sample_weight)
+    return sketch.finish()
+
+
+def _dense_parts(X: Any) -> Iterator[tuple[int, np.ndarray]]:
+    """X in pieces that are arrays, each with its first row."""
+    if not scipy.sparse.issparse(X):
+        if len(X):
+            yield 0, X
+        return
+    X = X.tocsr()
+    step = max(1, _BLOCK // max(1, X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        yield start, X[start : start + step].toarray()

@@ -1,0 +1,399 @@
+"""What learning the bins needs: hashes of rows, distinct values, weights of categories, quantiles of sorted columns."""
+
+from cython.parallel cimport prange, threadid
+from libc.float cimport DBL_MAX
+from libc.math cimport INFINITY, NAN
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from fastens.engine.kernels.structs cimport float32_t, float64_t, value_t
+
+# A value as an unsigned integer in the same order.
+ctypedef fused key_t:
+    uint32_t
+    uint64_t
+
+cdef enum:
+    TILE_ROWS = 512
+    # The digits of the radix sort. Few keys: counting them must not take longer than sorting them.
+    DIGIT_BITS = 11
+    SMALL_DIGIT_BITS = 8
+    SMALL_SORT = 4096
+
+
+cdef struct Strides:
+    Py_ssize_t row
+    Py_ssize_t column
+
+
+cdef inline Strides _strides_of(const value_t[:, :] X) noexcept nogil:
+    cdef Strides strides
+    strides.row = X.strides[0] // <Py_ssize_t> sizeof(value_t)
+    strides.column = X.strides[1] // <Py_ssize_t> sizeof(value_t)
+    return strides
+
+
+cdef inline uint64_t _mixed(float64_t value) noexcept nogil:
+    # The same for both zeros, and for all kinds of NaN.
+    cdef uint64_t bits
+    value = value + 0.0 if value == value else <float64_t> NAN
+    memcpy(&bits, &value, sizeof(bits))
+    bits *= <uint64_t> 0x9E3779B97F4A7C15
+    # Values with few leading bits, like whole numbers, have all their differences there: bring them down.
+    return (bits << 12) | (bits >> 52)
+
+
+cdef inline uint64_t _finished(uint64_t hashed) noexcept nogil:
+    hashed ^= hashed >> 33
+    hashed *= <uint64_t> 0xFF51AFD7ED558CCD
+    hashed ^= hashed >> 33
+    hashed *= <uint64_t> 0xC4CEB9FE1A85EC53
+    return hashed ^ (hashed >> 33)
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+cdef void _hash_tile(
+    const value_t* x, Strides strides, const uint64_t* salts, Py_ssize_t n_features, Py_ssize_t n, uint64_t* out
+) noexcept nogil:
+    cdef Py_ssize_t i, f
+    cdef uint64_t salt
+    cdef const value_t* column
+    memset(out, 0, n * sizeof(uint64_t))
+    for f in range(n_features):
+        salt, column = salts[f], x + f * strides.column
+        for i in range(n):
+            out[i] += _mixed(column[i * strides.row]) * salt
+    for i in range(n):
+        out[i] = _finished(out[i])
+
+
+def hash_rows(const value_t[:, :] X, const uint64_t[::1] salts, uint64_t[::1] out, int n_threads):
+    """Write a hash of each row's content; float32 rows have the hash of the same row in float64."""
+    cdef Py_ssize_t t, n_rows = X.shape[0], n_features = X.shape[1]
+    cdef Strides strides = _strides_of(X)
+    cdef const value_t* x = &X[0, 0]
+    with nogil:
+        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+            _hash_tile(x + t * strides.row, strides, &salts[0], n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
+
+
+cdef void _gather_tile(
+    const value_t* x, Strides strides, const int64_t* rows, Py_ssize_t n, value_t* out, Strides out_strides
+) noexcept nogil:
+    # out_strides.row counts the features; all values of a row lie in few cache lines, so rows go outside.
+    cdef Py_ssize_t i, f
+    cdef const value_t* row
+    for i in range(n):
+        row = x + rows[i] * strides.row
+        for f in range(out_strides.row):
+            out[f * out_strides.column + i] = row[f * strides.column]
+
+
+def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::1] out, int n_threads):
+    """Copy some rows of X to out, shape (n_features, n_kept)."""
+    cdef Py_ssize_t t, n = rows.shape[0]
+    cdef Strides strides = _strides_of(X), out_strides
+    cdef const value_t* x = &X[0, 0]
+    out_strides.row, out_strides.column = X.shape[1], n
+    with nogil:
+        for t in prange(0, n, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+            _gather_tile(x, strides, &rows[t], min(<Py_ssize_t> TILE_ROWS, n - t), &out[0, t], out_strides)
+
+
+def count_categories(const value_t[:] x, const int64_t[::1] weights, int64_t[::1] totals):
+    """Add each row's weight (1 if None) to its category's total; NaN belongs to none."""
+    cdef Py_ssize_t i
+    cdef float64_t value
+    cdef const int64_t* weight = &weights[0] if weights is not None else NULL
+    with nogil:
+        for i in range(x.shape[0]):
+            value = x[i]
+            if value == value:
+                totals[<Py_ssize_t> value] += weight[i] if weight != NULL else 1
+
+
+# Distinct values ------------------------------------------------------------------------------------------------------
+
+cdef struct DistinctValues:
+    # Open hash tables: by part and feature 2**n_bits > limit + 1 slots (NaN: free), and how many are taken.
+    float64_t* slots
+    int32_t* n_distinct
+    Py_ssize_t n_features
+    int n_bits
+    int32_t limit
+
+
+cdef void _note_tile(
+    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const DistinctValues* found, Py_ssize_t table
+) noexcept nogil:
+    cdef float64_t* slots = found.slots + (table << found.n_bits)
+    cdef int32_t* n_distinct = found.n_distinct + table
+    cdef Py_ssize_t i, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
+    cdef float64_t value
+    for i in range(n):
+        value = x[i * stride]
+        if value != value:
+            continue
+        at = _mixed(value) & last
+        while slots[at] != value:
+            if slots[at] != slots[at]:
+                n_distinct[0] += 1
+                if n_distinct[0] > found.limit:
+                    return
+                slots[at] = value + 0.0
+                break
+            at = (at + 1) & last
+
+
+cdef void _note_part(
+    const value_t* x, Strides strides, Py_ssize_t first, Py_ssize_t last, const DistinctValues* found, Py_ssize_t part
+) noexcept nogil:
+    cdef Py_ssize_t row = first, n, f, table
+    while row < last:
+        n = min(<Py_ssize_t> TILE_ROWS, last - row)
+        for f in range(found.n_features):
+            table = part * found.n_features + f
+            if found.n_distinct[table] <= found.limit:
+                _note_tile(x + row * strides.row + f * strides.column, strides.row, n, found, table)
+        row += n
+
+
+def note_values(const value_t[:, :] X, float64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
+    """Collect the distinct values of each feature, until there are more than limit.
+
+    Each thread has its share of the rows, its slots, shape (n_threads, n_features, a power of two > limit + 1), all NaN at
+    first, and its counts, shape (n_threads, n_features).
+    """
+    cdef Py_ssize_t n_rows = X.shape[0], n_parts = slots.shape[0], part
+    cdef Strides strides = _strides_of(X)
+    cdef const value_t* x = &X[0, 0]
+    cdef DistinctValues found
+    found.slots, found.n_distinct, found.n_features, found.limit = &slots[0, 0, 0], &n_distinct[0, 0], X.shape[1], limit
+    found.n_bits = 0
+    while (1 << found.n_bits) < slots.shape[2]:
+        found.n_bits += 1
+    with nogil:
+        for part in prange(n_parts, num_threads=n_parts, use_threads_if=n_parts > 1, schedule="static"):
+            _note_part(x, strides, n_rows * part // n_parts, n_rows * (part + 1) // n_parts, &found, part)
+
+
+# Sorting --------------------------------------------------------------------------------------------------------------
+
+cdef inline void _set_key(key_t* key, value_t value) noexcept nogil:
+    # key_t has the size of value_t. Negative values have all bits turned, the others only the sign.
+    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
+    value += 0
+    memcpy(key, &value, sizeof(key_t))
+    key[0] ^= ~<key_t> 0 if key[0] & sign else sign
+
+
+cdef inline float64_t _value_of(key_t key) noexcept nogil:
+    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
+    cdef float32_t narrow
+    cdef float64_t wide
+    key ^= sign if key & sign else ~<key_t> 0
+    if key_t is uint32_t:
+        memcpy(&narrow, &key, sizeof(narrow))
+        wide = narrow
+    else:
+        memcpy(&wide, &key, sizeof(wide))
+    return wide
+
+
+cdef struct Weights:
+    # The weights that travel with the keys and room for a second copy; NULL: none.
+    int64_t* values
+    int64_t* spare
+
+
+cdef bint _sort_digit(
+    const key_t* keys, key_t* out, const Weights* weights, Py_ssize_t n, int shift, int n_bits
+) noexcept nogil:
+    # One pass of a radix sort; False, and nothing moved, where all keys have the same digit.
+    cdef uint32_t[1 << DIGIT_BITS] places
+    cdef key_t mask = (<key_t> 1 << n_bits) - 1
+    cdef uint32_t place = 0, count
+    cdef Py_ssize_t i, digit
+    memset(places, 0, sizeof(uint32_t) << n_bits)
+    for i in range(n):
+        places[(keys[i] >> shift) & mask] += 1
+    if places[(keys[0] >> shift) & mask] == n:
+        return False
+    for digit in range(<Py_ssize_t> 1 << n_bits):
+        count = places[digit]
+        places[digit] = place
+        place += count
+    for i in range(n):
+        digit = (keys[i] >> shift) & mask
+        out[places[digit]] = keys[i]
+        if weights.values != NULL:
+            weights.spare[places[digit]] = weights.values[i]
+        places[digit] += 1
+    return True
+
+
+cdef key_t* _sort(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil:
+    # Returns where the sorted keys are: in one of the two.
+    cdef int shift = 0
+    cdef int n_bits = DIGIT_BITS if n > SMALL_SORT else SMALL_DIGIT_BITS
+    while shift < 8 * <int> sizeof(key_t):
+        if _sort_digit(keys, spare, weights, n, shift, n_bits):
+            keys, spare = spare, keys
+            weights.values, weights.spare = weights.spare, weights.values
+        shift += n_bits
+    return keys
+
+
+def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
+    """Return the k-th smallest of the distinct numbers, None where they are fewer. Both arrays are overwritten."""
+    cdef Weights none
+    cdef uint64_t* ordered
+    cdef Py_ssize_t i = 0, n = numbers.shape[0], n_distinct = 1
+    if n < k:
+        return None
+    none.values = none.spare = NULL
+    with nogil:
+        ordered = _sort(&numbers[0], &spare[0], &none, n)
+        while n_distinct < k and i < n - 1:
+            i += 1
+            n_distinct += ordered[i] != ordered[i - 1]
+    return ordered[i] if n_distinct == k else None
+
+
+# Quantiles ------------------------------------------------------------------------------------------------------------
+
+cdef Py_ssize_t _join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
+    # Distinct keys, in place, and their total weights (totals may be the weights); returns how many.
+    cdef Py_ssize_t i, last = -1
+    cdef int64_t weight
+    for i in range(n):
+        weight = weights[i] if weights != NULL else 1
+        if last < 0 or keys[i] != keys[last]:
+            last += 1
+            keys[last] = keys[i]
+            totals[last] = 0
+        totals[last] += weight
+    return last + 1
+
+
+cdef float64_t _between(float64_t low, float64_t high) noexcept nogil:
+    # low <= result < high, in the middle where there is one; an infinity is cut off from all finite values.
+    cdef float64_t middle = 0.5 * low + 0.5 * high
+    if low == -INFINITY:
+        return 0.0 if high == INFINITY else low
+    if high == INFINITY:
+        return DBL_MAX
+    return (middle if low <= middle < high else low) + 0.0
+
+
+cdef struct Shares:
+    # A value of more than `heavy` has a bin of its own; the light ones share the other bins, `target` to each.
+    float64_t heavy
+    float64_t target
+    int64_t light
+    int32_t light_bins
+
+
+cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexcept nogil:
+    cdef Shares shares
+    cdef Py_ssize_t i
+    cdef int64_t total = 0
+    for i in range(n):
+        total += totals[i]
+    shares.heavy = <float64_t> total / max_bins
+    shares.light, shares.light_bins = total, max_bins
+    for i in range(n):
+        if totals[i] > shares.heavy:
+            shares.light_bins -= 1
+            shares.light -= totals[i]
+    shares.target = <float64_t> shares.light / max(shares.light_bins, 1)
+    return shares
+
+
+cdef int32_t _cut(const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds) noexcept nogil:
+    # Thresholds between n ascending distinct values; returns how many.
+    cdef Shares shares = _divide(totals, n, max_bins)
+    cdef Py_ssize_t i
+    cdef int64_t current = 0
+    cdef int32_t n_cuts = 0
+    cdef bint is_heavy
+    for i in range(n - 1):
+        if n_cuts == max_bins - 1:
+            break
+        is_heavy = totals[i] > shares.heavy
+        current += totals[i]
+        shares.light -= 0 if is_heavy else totals[i]
+        if not (
+            n <= max_bins or is_heavy or current >= shares.target
+            or (totals[i + 1] > shares.heavy and 2 * current >= shares.target)
+        ):
+            continue
+        thresholds[n_cuts] = _between(_value_of(keys[i]), _value_of(keys[i + 1]))
+        n_cuts += 1
+        current = 0
+        if not is_heavy:
+            # What is left is shared evenly, whatever the bins before have come to.
+            shares.light_bins = max(shares.light_bins - 1, 1)
+            shares.target = <float64_t> shares.light / shares.light_bins
+    return n_cuts
+
+
+cdef struct Cuts:
+    # What cut_columns does. room: by thread, 4 n words for the keys and weights of one column, twice.
+    const int64_t* weights
+    Py_ssize_t n
+    int64_t* room
+    int32_t max_bins
+
+
+cdef int32_t _cut_column(
+    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds
+) noexcept nogil:
+    cdef Py_ssize_t i, n = 0
+    cdef Weights weights
+    weights.values = weights.spare = NULL
+    if cuts.weights != NULL:
+        weights.values, weights.spare = room, room + cuts.n
+    for i in range(cuts.n):
+        _set_key(&keys[n], x[i])
+        if cuts.weights != NULL:
+            weights.values[n] = cuts.weights[i]
+        n += x[i] == x[i]
+    if n == 0:
+        return 0
+    keys = _sort(keys, keys + cuts.n, &weights, n)
+    if cuts.weights != NULL:
+        room = weights.values
+    return _cut(keys, room, _join_equal(keys, weights.values, n, room), cuts.max_bins, thresholds)
+
+
+cdef int32_t _cut_one(const Cuts* cuts, const value_t* x, int thread, float64_t* thresholds) noexcept nogil:
+    cdef int64_t* room = cuts.room + thread * 4 * cuts.n
+    if value_t is float32_t:
+        return _cut_column(cuts, x, <uint32_t*> room, room + 2 * cuts.n, thresholds)
+    else:
+        return _cut_column(cuts, x, <uint64_t*> room, room + 2 * cuts.n, thresholds)
+
+
+def cut_columns(
+    const value_t[:, ::1] columns, const int64_t[::1] weights, int32_t max_bins, int64_t[:, ::1] room,
+    float64_t[:, ::1] thresholds, int32_t[::1] n_thresholds
+):
+    """Write the thresholds of each column: between all distinct values, or weighted quantiles where they are too many.
+
+    columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds has
+    shape (n_features, the smaller of max_bins and n).
+    """
+    cdef Py_ssize_t f, n_features = columns.shape[0]
+    cdef int n_threads = room.shape[0]
+    cdef Cuts cuts
+    cdef const value_t* x = &columns[0, 0]
+    cdef float64_t* out = &thresholds[0, 0]
+    cdef Py_ssize_t out_stride = thresholds.shape[1]
+    cdef int32_t* counts = &n_thresholds[0]
+    cuts.weights = &weights[0] if weights is not None else NULL
+    cuts.n, cuts.room, cuts.max_bins = columns.shape[1], &room[0, 0], max_bins
+    with nogil:
+        for f in prange(n_features, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
+            counts[f] = _cut_one(&cuts, x + f * cuts.n, threadid(), out + f * out_stride)
