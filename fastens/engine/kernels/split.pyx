@@ -185,7 +185,7 @@ cdef void _scan_numeric(
     else:
         _scan_wide(histogram, feature, last, False, rules, scan)
     if missing.count == 0:
-        scan.missing_left = 2 * scan.left.count > scan.total.count
+        scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
         return
     if histogram.packed:
         _scan_packed(cells, last - 1, True, layout, rules, room.codes, scan)
@@ -297,7 +297,7 @@ cdef void write_category_set(
     cdef int32_t k, n_words = (feature.n_codes + 31) // 32
     cdef int32_t code
     cdef Sums total = feature_sums(histogram, feature, layout)
-    cdef bint absent_left = 2 * split.left.count > total.count
+    cdef bint absent_left = 2 * split.left.hessian > total.hessian
     for k in range(n_words):
         words[k] = ~<uint32_t>0 if absent_left else 0
     for k in range(n):
