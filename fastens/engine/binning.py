@@ -46,7 +46,7 @@ class Binning:
         self.is_categorical = np.array([codes is not None for codes in category_codes], dtype=bool)
         self.n_codes = np.array(
             [
-                len(limits) + 2 if codes is None else int(codes.max(initial=0)) + 1
+                len(limits) + 2 if codes is None else int(codes.max(initial=1)) + 1
                 for limits, codes in zip(thresholds, category_codes, strict=True)
             ],
             dtype=np.int32,
@@ -283,7 +283,8 @@ class BinningSketch:
             rows = _Rows(values, None if weights is None else weights[start : start + len(values)])
             for f in self._category_weights:
                 self._add_category_weights(f, self._count_categories(values[:, f], rows.weights))
-            self._keep(rows)
+            if not self.is_categorical.all():
+                self._keep(rows)
 
     def _keep(self, rows: _Rows) -> None:
         if self._bound is None:
@@ -355,7 +356,7 @@ class BinningSketch:
             if n_distinct.min() > limit:
                 continue
             slots = np.full((n_threads, len(part), n_slots), np.nan)
-            note_values(values[:, start : part.stop], slots, n_distinct, limit)
+            note_values(values[:, start : part.stop], slots.view(np.uint64), n_distinct, limit)
             for i, f in enumerate(part):
                 found = slots[:, i]
                 self._add_distinct(f, None if n_distinct[:, i].max() > limit else found[found == found])
@@ -383,7 +384,7 @@ class BinningSketch:
     @property
     def _one(self) -> int:
         """The weight of a row without weight, in units."""
-        return round(1 / self.weight_unit)
+        return max(1, round(1 / self.weight_unit))
 
     def _threads(self, n_values: int, grain: int) -> int:
         return threads_for(n_values, self.n_threads, grain)

@@ -20,6 +20,12 @@ cdef enum:
     SMALL_DIGIT_BITS = 8
     SMALL_SORT = 4096
 
+cdef extern from *:
+    """
+    #define FASTENS_GOLDEN 0x9E3779B97F4A7C15u
+    """
+    const uint64_t GOLDEN "FASTENS_GOLDEN"
+
 
 cdef struct Strides:
     Py_ssize_t row
@@ -33,12 +39,16 @@ cdef inline Strides _strides_of(const value_t[:, :] X) noexcept nogil:
     return strides
 
 
-cdef inline uint64_t _mixed(float64_t value) noexcept nogil:
+cdef inline uint64_t _bits_of(float64_t value) noexcept nogil:
     # The same for both zeros, and for all kinds of NaN.
     cdef uint64_t bits
     value = value + 0.0 if value == value else <float64_t> NAN
     memcpy(&bits, &value, sizeof(bits))
-    bits *= <uint64_t> 0x9E3779B97F4A7C15
+    return bits
+
+
+cdef inline uint64_t _mixed(float64_t value) noexcept nogil:
+    cdef uint64_t bits = _bits_of(value) * GOLDEN
     # Values with few leading bits, like whole numbers, have all their differences there: bring them down.
     return (bits << 12) | (bits >> 52)
 
@@ -116,8 +126,8 @@ def count_categories(const value_t[:] x, const int64_t[::1] weights, int64_t[::1
 # Distinct values ------------------------------------------------------------------------------------------------------
 
 cdef struct DistinctValues:
-    # Open hash tables: by part and feature 2**n_bits > limit + 1 slots (NaN: free), and how many are taken.
-    float64_t* slots
+    # Open hash tables of values' bits: by part and feature 2**n_bits > limit + 1 slots (NaN: free), and how many are taken.
+    uint64_t* slots
     int32_t* n_distinct
     Py_ssize_t n_features
     int n_bits
@@ -127,21 +137,21 @@ cdef struct DistinctValues:
 cdef void _note_tile(
     const value_t* x, Py_ssize_t stride, Py_ssize_t n, const DistinctValues* found, Py_ssize_t table
 ) noexcept nogil:
-    cdef float64_t* slots = found.slots + (table << found.n_bits)
+    # NaN ends at a free slot, which it equals: missing values are not noted.
+    cdef uint64_t* slots = found.slots + (table << found.n_bits)
     cdef int32_t* n_distinct = found.n_distinct + table
     cdef Py_ssize_t i, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
-    cdef float64_t value
+    cdef int shift = 64 - found.n_bits
+    cdef uint64_t bits, free = _bits_of(<float64_t> NAN)
     for i in range(n):
-        value = x[i * stride]
-        if value != value:
-            continue
-        at = _mixed(value) & last
-        while slots[at] != value:
-            if slots[at] != slots[at]:
+        bits = _bits_of(x[i * stride])
+        at = (bits * GOLDEN) >> shift
+        while slots[at] != bits:
+            if slots[at] == free:
                 n_distinct[0] += 1
                 if n_distinct[0] > found.limit:
                     return
-                slots[at] = value + 0.0
+                slots[at] = bits
                 break
             at = (at + 1) & last
 
@@ -159,11 +169,11 @@ cdef void _note_part(
         row += n
 
 
-def note_values(const value_t[:, :] X, float64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
+def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
     """Collect the distinct values of each feature, until there are more than limit.
 
-    Each thread has its share of the rows, its slots, shape (n_threads, n_features, a power of two > limit + 1), all NaN at
-    first, and its counts, shape (n_threads, n_features).
+    Each thread has its share of the rows, its slots for the bits of values, shape (n_threads, n_features, a power of two
+    > limit + 1), those of NumPy's NaN at first, and its counts, shape (n_threads, n_features).
     """
     cdef Py_ssize_t n_rows = X.shape[0], n_parts = slots.shape[0], part
     cdef Strides strides = _strides_of(X)
