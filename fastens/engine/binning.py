@@ -251,8 +251,8 @@ class BinningSketch:
                 self._keep(rows)
             return
         self._start_sampling()
-        self._rows += other._rows
         self._bound = min(self._bound or 0, other._bound)
+        self._rows = [self._select(rows) for rows in self._rows + other._rows]
         for f, values in enumerate(other._distinct):
             self._add_distinct(f, values)
         self._drop_surplus(_SLACK)
@@ -312,12 +312,13 @@ class BinningSketch:
 
     def _drop_surplus(self, slack: float) -> None:
         """Lower the bound, and join copies of rows, if many more are held than needed."""
-        hashes = np.concatenate([rows.hashes[rows.hashes <= np.uint64(self._bound)] for rows in self._rows])
+        hashes = np.concatenate([rows.hashes for rows in self._rows])
+        hashes = hashes[hashes <= np.uint64(self._bound)]
         if len(hashes) <= slack * self.n_sample:
             return
         # Where few rows are copies, a little more than this share of the smallest hashes has enough distinct ones.
-        guess = int(self._bound * min(1.0, 1.05 * self.n_sample / len(hashes)))
-        for limit in (guess, self._bound):
+        guess = int(self._bound * (1.05 * self.n_sample / len(hashes)))
+        for limit in (min(guess, self._bound), self._bound):
             candidates = hashes[hashes <= np.uint64(limit)]
             found = kth_distinct(candidates, np.empty_like(candidates), self.n_sample)
             if found is not None:
