@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import bins as naive
 
 from fastens.engine.binning import Binning, BinningSketch, learn_binning
+from reference import bins as naive
 
 
 def assert_same(a: Binning, b: Binning) -> None:
@@ -32,7 +32,7 @@ def sketch_of(*parts, **options) -> BinningSketch:
 
 
 def mixed_table(rng, n_rows):
-    """Continuous, whole, constant, heavy-tailed, mostly zero and categorical columns, with missing values and infinities."""
+    """Continuous, whole, constant, heavy-tailed, mostly zero and categorical columns; missing values, infinities."""
     X = np.column_stack(
         [
             rng.normal(size=n_rows),

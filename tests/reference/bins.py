@@ -30,8 +30,8 @@ def between(low: float, high: float) -> float:
 def thresholds(x: np.ndarray, weight: np.ndarray, max_bins: int) -> np.ndarray:
     """Between all distinct values if there are up to max_bins, otherwise weighted quantiles.
 
-    A value of more than the mean weight of a bin has a bin of its own. The light ones between fill bins one after another, each
-    up to an even share of the light weight that is left; before a heavy value half a share is enough.
+    A value of more than the mean weight of a bin has a bin of its own. The light ones between fill bins one after
+    another, each up to an even share of the light weight that is left; before a heavy value half a share is enough.
     """
     present = ~np.isnan(x)
     values = np.unique(x[present].astype(np.float64))

@@ -85,7 +85,8 @@ def hash_rows(const value_t[:, :] X, const uint64_t[::1] salts, uint64_t[::1] ou
     cdef const value_t* x = &X[0, 0]
     with nogil:
         for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-            _hash_tile(x + t * strides.row, strides, &salts[0], n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
+            _hash_tile(
+                x + t * strides.row, strides, &salts[0], n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
 
 
 cdef void _gather_tile(
@@ -126,7 +127,7 @@ def count_categories(const value_t[:] x, const int64_t[::1] weights, int64_t[::1
 # Distinct values ------------------------------------------------------------------------------------------------------
 
 cdef struct DistinctValues:
-    # Open hash tables of values' bits: by part and feature 2**n_bits > limit + 1 slots (NaN: free), and how many are taken.
+    # Open hash tables of values' bits: by part and feature, 2**n_bits > limit + 1 slots (NaN: free), and how many values.
     uint64_t* slots
     int32_t* n_distinct
     Py_ssize_t n_features
@@ -172,8 +173,8 @@ cdef void _note_part(
 def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
     """Collect the distinct values of each feature, until there are more than limit.
 
-    Each thread has its share of the rows, its slots for the bits of values, shape (n_threads, n_features, a power of two
-    > limit + 1), those of NumPy's NaN at first, and its counts, shape (n_threads, n_features).
+    Each thread has its share of the rows, its slots for the bits of values, shape (n_threads, n_features, a power of
+    two > limit + 1), those of NumPy's NaN at first, and its counts, shape (n_threads, n_features).
     """
     cdef Py_ssize_t n_rows = X.shape[0], n_parts = slots.shape[0], part
     cdef Strides strides = _strides_of(X)
@@ -321,7 +322,9 @@ cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexc
     return shares
 
 
-cdef int32_t _cut(const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds) noexcept nogil:
+cdef int32_t _cut(
+    const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
+) noexcept nogil:
     # Thresholds between n ascending distinct values; returns how many.
     cdef Shares shares = _divide(totals, n, max_bins)
     cdef Py_ssize_t i
@@ -392,8 +395,8 @@ def cut_columns(
 ):
     """Write the thresholds of each column: between all distinct values, or weighted quantiles where they are too many.
 
-    columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds has
-    shape (n_features, the smaller of max_bins and n).
+    columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds
+    has shape (n_features, the smaller of max_bins and n).
     """
     cdef Py_ssize_t f, n_features = columns.shape[0]
     cdef int n_threads = room.shape[0]

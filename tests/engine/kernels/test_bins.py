@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from fastens.engine.kernels.bins import BinTable, bin_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import bins as naive
 
-from fastens.engine.kernels.bins import BinTable, bin_matrix
+from reference import bins as naive
 
 LARGEST = np.finfo(np.float64).max
 TINY = 5e-324
@@ -25,7 +25,8 @@ def codes_of(thresholds, X, dtype=np.uint8, category_codes=None, n_threads=1):
 
 def around(thresholds):
     """Values at, just below and just above the thresholds, and the special ones."""
-    beside = [np.nextafter(thresholds, -np.inf), thresholds, np.nextafter(thresholds, np.inf)]
+    with np.errstate(over="ignore"):
+        beside = [np.nextafter(thresholds, -np.inf), thresholds, np.nextafter(thresholds, np.inf)]
     special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, TINY, -TINY, LARGEST, -LARGEST, 1.0]
     return np.concatenate([*beside, special])
 
