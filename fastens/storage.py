@@ -1,11 +1,11 @@
-"""Models as files: plain arrays and JSON under a checksum. Reading one runs no code from it.
+r"""Models as files: plain arrays and JSON under a checksum. Reading one runs no code from it.
 
 A file is, all numbers little-endian:
 
 ======  ==================================================================
 bytes   content
 ======  ==================================================================
-8       ``\\x93FASTENS``
+8       ``\x93FASTENS``
 4       version of the format, 1
 8       length of the header
 32      SHA-256 of the whole file without these 32 bytes

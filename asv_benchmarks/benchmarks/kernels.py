@@ -7,10 +7,10 @@ partition; what a further leaf costs is the difference to trees of 31 and 255 le
 from __future__ import annotations
 
 import numpy as np
-from fastens.engine.binning import learn_binning
 
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
+from fastens.engine.binning import learn_binning
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.losses import get_loss
 from fastens.engine.trees import TreeEnsemble

@@ -93,7 +93,11 @@ def shown(name: str, value: float) -> str:
     """A score with as many digits as it is worth."""
     if math.isnan(value):
         return NO_VALUE
-    return f"{value:.2%}" if name == "accuracy" else f"{value:#.5g}"
+    if name == "accuracy":
+        return f"{value:.2%}"
+    if name.startswith(("AUC", "R²")):
+        return f"{round(value, 4) + 0.0:.4f}"  # adding 0 takes the sign off -0
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
 
 
 def _grid(n_columns: int) -> Table:

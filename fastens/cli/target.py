@@ -14,7 +14,7 @@ from fastens.cli.errors import CommandError, listed
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 # Whole numbers with no more distinct values than this are taken for classes; --task overrides it.
-CLASSES_MAXIMUM = 20
+CLASSES_MAXIMUM = 10
 
 
 def recognised_task(column: pa.ChunkedArray) -> str:

@@ -28,6 +28,8 @@ from fastens.cli.target import (
 )
 
 LABELS_SHOWN = 4
+# Whole numbers with more distinct values than this are surely no classes.
+DOUBTFUL_MAXIMUM = 100
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,8 @@ def _held_out(y: NDArray, task: str, options: argparse.Namespace) -> NDArray[np.
 
 def _task_notes(column: pa.ChunkedArray, target: str, asked: str, task: str) -> list[str]:
     """How the task was recognised, where it could have been the other one."""
-    if asked != "auto" or not pa.types.is_integer(column.type):
+    n_values = n_distinct(column)
+    if asked != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
         return []
     other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
-    found = f"{target!r} has {n_distinct(column):,} distinct whole numbers"
-    return [f"{found}, taken as {task}. For {other}: --task {other}"]
+    return [f"{target!r} has {n_values} distinct whole numbers, taken as {task}. For {other}: --task {other}"]

@@ -44,7 +44,8 @@ class GrowthRules:
     category_l2 : float
         Added to `l2_regularization` in the gain of splits on categories, which have more freedom than thresholds.
     category_smoothing : float
-        Added to a category's sum of hessians before categories are put in order of gradient over hessian: few rows count for little.
+        Added to a category's sum of hessians before categories are put in order of gradient over hessian, so that few
+        rows count for little.
     """
 
     max_leaf_nodes: int | None = 31

@@ -1,4 +1,4 @@
-"""Which rows a tree is grown on: counter-based random numbers, so that a round's rows depend on nothing but its number."""
+"""Which rows a tree is grown on; random numbers are counter-based: a round's rows depend on nothing but its number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def random_stream(seed: int, index: int) -> np.random.Generator:
-    """Return the generator of stream number `index`; streams are independent of one another (Philox, Salmon et al. 2011)."""
+    """Return the generator of stream number `index`; streams are independent (Philox, Salmon et al. 2011)."""
     return np.random.Generator(np.random.Philox(key=[seed, index]))
 
 

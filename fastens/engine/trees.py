@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
+from fastens.engine.binning import Binning
 from fastens.engine.kernels import predict
 from fastens.engine.kernels.compile import CompiledTrees
-
-if TYPE_CHECKING:
-    from fastens.engine.binning import Binning
+from fastens.engine.threads import threads_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,7 @@ ENSEMBLE_DTYPES: dict[str, type[np.generic]] = {
     "baseline": np.float64,
 }
 BINNING_PREFIX = "binning."
+MAX_CODES = 2**16
 
 
 class TreeEnsemble:
@@ -120,7 +121,7 @@ class TreeEnsemble:
     tree_output: np.ndarray
     baseline: np.ndarray
 
-    def __init__(self, binning: Binning | None, **arrays: np.ndarray) -> None:
+    def __init__(self, binning: Binning, **arrays: np.ndarray) -> None:
         self.binning = binning
         for name, dtype in ENSEMBLE_DTYPES.items():
             array = np.ascontiguousarray(arrays[name], dtype=dtype).view()
@@ -133,7 +134,7 @@ class TreeEnsemble:
         trees: Sequence[Tree],
         tree_output: Sequence[int] | np.ndarray,
         baseline: Sequence[float] | np.ndarray,
-        binning: Binning | None,
+        binning: Binning,
     ) -> TreeEnsemble:
         """Put trees one after another, in the order in which they are added up.
 
@@ -145,8 +146,8 @@ class TreeEnsemble:
             The raw column of each tree.
         baseline : sequence of float
             The raw prediction before the first tree, one for each raw column.
-        binning : Binning or None
-            What turns values into the codes the trees split on; None if codes are all they will ever see.
+        binning : Binning
+            What turns values into the codes the trees split on.
         """
         arrays = {
             name: np.concatenate([getattr(tree, name) for tree in trees] or [np.empty(0, dtype)])
@@ -163,7 +164,6 @@ class TreeEnsemble:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the whole state as plain arrays, those of the binning under names with a prefix."""
-        assert self.binning is not None
         binning = {BINNING_PREFIX + name: array for name, array in self.binning.to_arrays().items()}
         return {name: getattr(self, name) for name in ENSEMBLE_DTYPES} | binning
 
@@ -176,10 +176,9 @@ class TreeEnsemble:
         ValueError
             If the arrays are not those of an ensemble. What passes can be predicted with safely.
         """
-        from fastens.engine.binning import Binning
-
-        n = len(BINNING_PREFIX)
-        binning = Binning.from_arrays({k[n:]: array for k, array in arrays.items() if k.startswith(BINNING_PREFIX)})
+        binning = _read_binning(
+            {k.removeprefix(BINNING_PREFIX): a for k, a in arrays.items() if k.startswith(BINNING_PREFIX)}
+        )
         for name, dtype in ENSEMBLE_DTYPES.items():
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1:
                 raise ValueError(f"{name} must be a one-dimensional array of {np.dtype(dtype)}")
@@ -196,9 +195,36 @@ class TreeEnsemble:
     @cached_property
     def compiled(self) -> CompiledTrees:
         """The form that predicts. Two threads that ask at once may both make it; either is good."""
-        if self.binning is None:
-            raise ValueError("these trees have no binning")
-        return CompiledTrees(self, self.binning.table, np.dtype(self.binning.code_dtype).itemsize)
+        lean = self.lean
+        return CompiledTrees(lean, lean.binning.table, lean.binning.code_dtype.itemsize)
+
+    @cached_property
+    def lean(self) -> TreeEnsemble:
+        """The same trees with only the thresholds they use, where that makes codes of one byte out of two.
+
+        Codes of one byte allow leaf scans, which are much faster than walks.
+        """
+        if self.binning.code_dtype.itemsize == 1:
+            return self
+        lean = self._with_used_thresholds()
+        return lean if lean.binning.code_dtype.itemsize == 1 else self
+
+    def _with_used_thresholds(self) -> TreeEnsemble:
+        thresholds = self.binning.thresholds
+        numeric = (self.feature >= 0) & (self.category_set < 0)
+        feature, code = self.feature[numeric].astype(np.int64), self.bin_threshold[numeric]
+        n_thresholds = np.array([len(t) for t in thresholds])[feature]
+        key = feature << 16 | code
+        used = np.unique(key[(code > 0) & (code <= n_thresholds)])
+        first = np.searchsorted(used, np.arange(len(thresholds) + 1) << 16)
+        codes = np.split(used & 0xFFFF, first[1:-1])
+        binning = Binning([t[c - 1] for t, c in zip(thresholds, codes, strict=True)], self.binning.category_codes)
+        arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
+        arrays["bin_threshold"] = arrays["bin_threshold"].copy()
+        # A threshold of the largest code has all values to the left, and has that among fewer codes too.
+        rank = np.searchsorted(used, key, side="right") - first[feature]
+        arrays["bin_threshold"][numeric] = rank + (code > n_thresholds)
+        return TreeEnsemble(binning, **arrays)
 
     # -------------------------------------------------------------------------------------------------- prediction
 
@@ -210,7 +236,7 @@ class TreeEnsemble:
         X : float32 or float64 array of shape (n_rows, n_features)
             The rows, in any strides.
         n_threads : int
-            Number of threads; no matter to the result.
+            How many threads there may be; no matter to the result.
         n_trees : int, optional
             How many trees to use.
 
@@ -218,20 +244,26 @@ class TreeEnsemble:
         -------
         float64 array of shape (n_rows, n_outputs)
         """
-        return predict.predict_raw(self.compiled, X, n_threads, n_trees)
+        return predict.predict_raw(self.compiled, X, self._enough_threads(X, n_threads), n_trees)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
         """Yield the raw predictions after each round, that is after every `n_outputs` trees."""
-        assert self.binning is not None
-        codes = self.binning.codes(X, n_threads)
+        codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
+        n_nodes = len(self.feature) * self.n_outputs // max(self.n_trees, 1)
+        n_threads = _enough_threads(len(X), n_nodes, 0, n_threads)
         for first in range(0, self.n_trees, self.n_outputs):
             predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
             yield raw.T.copy()
 
     def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Return the leaf of each row in each tree, int32 of shape (n_rows, n_trees): node numbers inside the trees."""
-        return predict.apply(self.compiled, X, n_threads)
+        return predict.apply(self.compiled, X, self._enough_threads(X, n_threads))
+
+    def _enough_threads(self, X: np.ndarray, n_threads: int) -> int:
+        if n_threads == 1 or len(X) == 1:
+            return 1
+        return _enough_threads(len(X), len(self.feature), self.binning.n_features, n_threads)
 
     # -------------------------------------------------------------------------------------------------- inspection
 
@@ -276,7 +308,6 @@ class TreeEnsemble:
     @cached_property
     def threshold(self) -> np.ndarray:
         """The values behind ``bin_threshold``: numeric splits send ``x <= threshold`` to the left; NaN elsewhere."""
-        assert self.binning is not None
         thresholds = self.binning.thresholds
         n_thresholds = np.array([len(t) for t in thresholds], dtype=np.int64)
         first = np.cumsum(n_thresholds) - n_thresholds
@@ -301,7 +332,6 @@ class TreeEnsemble:
         """Return the sum of the gains ("gain") or the number of the splits ("split") on each feature."""
         if kind not in ("gain", "split"):
             raise ValueError(f"kind must be 'gain' or 'split', got {kind!r}")
-        assert self.binning is not None
         inner = self.feature >= 0
         weights = self.gain[inner] if kind == "gain" else None
         counts = np.bincount(self.feature[inner], weights, minlength=self.binning.n_features)
@@ -320,10 +350,19 @@ def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_thr
     raw_column : float64 array of shape (n_rows,)
         Raw predictions.
     n_threads : int
-        Number of threads.
+        How many threads there may be.
     """
-    compiled = CompiledTrees(TreeEnsemble.from_trees([tree], [0], [0.0], None), None, codes.itemsize)
-    predict.add_to_raw(compiled, codes, raw_column[None], 0, 1, n_threads)
+    # No TreeEnsemble: on small data, making one takes longer than all the rest.
+    alone = SimpleNamespace(
+        **vars(tree), node_offsets=np.array([0, tree.n_nodes]), tree_output=np.zeros(1, np.int32), baseline=np.zeros(1)
+    )
+    n_threads = _enough_threads(len(raw_column), tree.n_nodes, 0, n_threads)
+    predict.add_to_raw(CompiledTrees(alone, None, codes.itemsize), codes, raw_column[None], 0, 1, n_threads)
+
+
+def _enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
+    # Nanoseconds: about 0.02 for a row and node, 1 for a value to be binned. A thread should have 20 000 of them.
+    return threads_for(n_rows * (0.02 * n_nodes + n_features), n_threads, 20_000)
 
 
 def check_structure(ensemble: TreeEnsemble) -> None:
@@ -336,6 +375,19 @@ def check_structure(ensemble: TreeEnsemble) -> None:
         _require(name == "category_words" or len(getattr(ensemble, name)) == n_nodes, name)
     _check_children(ensemble)
     _check_splits(ensemble)
+
+
+def _read_binning(arrays: dict[str, np.ndarray]) -> Binning:
+    try:
+        binning = Binning.from_arrays(arrays)
+        again = binning.to_arrays()
+        same = all(a.dtype == again[name].dtype and np.array_equal(a, again[name]) for name, a in arrays.items())
+    except (TypeError, LookupError) as error:
+        raise ValueError("the arrays do not describe a binning") from error
+    ascending = all(np.all(t[:-1] < t[1:]) for t in binning.thresholds)
+    if not (same and ascending and binning.n_codes.max(initial=0) <= MAX_CODES):
+        raise ValueError("the arrays do not describe a binning")
+    return binning
 
 
 def _require(condition: bool, name: str) -> None:
@@ -359,7 +411,6 @@ def _check_children(ensemble: TreeEnsemble) -> None:
 def _check_splits(ensemble: TreeEnsemble) -> None:
     # Features, codes and category sets are those that the binning knows.
     binning = ensemble.binning
-    assert binning is not None
     inner = ensemble.left_child > 0
     _require(bool(np.all((ensemble.feature >= 0) == inner) and np.all(ensemble.feature >= -1)), "feature")
     _require(bool(np.all(ensemble.feature < binning.n_features)), "feature")

@@ -3,226 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
-from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 
-from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
-from fastens.engine.binning import learn_binning
-from fastens.engine.growth import GrowthRules
+from fastens.base import BaseClassifier, BaseRegressor
 from fastens.engine.losses import Loss, get_loss
-from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import TreeEnsemble
-from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
-from fastens.ensemble.saving import SavedEnsemble
-from fastens.parameters import ANYTHING, FLAG, NONE, one_of, real, whole
-from fastens.tables import dense_blocks
+from fastens.ensemble.base_boosting import RULES, BaseGradientBoosting
+from fastens.parameters import ANYTHING, NONE, one_of, real
 
 Array = NDArray[np.float64]
-
-RULES = {
-    "n_estimators": whole(1),
-    "learning_rate": real(0, open_low=True),
-    "max_leaf_nodes": whole(2) | NONE,
-    "max_depth": whole(1) | NONE,
-    "min_samples_leaf": whole(1),
-    "min_child_weight": real(0),
-    "min_gain_to_split": real(0),
-    "l2_regularization": real(0),
-    "max_bins": whole(2, 65_535),
-    "max_features": whole(1) | real(0, 1, open_low=True),
-    "subsample": real(0, 1, open_low=True),
-    "min_weight_leaf": real(0),
-    "validation_fraction": real(0, 1, open_low=True, open_high=True),
-    "early_stopping": FLAG | one_of("auto"),
-    "n_iter_no_change": whole(1),
-    "tol": real(0),
-    "categorical_features": ANYTHING,
-    "verbose": whole(0) | FLAG,
-    "random_state": ANYTHING,
-    "n_jobs": ANYTHING,
-}
-
-
-class BaseGradientBoosting(SavedEnsemble, BaseFastens):
-    """What the classifier and the regressor share: start, rounds, finish."""
-
-    _ensemble: TreeEnsemble
-    _on_round: OnRound | None = None
-
-    def _get_loss(self) -> Loss:
-        raise NotImplementedError
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-    ) -> BaseGradientBoosting:
-        """Train.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
-        X_val, y_val : table and array, optional
-            Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
-
-        Returns
-        -------
-        self
-        """
-        data = self._start_fit(X, y, sample_weight)
-        training, validation = self._split_validation(data, X_val, y_val)
-        run = self._start_run(training, validation)
-        try:
-            run.run(self._on_round or self._printer())
-        finally:
-            # An interrupted fit leaves the model of the rounds so far.
-            self._finish(run)
-        return self
-
-    def _split_validation(self, data: TrainingData, X_val: Any, y_val: Any) -> tuple[TrainingData, TrainingData | None]:
-        """Decide what to validate on, if anything."""
-        if (X_val is None) != (y_val is None):
-            given, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
-            raise ValueError(f"X_val and y_val must be given together; got {given} without {missing}.")
-        if X_val is not None:
-            if self.early_stopping is False:
-                raise ValueError("X_val and y_val are for early stopping; early_stopping must not be False with them.")
-            return data, self._check_validation(X_val, y_val)
-        if self.early_stopping is not True:
-            return data, None
-        rows = np.arange(len(data.y))
-        stratify = data.y if hasattr(self, "classes_") else None
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        parts = train_test_split(rows, test_size=self.validation_fraction, stratify=stratify, random_state=seed)
-        train, validation = (_take(data, np.sort(part)) for part in parts)
-        return train, validation
-
-    def _start_run(self, data: TrainingData, validation: TrainingData | None) -> BoostingRun:
-        """Bin the rows and prepare the rounds."""
-        n_threads = resolve_n_jobs(self.n_jobs)
-        loss = self._get_loss()
-        loss.check_target(data.y)
-        X, y, weight = data
-        self._binning = learn_binning(X, weight, self.max_bins, self._encoder.is_categorical, n_threads)
-        run = BoostingRun(
-            self._binning.transform(X, n_threads), y, weight, loss, self._growth_rules(), self._boosting_rules(n_threads)
-        )
-        if validation is not None:
-            run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
-        return run
-
-    def _growth_rules(self) -> GrowthRules:
-        n_features = self.n_features_in_
-        wanted = self.max_features
-        per_split = min(wanted, n_features) if isinstance(wanted, int) else max(1, int(wanted * n_features))
-        return GrowthRules(
-            max_leaf_nodes=self.max_leaf_nodes,
-            max_depth=self.max_depth,
-            min_samples_leaf=self.min_samples_leaf,
-            min_child_weight=self.min_child_weight,
-            min_weight_leaf=self.min_weight_leaf,
-            min_gain_to_split=self.min_gain_to_split,
-            l2_regularization=self.l2_regularization,
-            features_per_split=None if per_split == n_features else per_split,
-        )
-
-    def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        needs_seed = self.subsample < 1 or self.max_features != 1.0
-        return BoostingRules(
-            n_rounds=self.n_estimators,
-            learning_rate=self.learning_rate,
-            subsample=self.subsample,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if needs_seed else 0,
-            n_threads=n_threads,
-        )
-
-    def _printer(self) -> OnRound | None:
-        """Print the losses every `verbose` rounds."""
-        if not self.verbose:
-            return None
-
-        def report(index: int, n_rounds: int, train: float | None, validation: float | None) -> None:
-            if (index + 1) % int(self.verbose) == 0 or index + 1 == n_rounds:
-                losses = f"training loss {train:.6g}" + ("" if validation is None else f", validation loss {validation:.6g}")
-                print(f"[{index + 1}/{n_rounds}] {losses}", flush=True)
-
-        return report
-
-    def _finish(self, run: BoostingRun) -> None:
-        """Keep the rounds up to the best one, and what was learned on the way."""
-        self._restored()
-        self._ensemble = run.ensemble(self._binning, run.best_round)
-        self.n_estimators_ = self.n_iter_ = run.best_round
-        self.train_score_ = np.array(run.history.train)
-        self.validation_score_ = np.array(run.history.validation)
-        del self._binning
-
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("n_estimators_", "n_iter_", "train_score_", "validation_score_")
-
-    def _restored(self) -> None:
-        self._loss = self._get_loss()
-
-    # Predict --------------------------------------------------
-
-    def _raw(self, X: Any) -> Array:
-        """Raw predictions, (n_samples, n_outputs)."""
-        X = self._check_table(X)
-        n_threads = resolve_n_jobs(self.n_jobs)
-        if issparse(X):
-            return np.concatenate([self._ensemble.predict_raw(block, n_threads) for _, block in dense_blocks(X)])
-        return self._ensemble.predict_raw(X, n_threads)
-
-    def _staged_raw(self, X: Any) -> Iterator[Array]:
-        X = self._check_table(X)
-        return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
-
-    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
-        """Return the leaf that each row falls into.
-
-        Returns
-        -------
-        int32 array of shape (n_samples, n_estimators), or (n_samples, n_estimators, n_classes) with three or more classes
-            Node numbers within the trees.
-        """
-        X = self._check_table(X)
-        n_threads = resolve_n_jobs(self.n_jobs)
-        blocks = dense_blocks(X) if issparse(X) else [(0, X)]
-        leaves = np.concatenate([self._ensemble.apply(block, n_threads) for _, block in blocks])
-        return leaves if self._ensemble.n_outputs == 1 else leaves.reshape(len(leaves), -1, self._ensemble.n_outputs)
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Share of each feature in the gain of all splits, shape (n_features,)."""
-        gain = self._ensemble.feature_importances("gain")
-        return gain / gain.sum() if gain.sum() > 0 else gain
-
-    @property
-    def feature_split_counts_(self) -> NDArray[np.int64]:
-        """Number of splits on each feature, shape (n_features,)."""
-        return self._ensemble.feature_importances("split").astype(np.int64)
 
 
 class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
     """Gradient boosting for classification.
 
-    Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the log
-    loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning rate.
+    Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
+    log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
+    rate.
 
     Parameters
     ----------
@@ -243,8 +42,8 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
     l2_regularization : float, default=0
         Added to the sum of hessians of a leaf.
     max_bins : int, default=255
-        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing values
-        have a bin of their own besides.
+        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
+        values have a bin of their own besides.
     max_features : int or float, default=1.0
         Number, or share, of the features drawn for each split.
     subsample : float, default=1.0
@@ -254,7 +53,8 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
     validation_fraction : float, default=0.1
         Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
     early_stopping : bool or "auto", default="auto"
-        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit` gets X_val.
+        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
+        gets X_val.
     n_iter_no_change : int, default=10
         Rounds without improvement before stopping.
     tol : float, default=1e-7
@@ -300,9 +100,9 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
     True
     """
 
-    _parameter_rules = {**RULES, "loss": one_of("log_loss"), "class_weight": ANYTHING}
+    _parameter_rules: ClassVar = {**RULES, "loss": one_of("log_loss"), "class_weight": ANYTHING}
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         loss: str = "log_loss",
         *,
@@ -355,7 +155,7 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
         return get_loss("log_loss", n_classes=len(self.classes_))
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return raw predictions: log odds of the second class, (n_samples,), or a score per class, (n_samples, n_classes)."""
+        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more."""
         raw = self._raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
@@ -391,8 +191,9 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
 class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
     """Gradient boosting for regression.
 
-    Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton steps;
-    for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the residuals.
+    Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
+    steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
+    residuals.
 
     Parameters
     ----------
@@ -419,8 +220,8 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
     l2_regularization : float, default=0
         Added to the sum of hessians of a leaf.
     max_bins : int, default=255
-        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing values
-        have a bin of their own besides.
+        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
+        values have a bin of their own besides.
     max_features : int or float, default=1.0
         Number, or share, of the features drawn for each split.
     subsample : float, default=1.0
@@ -430,7 +231,8 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
     validation_fraction : float, default=0.1
         Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
     early_stopping : bool or "auto", default="auto"
-        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit` gets X_val.
+        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
+        gets X_val.
     n_iter_no_change : int, default=10
         Rounds without improvement before stopping.
     tol : float, default=1e-7
@@ -472,14 +274,14 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
     True
     """
 
-    _parameter_rules = {
+    _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of("squared_error", "absolute_error", "quantile", "huber", "poisson", "gamma"),
         "quantile": real(0, 1, open_low=True, open_high=True) | NONE,
         "alpha": real(0, 1, open_low=True, open_high=True),
     }
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         loss: str = "squared_error",
         *,
@@ -542,8 +344,3 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         """Yield the predictions after each round."""
         for raw in self._staged_raw(X):
             yield self._loss.predict(raw)
-
-
-def _take(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:
-    weight = None if data.sample_weight is None else data.sample_weight[rows]
-    return TrainingData(data.X[rows], data.y[rows], weight)

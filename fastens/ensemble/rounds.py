@@ -1,4 +1,4 @@
-"""The rounds of gradient boosting: gradients, a tree per output, update, stop? (Friedman 2001; Chen & Guestrin 2016)."""
+"""The rounds of gradient boosting: gradients, a tree per output, update, stop? (Friedman 2001)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fastens.engine.losses import Loss
 
 Array = NDArray[np.float64]
-OnRound = Callable[[int, int, float | None, float | None], None]
+OnRound = Callable[[int, int, float, float | None], None]
 
 # The training loss is a report, not a rule: this many rows, evenly spaced, give it.
 HISTORY_ROWS = 10_000
@@ -72,6 +72,11 @@ class History:
 
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
+
+    @property
+    def last_validation(self) -> float | None:
+        """The latest validation loss, if there is one."""
+        return self.validation[-1] if self.validation else None
 
     def rounds_since_best(self, tol: float) -> int:
         """Rounds since the validation loss last went down by more than `tol`."""
@@ -131,17 +136,16 @@ class BoostingRun:
         self._validation_codes = codes
         self.validation = Rows(y, sample_weight, self._start(len(y)))
 
-    def run(self, on_round: OnRound | None = None, history: bool = True) -> None:
+    def run(self, on_round: OnRound | None = None) -> None:
         """Run all rounds, or until the validation loss no longer falls."""
         for index in range(self.rules.n_rounds):
             self._round(index)
-            if history or on_round is not None:
-                self.history.train.append(self._train_loss())
+            self.history.train.append(self._train_loss())
             if self.validation is not None:
                 self.history.validation.append(self.validation.loss(self.loss, self.rules.n_threads))
             if on_round is not None:
-                on_round(index, self.rules.n_rounds, self.history.train[-1], (self.history.validation or [None])[-1])
-            if self.validation is not None and self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change:
+                on_round(index, self.rules.n_rounds, self.history.train[-1], self.history.last_validation)
+            if self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change:
                 return
 
     def _round(self, index: int) -> None:
@@ -165,7 +169,7 @@ class BoostingRun:
             self._grower.add_values(tree.value, raw)
         else:
             add_tree_to_raw(self.matrix.columns, tree, raw, n_threads)
-        if self.validation is not None:
+        if self.validation is not None and self._validation_codes is not None:
             add_tree_to_raw(self._validation_codes, tree, self.validation.raw[output], n_threads)
         return tree
 

@@ -58,7 +58,8 @@ class SavedEnsemble(BaseFastens):
         model._ensemble = TreeEnsemble.from_arrays(
             {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         )
-        if model._ensemble.binning.n_features != model.n_features_in_:
+        binning = model._ensemble.binning
+        if binning is None or binning.n_features != model.n_features_in_:
             raise ModelFileError("the trees and the columns do not fit together")
         model._restored()
         return model
@@ -86,4 +87,4 @@ def plain_parameter(value: Any) -> Any:
 
 def restored_parameter(value: Any) -> Any:
     """The inverse of `plain_parameter`."""
-    return {key: item for key, item in value["pairs"]} if isinstance(value, dict) else value
+    return dict(value["pairs"]) if isinstance(value, dict) else value

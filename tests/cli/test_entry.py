@@ -4,32 +4,36 @@ import importlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import fastens
 
 
-def fastens_command(*arguments: object, **options) -> subprocess.CompletedProcess:
+def fastens_command(*arguments: object, folder: Path, **variables: str) -> subprocess.CompletedProcess:
+    """Run the fastens that these tests import, in a folder."""
     command = [sys.executable, "-m", "fastens", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, **options)
+    env = {**os.environ, "PYTHONPATH": str(Path(fastens.__file__).parents[1]), **variables}
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
+    )
 
 
 def test_from_the_table_to_predictions(houses, write_csv, tmp_path):
     write_csv(houses)
-    poor_terminal = {**os.environ, "PYTHONIOENCODING": "ascii"}
     train = ("train", "table.csv", "--target", "price", "--n-estimators", 5)
-    done = fastens_command(*train, cwd=tmp_path, env=poor_terminal)
+    done = fastens_command(*train, folder=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "RMSE" in done.stdout
     assert "\x1b" not in done.stdout
-    done = fastens_command("predict", "model.fastens", "table.csv", "-o", "out.csv", cwd=tmp_path)
+    done = fastens_command("predict", "model.fastens", "table.csv", "-o", "out.csv", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 301
 
 
 def test_a_mistake(tmp_path):
-    done = fastens_command("train", "none.csv", "--target", "y", cwd=tmp_path)
+    done = fastens_command("train", "none.csv", "--target", "y", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "fastens: no such file: none.csv\n")
 
 

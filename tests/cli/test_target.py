@@ -16,7 +16,7 @@ from fastens.cli.target import check_target, recognised_task, target_values, wei
         ([0, 1] * 20, "classification"),
         ([0.0, 1.0] * 20, "classification"),
         (list(range(10)), "classification"),
-        (list(range(21)), "regression"),
+        (list(range(11)), "regression"),
         ([0.0, 1.0, 2.0], "regression"),
         ([0.5, 1.5] * 20, "regression"),
     ],

@@ -7,10 +7,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from reference import losses as naive
 from scipy.optimize import minimize_scalar
 
 from fastens.engine.losses import LOSS_NAMES, get_loss, weighted_mean, weighted_quantile
+from reference import losses as naive
 
 MAKE = {name: {"name": name} for name in LOSS_NAMES} | {
     "quantile": {"name": "quantile", "quantile": 0.3},

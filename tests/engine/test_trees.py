@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from reference import predict as twin
 
 from fastens.engine.binning import learn_binning
 from fastens.engine.trees import TreeEnsemble, add_tree_to_raw
+from reference import predict as twin
 
 
 def make_table(rng, n_rows):
@@ -75,6 +75,18 @@ def test_thresholds_are_those_of_the_values(X):
         known = codes[f] > 0
         by_value = X[known, f] <= ensemble.threshold[node]
         np.testing.assert_array_equal(by_value, codes[f, known] <= ensemble.bin_threshold[node])
+
+
+@pytest.mark.parametrize("n_trees", [3, 200])
+def test_lean_trees_are_the_same(X, n_trees):
+    ensemble = make_ensemble((31,) * n_trees, max_bins=1500)
+    # Few trees use few thresholds: then the codes that predict have one byte.
+    assert (ensemble.lean.binning.code_dtype.itemsize == 1) == (n_trees == 3)
+    lean = ensemble._with_used_thresholds()
+    np.testing.assert_array_equal(lean.predict_raw(X), twin.predict_raw(ensemble, ensemble.binning.codes(X, 1)))
+    np.testing.assert_array_equal(lean.apply(X), ensemble.apply(X))
+    inside = np.isfinite(ensemble.threshold)
+    np.testing.assert_array_equal(lean.threshold[inside], ensemble.threshold[inside])
 
 
 def test_shape_of_the_trees():
@@ -163,7 +175,7 @@ def set_at(index, value):
 )
 def test_from_arrays_refuses_what_is_no_ensemble(name, change):
     arrays = make_ensemble((31, 1, 5)).to_arrays()
-    with pytest.raises(ValueError, match="does not describe trees|must be a one-dimensional array"):
+    with pytest.raises(ValueError, match=r"does not describe trees|must be a one-dimensional array"):
         TreeEnsemble.from_arrays(arrays | {name: change(arrays[name])})
     with pytest.raises(ValueError, match=name):
         TreeEnsemble.from_arrays({key: array for key, array in arrays.items() if key != name})

@@ -19,7 +19,12 @@ class NaiveGrower:
     """Best-first growth; `rules` are GrowthRules; `codes` is (n_features, n_rows)."""
 
     def __init__(self, codes, n_codes, is_categorical, rules):
-        self.codes, self.n_codes, self.is_categorical, self.rules = codes.astype(np.int64), n_codes, is_categorical, rules
+        self.codes, self.n_codes, self.is_categorical, self.rules = (
+            codes.astype(np.int64),
+            n_codes,
+            is_categorical,
+            rules,
+        )
 
     def grow(self, gradients, hessians, weights=None, constant_hessian=False):
         """Return a list of nodes: dicts with rows, value and, where split, gain, feature, left mask and children."""

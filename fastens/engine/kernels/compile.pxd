@@ -11,7 +11,7 @@ cdef extern from "leafscan.h" nogil:
     enum:
         SCAN_ROWS
         SET_BYTES
-        LEVEL_PLAIN
+        MAX_SCAN_LEAVES
     ctypedef struct ScanNode:
         int32_t view
         int32_t set
@@ -37,8 +37,8 @@ cdef struct Column:
 
 cdef struct WalkNode:
     # Codes above test go right; where test < -1, those outside the set at category_words[-2 - test].
-    # left counts over all trees; a leaf is its own left child and sends no code to the right.
-    int32_t left
+    # A leaf is its own left child and sends no code to the right.
+    const WalkNode* left
     int32_t view
     int32_t test
 

@@ -11,10 +11,6 @@ from fastens.engine.kernels.structs cimport float64_t, int32_t, int64_t, uint8_t
 
 cdef enum:
     SPARE_VALUES = 32       # leafscan.h may read so many values of a tree
-    # A scan's time grows with the leaves, a walk's with the depth: where they cross, by vector level. Measured on
-    # trees of 28 features; a leaf number has 8 bits.
-    MAX_LEAVES_PLAIN = 64
-    MAX_LEAVES_VECTOR = 256
 
 
 def best_level():
@@ -72,16 +68,15 @@ cdef WalkNode walk_node(
     const Program* program, const Arrays* a, int64_t node, int64_t root, const int32_t* column_of
 ) noexcept nogil:
     cdef Column column
+    cdef const WalkNode* left = program.nodes + root + a.left_child[node]
     if a.left_child[node] == 0:
-        return WalkNode(<int32_t> node, 0, INT32_MAX)
+        return WalkNode(program.nodes + node, 0, INT32_MAX)
     column = program.columns[column_of[a.feature[node]]]
     if a.category_set[node] >= 0:
-        return WalkNode(<int32_t> (root + a.left_child[node]), column.plain, -2 - a.category_set[node])
+        return WalkNode(left, column.plain, -2 - a.category_set[node])
     if is_shifted(a, node):
-        return WalkNode(<int32_t> (root + a.left_child[node]), column.shifted, a.bin_threshold[node] - 1)
-    if a.missing_left[node]:
-        return WalkNode(<int32_t> (root + a.left_child[node]), column.plain, a.bin_threshold[node])
-    return WalkNode(<int32_t> (root + a.left_child[node]), column.plain, -1)
+        return WalkNode(left, column.shifted, a.bin_threshold[node] - 1)
+    return WalkNode(left, column.plain, a.bin_threshold[node] if a.missing_left[node] else -1)
 
 
 cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept nogil:
@@ -144,7 +139,6 @@ cdef inline uint8_t scan_threshold(const Arrays* a, WalkNode walk, int64_t node,
 
 cdef void compile_scans(Program* program, const Arrays* a, int32_t* first_leaf, int32_t* n_leaves) noexcept nogil:
     # first_leaf and n_leaves have room for the largest tree.
-    cdef int32_t max_leaves = MAX_LEAVES_VECTOR if program.level > LEVEL_PLAIN else MAX_LEAVES_PLAIN
     cdef ScanNode* scan = program.scan_nodes
     cdef float64_t* values = program.scan_values
     cdef int64_t root, i, n_nodes
@@ -152,7 +146,7 @@ cdef void compile_scans(Program* program, const Arrays* a, int32_t* first_leaf, 
     for t in range(program.n_trees):
         root = a.node_offsets[t]
         n_nodes = a.node_offsets[t + 1] - root
-        if n_nodes > 2 * max_leaves - 1:
+        if n_nodes > 2 * MAX_SCAN_LEAVES - 1:
             continue
         number_leaves(a, root, n_nodes, first_leaf, n_leaves)
         program.trees[t].scan = ScanTree(scan, <int32_t> (n_nodes // 2), values)
@@ -222,15 +216,25 @@ cdef int compile_trees(Program* program, ensemble) except -1:
     if max(a.n_nodes, a.n_words) >= INT32_MAX:
         raise ValueError(f"an ensemble may have up to 2**31 nodes, got {a.n_nodes}")
     allocate_program(program, &a)
-    program.n_features = ensemble.feature.max() + 1
+    cdef int64_t largest = measure(program, &a)
     cdef int32_t[::1] column_of = np.full(program.n_features + 1, -1, dtype=np.int32)
-    cdef int32_t[:, ::1] leaves = np.empty((2, np.diff(ensemble.node_offsets).max()), dtype=np.int32)
+    cdef int32_t[:, ::1] leaves = np.empty((2, largest), dtype=np.int32)
     with nogil:
         plan_views(program, &a, &column_of[0])
         compile_walk(program, &a, &column_of[0])
         if program.code_size == 1:
             compile_scans(program, &a, &leaves[0, 0], &leaves[1, 0])
     return 0
+
+
+cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
+    # Set n_features; return the number of nodes of the largest tree.
+    cdef int64_t i, largest = 0
+    for i in range(a.n_nodes):
+        program.n_features = max(program.n_features, a.feature[i] + 1)
+    for i in range(a.n_trees):
+        largest = max(largest, a.node_offsets[i + 1] - a.node_offsets[i])
+    return largest
 
 
 cdef class CompiledTrees:

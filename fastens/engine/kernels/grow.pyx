@@ -1,4 +1,4 @@
-"""Grow trees on binned rows: which nodes to split next, when to stop, and what the leaves predict.
+"""Grow trees on binned rows, and say what the leaves predict.
 
 Trees grow by sets of nodes that can be split independently: the single best leaf when the number of leaves is limited
 (best-first), else every leaf of a level. A node is *kept* while its histogram is stored; then only its smaller child is
@@ -8,319 +8,34 @@ touching every cell.
 
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
-from cython.parallel cimport prange, threadid
+from cython.parallel cimport prange
 from libc.math cimport ceil
 from libc.stdlib cimport malloc
 from libc.string cimport memset
 
-from .histogram cimport CELL_STRIDE
-from .partition cimport Decision, collect_rows, split_rows
-from .quantise cimport RowGradients, exact_sums, quantise
-from .search cimport count_task, counted_histogram, merge_partials, search_task, threads_of_task
-from .structs cimport (
-    Feature, Histogram, Split, Sums, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from .frontier cimport (
+    COMPLETE, GROWING, OUT_OF_MEMORY, Limits, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
+    search_tasks, threads_for_rows
 )
+from .histogram cimport CELL_STRIDE
+from .quantise cimport RowGradients, exact_sums, quantise
+from .search cimport counted_histogram
 from .split cimport SplitRules
+from .structs cimport Feature, Histogram, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from .workspace cimport (
-    Node, Task, Workspace, allocate_workspace, free_workspace, release_all_slots, release_slot, reserve_nodes, take_slot
+    MAX_THREADS, Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
 )
 
 import numpy as np
 
 cdef enum:
     KEPT_ROWS_PER_CODE = 4          # a node is kept while it has this many rows for every code of the widest feature
-    ROW_GRAIN = 1 << 14             # rows that are worth another thread when they are only moved or summed
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
-    MAX_THREADS = 64
 
-cdef enum Outcome:
-    GROWN = 0
-    OUT_OF_MEMORY = 1
-    NOT_FINITE = 2
-
-
-cdef struct Limits:
-    int32_t max_leaves              # 0: no limit, grow level by level
-    int32_t max_depth
-    Py_ssize_t kept_rows            # a node of fewer rows is not kept
-
-
-# ---- one node ----
-
-cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
-    """Partition a node's rows between its children."""
-    cdef Node* node = &ws.nodes[id]
-    cdef Decision decision
-    cdef Py_ssize_t lefts[MAX_THREADS]
-    cdef Py_ssize_t starts[MAX_THREADS]
-    cdef Py_ssize_t n_left = 0
-    cdef int32_t t
-    decision.code_size = ws.table.code_size
-    decision.column = <const uint8_t*>ws.columns + node.split.feature * ws.column_stride * decision.code_size
-    decision.bin = node.split.bin
-    decision.missing_left = node.split.missing_left
-    decision.category_words = NULL
-    if node.split.category_set >= 0:
-        decision.category_words = ws.category_words + node.split.category_set
-    if n_threads == 1:
-        n_left = _split_part(ws, node, &decision, 0, 1)
-        _collect_part(ws, node, 0, n_left, n_left, 0, 1)
-    else:
-        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
-            lefts[t] = _split_part(ws, node, &decision, t, n_threads)
-        for t in range(n_threads):
-            starts[t] = n_left
-            n_left += lefts[t]
-        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
-            _collect_part(ws, node, starts[t], lefts[t], n_left, t, n_threads)
-    ws.nodes[node.left_child].begin = node.begin
-    ws.nodes[node.left_child].end = node.begin + n_left
-    ws.nodes[node.left_child + 1].begin = node.begin + n_left
-    ws.nodes[node.left_child + 1].end = node.end
-
-
-cdef Py_ssize_t _split_part(
-    Workspace* ws, const Node* node, const Decision* decision, int32_t t, int32_t n_threads
-) noexcept nogil:
-    cdef Py_ssize_t n = node.end - node.begin
-    cdef Py_ssize_t begin = node.begin + n * t // n_threads, end = node.begin + n * (t + 1) // n_threads
-    return split_rows(decision, ws.rows + begin, end - begin, ws.scratch_rows + begin)
-
-
-cdef void _collect_part(
-    Workspace* ws, const Node* node, Py_ssize_t start, Py_ssize_t n_left_part, Py_ssize_t n_left, int32_t t, int32_t n_threads
-) noexcept nogil:
-    cdef Py_ssize_t n = node.end - node.begin
-    cdef Py_ssize_t begin = n * t // n_threads, end = n * (t + 1) // n_threads
-    collect_rows(
-        ws.scratch_rows + node.begin + begin, end - begin, n_left_part,
-        ws.rows + node.begin + start, ws.rows + node.begin + n_left + (begin - start),
-    )
-
-
-cdef inline int32_t _threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
-    return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, n_rows // ROW_GRAIN))
-
-
-cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
-    cdef Node* node = &ws.nodes[id]
-    cdef Node* child
-    cdef int32_t which
-    node.left_child = ws.n_nodes
-    ws.n_nodes += 2
-    for which in range(2):
-        child = &ws.nodes[node.left_child + which]
-        child.depth = node.depth + 1
-        child.left_child = 0
-        child.slot = -1
-        child.split.feature = -1
-        child.sums = node.split.left
-        if which == 1:
-            child.sums.gradient = node.sums.gradient - node.split.left.gradient
-            child.sums.hessian = node.sums.hessian - node.split.left.hessian
-            child.sums.count = node.sums.count - node.split.left.count
-            child.sums.weight = node.sums.weight - node.split.left.weight
-
-
-# ---- sets of nodes ----
-
-cdef inline bint _precedes(const Workspace* ws, int32_t a, int32_t b) noexcept nogil:
-    """Whether candidate a is split before candidate b: more gain, or the older node."""
-    return ws.nodes[a].split.gain > ws.nodes[b].split.gain or (ws.nodes[a].split.gain == ws.nodes[b].split.gain and a < b)
-
-
-cdef void _push(Workspace* ws, int32_t id) noexcept nogil:
-    """Add to the heap of candidates."""
-    cdef int32_t place = ws.n_candidates
-    ws.n_candidates += 1
-    while place > 0 and _precedes(ws, id, ws.candidates[(place - 1) // 2]):
-        ws.candidates[place] = ws.candidates[(place - 1) // 2]
-        place = (place - 1) // 2
-    ws.candidates[place] = id
-
-
-cdef int32_t _pop(Workspace* ws) noexcept nogil:
-    cdef int32_t best = ws.candidates[0], place = 0, child, last
-    ws.n_candidates -= 1
-    last = ws.candidates[ws.n_candidates]
-    while 2 * place + 1 < ws.n_candidates:
-        child = 2 * place + 1
-        if child + 1 < ws.n_candidates and _precedes(ws, ws.candidates[child + 1], ws.candidates[child]):
-            child += 1
-        if not _precedes(ws, ws.candidates[child], last):
-            break
-        ws.candidates[place] = ws.candidates[child]
-        place = child
-    ws.candidates[place] = last
-    return best
-
-
-cdef void _choose(Workspace* ws, const Limits* limits) noexcept nogil:
-    """The nodes to split now: the best one, or all of a level."""
-    cdef int32_t n = 1 if limits.max_leaves > 0 else ws.n_candidates
-    ws.n_chosen = min(n, ws.n_candidates)
-    for n in range(ws.n_chosen):
-        ws.chosen[n] = _pop(ws)
-
-
-cdef void _split_chosen(Workspace* ws) noexcept nogil:
-    """Large nodes one after the other on all threads, then the small ones side by side."""
-    cdef int32_t i, n_threads
-    cdef Py_ssize_t small_rows = 0
-    cdef Node* node
-    for i in range(ws.n_chosen):
-        _add_children(ws, ws.chosen[i])
-    for i in range(ws.n_chosen):
-        node = &ws.nodes[ws.chosen[i]]
-        n_threads = _threads_for_rows(ws, node.end - node.begin)
-        if n_threads > 1:
-            _split_node(ws, ws.chosen[i], n_threads)
-        else:
-            small_rows += node.end - node.begin
-    n_threads = _threads_for_rows(ws, small_rows)
-    if n_threads == 1:
-        for i in range(ws.n_chosen):
-            _split_if_small(ws, ws.chosen[i])
-    else:
-        for i in prange(ws.n_chosen, num_threads=n_threads, schedule="dynamic"):
-            _split_if_small(ws, ws.chosen[i])
-
-
-cdef void _split_if_small(Workspace* ws, int32_t id) noexcept nogil:
-    if _threads_for_rows(ws, ws.nodes[id].end - ws.nodes[id].begin) == 1:
-        _split_node(ws, id, 1)
-
-
-cdef inline bint _may_split(const Workspace* ws, const Limits* limits, int32_t id) noexcept nogil:
-    cdef const Node* node = &ws.nodes[id]
-    return (
-        node.depth < limits.max_depth
-        and node.sums.count >= 2 * ws.rules.min_count
-        and node.sums.hessian >= 2 * ws.rules.min_hessian
-        and node.sums.weight >= 2 * ws.rules.min_weight
-    )
-
-
-cdef void _add_task(Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference) noexcept nogil:
-    cdef Task* task = &ws.tasks[ws.n_tasks]
-    task.counted = counted
-    task.difference = difference
-    task.want_counted = want_counted
-    task.want_difference = want_difference
-    task.is_root = counted == 0
-    ws.n_tasks += 1
-
-
-cdef void _plan(Workspace* ws, const Limits* limits) noexcept nogil:
-    """The tasks for the children of the nodes just split; the slot of a kept parent goes to its larger child."""
-    cdef int32_t i, smaller, larger
-    cdef bint want_smaller, want_larger
-    cdef Node* parent
-    ws.n_tasks = 0
-    for i in range(ws.n_chosen):
-        parent = &ws.nodes[ws.chosen[i]]
-        smaller = larger = parent.left_child
-        if 2 * parent.split.left.count <= parent.sums.count:
-            larger += 1
-        else:
-            smaller += 1
-        want_smaller = _may_split(ws, limits, smaller)
-        want_larger = _may_split(ws, limits, larger)
-        if not (want_smaller or want_larger):
-            release_slot(ws, parent)
-            continue
-        if parent.slot >= 0:
-            ws.nodes[larger].slot = parent.slot
-            parent.slot = -1
-            if want_smaller and ws.nodes[smaller].sums.count >= limits.kept_rows:
-                ws.nodes[smaller].slot = take_slot(ws)
-            _add_task(ws, smaller, larger, want_smaller, want_larger)
-            continue
-        if want_smaller:
-            _add_task(ws, smaller, -1, True, False)
-        if want_larger:
-            _add_task(ws, larger, -1, True, False)
-
-
-cdef void _run_tasks(Workspace* ws) noexcept nogil:
-    """Large tasks one after the other on all threads, then the small ones side by side."""
-    cdef int32_t i, n_threads
-    cdef Py_ssize_t n_small = 0
-    for i in range(ws.n_tasks):
-        n_threads = threads_of_task(ws, &ws.tasks[i])
-        if n_threads > 1:
-            count_task(ws, &ws.tasks[i], 0, n_threads)
-            if ws.tasks[i].is_root:
-                merge_partials(ws, &ws.tasks[i], n_threads)
-            search_task(ws, &ws.tasks[i], 0, n_threads, 1 if ws.tasks[i].is_root else n_threads)
-        else:
-            n_small += 1
-    if n_small <= 2 or ws.n_threads == 1:
-        for i in range(ws.n_tasks):
-            _run_if_small(ws, &ws.tasks[i], 0)
-    else:
-        for i in prange(ws.n_tasks, num_threads=ws.n_threads, schedule="dynamic"):
-            _run_if_small(ws, &ws.tasks[i], threadid())
-
-
-cdef void _run_if_small(Workspace* ws, const Task* task, int32_t thread) noexcept nogil:
-    if threads_of_task(ws, task) == 1:
-        count_task(ws, task, thread, 1)
-        search_task(ws, task, thread, 1, 1)
-
-
-cdef void _count_tasks(Workspace* ws) noexcept nogil:
-    """Only the histograms, each complete in its own slot."""
-    cdef int32_t i, n_threads
-    for i in range(ws.n_tasks):
-        n_threads = threads_of_task(ws, &ws.tasks[i])
-        count_task(ws, &ws.tasks[i], 0, n_threads)
-        merge_partials(ws, &ws.tasks[i], n_threads)
-
-
-cdef void _search_tasks(Workspace* ws) noexcept nogil:
-    cdef int32_t i
-    for i in range(ws.n_tasks):
-        search_task(ws, &ws.tasks[i], 0, threads_of_task(ws, &ws.tasks[i]), 1)
-
-
-cdef void _collect_candidates(Workspace* ws, const Limits* limits) noexcept nogil:
-    """Queue the nodes that have a split; the others, and those that are too small to be kept, give up their slots."""
-    cdef int32_t i, which, id
-    cdef Node* node
-    for i in range(ws.n_tasks):
-        for which in range(2):
-            id = ws.tasks[i].counted if which == 0 else ws.tasks[i].difference
-            if id < 0:
-                continue
-            node = &ws.nodes[id]
-            if node.split.feature >= 0:
-                _push(ws, id)
-            if node.split.feature < 0 or node.sums.count < limits.kept_rows:
-                release_slot(ws, node)
-
-
-cdef bint _next_set(Workspace* ws, const Limits* limits, int32_t* n_leaves, Outcome* outcome) noexcept nogil:
-    """Split the next set of nodes and plan the tasks of their children. False when the tree is complete."""
-    if ws.n_candidates == 0 or (limits.max_leaves > 0 and n_leaves[0] >= limits.max_leaves):
-        return False
-    if not reserve_nodes(ws, 2 * ws.n_candidates):
-        outcome[0] = OUT_OF_MEMORY
-        return False
-    _choose(ws, limits)
-    _split_chosen(ws)
-    n_leaves[0] += ws.n_chosen
-    ws.n_tasks = 0
-    if limits.max_leaves == 0 or n_leaves[0] < limits.max_leaves:
-        _plan(ws, limits)
-    return True
-
-
-# ---- leaves ----
 
 cdef void _leaf_sums(Workspace* ws, const RowGradients* source, int64_t* gradients, int64_t* hessians) noexcept nogil:
     """Exact sums of every node, from the rows of the leaves upwards."""
-    cdef int32_t i, n_threads = _threads_for_rows(ws, ws.nodes[0].end)
+    cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
     cdef const Node* node
     if n_threads == 1:
         for i in range(ws.n_nodes):
@@ -465,7 +180,7 @@ cdef class Grower:
         ws.nodes[0].end = n
         ws.nodes[0].split.feature = -1
         ws.nodes[0].slot = take_slot(ws) if ws.wide_only or n >= self.limits.kept_rows else -1
-        _add_task(ws, 0, -1, True, False)
+        add_task(ws, 0, -1, True, False)
 
     def grow(self, const float32_t[::1] gradients, const float32_t[::1] hessians, rows, uint64_t seed, reduce):
         """Grow one tree.
@@ -485,51 +200,56 @@ cdef class Grower:
         -------
         dict of the arrays of a Tree
         """
-        cdef Outcome outcome = GROWN
+        cdef Outcome outcome = GROWING
         cdef int32_t n_leaves = 1
-        cdef bint more = True, need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
+        cdef bint finite, need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
         self.source.gradients, self.source.hessians = &gradients[0], &hessians[0]
         self.ws.seed = seed
         self.ws.wide_only = reduce is not None
         if reduce is not None:
             self.limits.kept_rows = 0
         with nogil:
-            if not quantise(&self.source, need_weights, &self.ws.quantised, self.ws.n_threads):
-                outcome = NOT_FINITE
-        if outcome == NOT_FINITE:
+            finite = quantise(&self.source, need_weights, &self.ws.quantised, self.ws.n_threads)
+        if not finite:
             raise FloatingPointError("gradients are not finite")
         self._scale_rules()
         self._start(rows)
-        while more:
-            more = self._advance(reduce, &n_leaves, &outcome)
-            if outcome == OUT_OF_MEMORY:
-                raise MemoryError(f"no memory for the nodes of a tree of {n_leaves} leaves")
+        while outcome == GROWING:
+            if reduce is None:
+                with nogil:
+                    outcome = self._advance(&n_leaves)
+            else:
+                outcome = self._advance_together(reduce, &n_leaves)
             PyErr_CheckSignals()
+        if outcome == OUT_OF_MEMORY:
+            raise MemoryError(f"no memory for the nodes of a tree of {n_leaves} leaves")
         return self._tree()
 
-    cdef bint _advance(self, reduce, int32_t* n_leaves, Outcome* outcome) except -1:
-        """Run the planned tasks and plan the next ones, many times over where no exchange is needed."""
+    cdef Outcome _advance(self, int32_t* n_leaves) noexcept nogil:
+        """Run the planned tasks and plan the next ones, over and over, for some time."""
         cdef Workspace* ws = &self.ws
-        cdef bint more = True
+        cdef Outcome outcome = GROWING
         cdef Py_ssize_t work = 0
         cdef int32_t i
-        if reduce is None:
-            with nogil:
-                while more and work < WORK_BETWEEN_SIGNALS:
-                    for i in range(ws.n_tasks):
-                        work += (ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin) * ws.table.n_features
-                    _run_tasks(ws)
-                    _collect_candidates(ws, &self.limits)
-                    more = _next_set(ws, &self.limits, n_leaves, outcome)
-            return more
+        while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
+            for i in range(ws.n_tasks):
+                work += (ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin) * ws.table.n_features
+            run_tasks(ws)
+            collect_candidates(ws, &self.limits)
+            outcome = next_set(ws, &self.limits, n_leaves)
+        return outcome
+
+    cdef Outcome _advance_together(self, reduce, int32_t* n_leaves) except *:
+        """The same once, with the histograms of all tasks exchanged before their splits are searched."""
+        cdef Workspace* ws = &self.ws
+        cdef int32_t i
         with nogil:
-            _count_tasks(ws)
+            count_tasks(ws)
         reduce([self._cells(i) for i in range(ws.n_tasks)])
         with nogil:
-            _search_tasks(ws)
-            _collect_candidates(ws, &self.limits)
-            more = _next_set(ws, &self.limits, n_leaves, outcome)
-        return more
+            search_tasks(ws)
+            collect_candidates(ws, &self.limits)
+            return next_set(ws, &self.limits, n_leaves)
 
     cdef _cells(self, int32_t task):
         cdef Histogram histogram = counted_histogram(&self.ws, &self.ws.tasks[task], 0)
@@ -621,7 +341,7 @@ cdef class Grower:
     def add_values(self, const float64_t[::1] value, float64_t[::1] raw):
         """raw[row] += value[leaf of row], for the rows that the tree just grown was given."""
         cdef Workspace* ws = &self.ws
-        cdef int32_t i, n_threads = _threads_for_rows(ws, ws.nodes[0].end)
+        cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
         with nogil:
             if n_threads == 1:
                 for i in range(ws.n_nodes):

@@ -9,12 +9,10 @@ cdef enum:
 cdef struct RowStatistics:
     # Each row's quantised gradient and hessian, in one of two forms.
     # narrow: a 4-byte payload inside the row's record, gradient << hessian_bits | hessian
-    # wide:   three arrays, gradient, hessian, weight << 32 | 1
+    # wide:   three words a row: gradient, hessian, weight << 32 | 1
     bint narrow
     int32_t hessian_bits
-    const int64_t* gradients
-    const int64_t* hessians
-    const int64_t* counts
+    const int64_t* wide
 
 
 cdef struct Table:
@@ -28,14 +26,15 @@ cdef struct Table:
     Py_ssize_t n_cells
 
 
+cdef inline Py_ssize_t words_per_cell(const Histogram* histogram) noexcept nogil:
+    return 1 if histogram.packed else 3
+
+
 cdef void build_histogram(
     const Table* table, const RowStatistics* statistics, const CellLayout* layout,
     const uint32_t* rows, Py_ssize_t n_rows, uint64_t* scratch, Histogram* out,
 ) noexcept nogil
-cdef void merge_histogram(
-    Histogram* into, const Histogram* other, const Feature* feature, Py_ssize_t n_cells
-) noexcept nogil
+cdef void merge_histogram(Histogram* into, const Histogram* other, const Feature* feature) noexcept nogil
 cdef void subtract_histogram(
-    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout,
-    const Feature* feature, Py_ssize_t n_cells,
+    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Feature* feature
 ) noexcept nogil

@@ -112,28 +112,39 @@ cdef void _build_packed(
 
 
 cdef inline void _add_rows_wide(
-    const Table* table, const RowStatistics* statistics,
-    const uint32_t* rows, Py_ssize_t n_rows, int64_t* cells, const code_t* first_code,
+    const Table* table, const int64_t* statistics,
+    const uint32_t* rows, Py_ssize_t n_rows, int64_t* cells, const code_t* type_of_code,
 ) noexcept nogil:
-    cdef Py_ssize_t i, cell, n_cells = table.n_cells
+    cdef Py_ssize_t i
     cdef int32_t f
     cdef const code_t* codes
-    cdef int64_t gradient, hessian, count
+    cdef const int64_t* row
+    cdef int64_t* cell
     for i in range(n_rows):
-        codes = <const code_t*>(table.records + <Py_ssize_t>rows[i] * table.stride)
-        gradient = statistics.gradients[rows[i]]
-        hessian = statistics.hessians[rows[i]]
-        count = statistics.counts[rows[i]]
+        if i + PREFETCH_AHEAD < n_rows:
+            prefetch(table.records + rows[i + PREFETCH_AHEAD] * table.stride)
+            prefetch(statistics + 3 * <Py_ssize_t>rows[i + PREFETCH_AHEAD])
+        codes = <const code_t*>(table.records + rows[i] * table.stride)
+        row = statistics + 3 * <Py_ssize_t>rows[i]
         for f in range(table.n_features):
-            cell = table.features[f].offset + codes[f]
-            cells[cell] += gradient
-            cells[n_cells + cell] += hessian
-            cells[2 * n_cells + cell] += count
+            cell = cells + 3 * <Py_ssize_t>(table.features[f].offset + codes[f])
+            cell[0] += row[0]
+            cell[1] += row[1]
+            cell[2] += row[2]
+
+
+cdef void _build_wide(
+    const Table* table, const int64_t* statistics, const uint32_t* rows, Py_ssize_t n_rows, int64_t* cells
+) noexcept nogil:
+    if table.code_size == 1:
+        _add_rows_wide(table, statistics, rows, n_rows, cells, <const uint8_t*>NULL)
+    else:
+        _add_rows_wide(table, statistics, rows, n_rows, cells, <const uint16_t*>NULL)
 
 
 cdef void _flush(uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout) noexcept nogil:
     """Add packed cells to wide ones and clear them."""
-    cdef Py_ssize_t i, n_cells = table.n_cells
+    cdef Py_ssize_t i
     cdef int32_t f
     cdef int64_t count
     cdef const Feature* feature
@@ -141,20 +152,19 @@ cdef void _flush(uint64_t* packed, int64_t* wide, const Table* table, const Cell
         feature = &table.features[f]
         for i in range(feature.offset, feature.offset + feature.n_codes):
             count = packed[i] & layout.count_mask
-            wide[i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
-            wide[n_cells + i] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
-            wide[2 * n_cells + i] += count << 32 | count
+            wide[3 * i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
+            wide[3 * i + 1] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
+            wide[3 * i + 2] += count << 32 | count
             packed[i] = 0
 
 
 cdef void _clear(const Table* table, Histogram* histogram) noexcept nogil:
     cdef int32_t f
-    cdef Py_ssize_t part, n_parts = 1 if histogram.packed else 3
+    cdef Py_ssize_t width = words_per_cell(histogram)
     cdef const Feature* feature
-    for part in range(n_parts):
-        for f in range(table.n_features):
-            feature = &table.features[f]
-            memset(histogram.cells + part * table.n_cells + feature.offset, 0, feature.n_codes * sizeof(int64_t))
+    for f in range(table.n_features):
+        feature = &table.features[f]
+        memset(histogram.cells + width * feature.offset, 0, width * feature.n_codes * sizeof(int64_t))
 
 
 cdef void build_histogram(
@@ -171,10 +181,7 @@ cdef void build_histogram(
         _build_packed(table, statistics, layout, rows, n_rows, <uint64_t*>out.cells)
         return
     if not statistics.narrow:
-        if table.code_size == 1:
-            _add_rows_wide(table, statistics, rows, n_rows, out.cells, <const uint8_t*>NULL)
-        else:
-            _add_rows_wide(table, statistics, rows, n_rows, out.cells, <const uint16_t*>NULL)
+        _build_wide(table, statistics.wide, rows, n_rows, out.cells)
         return
     while begin < n_rows:
         _build_packed(table, statistics, layout, rows + begin, min(layout.max_rows, n_rows - begin), scratch)
@@ -182,51 +189,50 @@ cdef void build_histogram(
         begin += layout.max_rows
 
 
-cdef void merge_histogram(
-    Histogram* into, const Histogram* other, const Feature* feature, Py_ssize_t n_cells
-) noexcept nogil:
+cdef void merge_histogram(Histogram* into, const Histogram* other, const Feature* feature) noexcept nogil:
     """into += other for one feature; both have the same form."""
-    cdef Py_ssize_t part, i, n_parts = 1 if into.packed else 3
-    for part in range(n_parts):
-        for i in range(part * n_cells + feature.offset, part * n_cells + feature.offset + feature.n_codes):
-            into.cells[i] += other.cells[i]
+    cdef Py_ssize_t i, width = words_per_cell(into)
+    for i in range(width * feature.offset, width * (feature.offset + feature.n_codes)):
+        into.cells[i] += other.cells[i]
 
 
 cdef void subtract_histogram(
-    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout,
-    const Feature* feature, Py_ssize_t n_cells,
+    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Feature* feature
 ) noexcept nogil:
     """out = parent - child for one feature. A packed parent has packed children; out may be the parent."""
-    cdef Py_ssize_t part, i, n_parts = 1 if out.packed else 3
-    cdef int64_t gradient, hessian, count, rows
-    cdef uint64_t word
+    cdef Py_ssize_t i, width = words_per_cell(out)
     if parent.packed == child.packed and parent.packed == out.packed:
-        for part in range(n_parts):
-            for i in range(part * n_cells + feature.offset, part * n_cells + feature.offset + feature.n_codes):
-                out.cells[i] = parent.cells[i] - child.cells[i]
+        for i in range(width * feature.offset, width * (feature.offset + feature.n_codes)):
+            out.cells[i] = parent.cells[i] - child.cells[i]
         return
     for i in range(feature.offset, feature.offset + feature.n_codes):
-        gradient = parent.cells[i]
-        hessian = parent.cells[n_cells + i]
-        count = parent.cells[2 * n_cells + i]
-        if child.packed:
-            word = <uint64_t>child.cells[i]
-            rows = <int64_t>(word & layout.count_mask)
-            count -= rows << 32 | rows
-            hessian -= (word >> layout.hessian_shift) & layout.hessian_mask
-            gradient -= <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * rows
-        else:
-            gradient -= child.cells[i]
-            hessian -= child.cells[n_cells + i]
-            count -= child.cells[2 * n_cells + i]
-        if out.packed:
-            rows = <int64_t><uint32_t>count
-            out.cells[i] = <int64_t>(
-                <uint64_t>(gradient + layout.gradient_bias * rows) << layout.gradient_shift
-                | <uint64_t>hessian << layout.hessian_shift
-                | <uint64_t>rows
-            )
-        else:
-            out.cells[i] = gradient
-            out.cells[n_cells + i] = hessian
-            out.cells[2 * n_cells + i] = count
+        _subtract_cell(parent.cells + 3 * i, child, out, layout, i)
+
+
+cdef inline void _subtract_cell(
+    const int64_t* parent, const Histogram* child, Histogram* out, const CellLayout* layout, Py_ssize_t i
+) noexcept nogil:
+    """From a wide cell, where the child, or the difference, or both are packed."""
+    cdef int64_t gradient = parent[0], hessian = parent[1], count = parent[2], rows
+    cdef uint64_t word
+    if child.packed:
+        word = <uint64_t>child.cells[i]
+        rows = <int64_t>(word & layout.count_mask)
+        gradient -= <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * rows
+        hessian -= (word >> layout.hessian_shift) & layout.hessian_mask
+        count -= rows << 32 | rows
+    else:
+        gradient -= child.cells[3 * i]
+        hessian -= child.cells[3 * i + 1]
+        count -= child.cells[3 * i + 2]
+    if out.packed:
+        rows = <int64_t><uint32_t>count
+        out.cells[i] = <int64_t>(
+            <uint64_t>(gradient + layout.gradient_bias * rows) << layout.gradient_shift
+            | <uint64_t>hessian << layout.hessian_shift
+            | <uint64_t>rows
+        )
+    else:
+        out.cells[3 * i] = gradient
+        out.cells[3 * i + 1] = hessian
+        out.cells[3 * i + 2] = count

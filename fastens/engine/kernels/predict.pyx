@@ -23,7 +23,7 @@ cdef enum:
     LANES = 8           # walks in flight at once: enough to hide the wait for a node and its code
     BIN_ROWS = 64       # rows binned at once, all features: their values stay in the first-level cache
     CACHE_LINE = 64
-    FEW_ROWS = 8        # up to here row by row is faster than a block of SCAN_ROWS
+    FEW_ROWS = 12       # up to here row by row is faster than a block of SCAN_ROWS
 
 
 cdef struct Rows:
@@ -51,46 +51,47 @@ cdef struct Scratch:
     void** views
     float64_t* raw
     uint8_t* leaf
-    int32_t* node
+    const WalkNode** nodes
 
 
 # ------------------------------------------------------------------------------------------------------------- walks
 
-cdef inline int32_t goes_right(WalkNode node, int32_t code, const uint32_t* words, bint has_sets) noexcept nogil:
+cdef inline int32_t goes_right(const WalkNode* node, int32_t code, const uint32_t* words, bint has_sets) noexcept nogil:
     if has_sets and node.test < -1:
         return not (words[(code >> 5) - node.test - 2] >> (code & 31)) & 1
     return code > node.test
 
 
 cdef inline void walk_lanes(
-    const Program* program, int32_t* lanes, code_t** views, Py_ssize_t row, Py_ssize_t row_step, bint has_sets
+    const Program* program, const WalkNode** lanes, code_t** views, Py_ssize_t row, Py_ssize_t row_step, bint has_sets
 ) noexcept nogil:
     # Lane i takes row `row + i * row_step` from node lanes[i] to its leaf.
-    cdef WalkNode node
-    cdef int32_t at[LANES]
-    cdef int32_t after, i, moved = 1
+    cdef const WalkNode* at[LANES]
+    cdef const WalkNode* after
+    cdef int32_t code, i
+    cdef bint moved = True
     for i in range(LANES):
         at[i] = lanes[i]
     while moved:
-        moved = 0
+        moved = False
         for i in range(LANES):
-            node = program.nodes[at[i]]
-            after = node.left + goes_right(node, views[node.view][row + i * row_step], program.category_words, has_sets)
-            moved |= after ^ at[i]
+            code = views[at[i].view][row + i * row_step]
+            after = at[i].left + goes_right(at[i], code, program.category_words, has_sets)
+            moved |= after != at[i]
             at[i] = after
     for i in range(LANES):
         lanes[i] = at[i]
 
 
 cdef void walk_rows(
-    const Program* program, int32_t root, code_t** views, Py_ssize_t n_rows, int32_t* leaves
+    const Program* program, int32_t root, code_t** views, Py_ssize_t n_rows, const WalkNode** leaves
 ) noexcept nogil:
     # Views and leaves have room for the next multiple of LANES rows.
     cdef Py_ssize_t row = 0
     cdef int32_t i
     while row < n_rows:
         for i in range(LANES):
-            leaves[row + i] = root
+            leaves[row + i] = program.nodes + root
         if program.has_sets:
             walk_lanes(program, leaves + row, views, row, 1, True)
         else:
@@ -99,12 +100,12 @@ cdef void walk_rows(
 
 
 cdef void walk_trees(
-    const Program* program, int32_t first, int32_t last, code_t** views, int32_t* leaves
+    const Program* program, int32_t first, int32_t last, code_t** views, const WalkNode** leaves
 ) noexcept nogil:
     # One row, at most LANES trees.
     cdef int32_t i
     for i in range(LANES):
-        leaves[i] = program.trees[min(first + i, last - 1)].root
+        leaves[i] = program.nodes + program.trees[min(first + i, last - 1)].root
     if program.has_sets:
         walk_lanes(program, leaves, views, 0, 0, True)
     else:
@@ -189,9 +190,9 @@ cdef inline void add_tree(
             scan_leaves(program.level, tree.scan, <const uint8_t* const*> views, program.scan_sets, scratch.leaf)
             add_leaves(program.level, tree.scan, scratch.leaf, raw)
             return
-    walk_rows(program, tree.root, views, n_rows, scratch.node)
+    walk_rows(program, tree.root, views, n_rows, scratch.nodes)
     for r in range(n_rows):
-        raw[r] += program.value[scratch.node[r]]
+        raw[r] += program.value[scratch.nodes[r] - program.nodes]
 
 
 cdef void add_block(
@@ -224,13 +225,13 @@ cdef void add_row(
 ) noexcept nogil:
     # The same for one row of a float array.
     cdef float64_t* out = sums.raw + row * sums.row_stride
-    cdef int32_t leaves[LANES]
+    cdef const WalkNode* leaves[LANES]
     cdef int32_t i, t = sums.first_tree
     bin_views(program, rows, row, 1, views)
     while t < sums.last_tree:
         walk_trees(program, t, sums.last_tree, views, leaves)
         for i in range(min(<int32_t> LANES, sums.last_tree - t)):
-            out[program.trees[t + i].output * sums.output_stride] += program.value[leaves[i]]
+            out[program.trees[t + i].output * sums.output_stride] += program.value[leaves[i] - program.nodes]
         t += LANES
 
 
@@ -243,16 +244,16 @@ cdef void find_leaves(
     cdef Py_ssize_t t, r
     fill_views(program, rows, row, scratch, views)
     for t in range(program.n_trees):
-        walk_rows(program, program.trees[t].root, views, n_rows, scratch.node)
+        walk_rows(program, program.trees[t].root, views, n_rows, scratch.nodes)
         for r in range(n_rows):
-            out[(row + r) * program.n_trees + t] = scratch.node[r] - program.trees[t].root
+            out[(row + r) * program.n_trees + t] = <int32_t> (scratch.nodes[r] - program.nodes - program.trees[t].root)
 
 
 # ------------------------------------------------------------------------------------------------------------- doors
 
 cdef size_t scratch_size(const Program* program) noexcept nogil:
     cdef size_t n_views = program.n_views
-    cdef size_t row_bytes = n_views * program.code_size + sizeof(int32_t) + 1 + program.n_outputs * sizeof(float64_t)
+    cdef size_t row_bytes = n_views * program.code_size + sizeof(void*) + 1 + program.n_outputs * sizeof(float64_t)
     return SCAN_ROWS * row_bytes + n_views * sizeof(void*) + CACHE_LINE
 
 
@@ -262,8 +263,8 @@ cdef Scratch scratch_at(const Program* program, char* memory) noexcept nogil:
     scratch.codes = memory + (CACHE_LINE - <size_t> memory % CACHE_LINE) % CACHE_LINE
     scratch.raw = <float64_t*> (scratch.codes + n_views * program.code_size * SCAN_ROWS)
     scratch.views = <void**> (scratch.raw + <Py_ssize_t> program.n_outputs * SCAN_ROWS)
-    scratch.node = <int32_t*> (scratch.views + n_views)
-    scratch.leaf = <uint8_t*> (scratch.node + SCAN_ROWS)
+    scratch.nodes = <const WalkNode**> (scratch.views + n_views)
+    scratch.leaf = <uint8_t*> (scratch.nodes + SCAN_ROWS)
     return scratch
 
 
@@ -380,14 +381,14 @@ def add_to_raw(
     CompiledTrees trees not None, const code_t[:, ::1] codes, float64_t[:, :] raw, int32_t first, int32_t last,
     int n_threads=1
 ):
-    """Add the values of trees first, ..., last - 1 to raw, shape (n_outputs, n_rows), from (n_features, n_rows) codes."""
+    """Add trees first, ..., last - 1 to raw of shape (n_outputs, n_rows), from codes of shape (n_features, n_rows)."""
     cdef const Program* program = &trees.program
     cdef Rows rows
     cdef Sums sums
     if sizeof(code_t) != program.code_size:
         raise ValueError(f"codes must be of {program.code_size} bytes, got {sizeof(code_t)}")
     if codes.shape[0] < program.n_features or raw.shape[0] != program.n_outputs or codes.shape[1] != raw.shape[1]:
-        raise ValueError(f"codes {codes.shape[0]} x {codes.shape[1]} and raw {raw.shape[0]} x {raw.shape[1]} do not fit "
+        raise ValueError(f"codes {codes.shape[0]} x {codes.shape[1]}, raw {raw.shape[0]} x {raw.shape[1]} do not fit "
                          f"{program.n_features} features and {program.n_outputs} outputs")
     if not 0 <= first <= last <= program.n_trees:
         raise ValueError(f"trees {first} to {last} are not among the {program.n_trees}")

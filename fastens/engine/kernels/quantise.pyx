@@ -12,7 +12,6 @@ from cython.parallel cimport prange
 from libc.math cimport ceil, fabs, floor, isfinite, llrint, log2
 from libc.stdlib cimport malloc
 
-from .histogram cimport RowStatistics
 from .structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
@@ -105,7 +104,7 @@ cdef inline Totals _write_wide(
     const RowGradients* source, Quantised* out, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
     cdef Totals totals
-    cdef Py_ssize_t i, n = source.n_rows
+    cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies
     totals.gradient = totals.hessian = 0
     for i in range(begin, end):
@@ -114,9 +113,11 @@ cdef inline Totals _write_wide(
         hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * out.scales.hessian))
         totals.gradient += gradient if gradient > 0 else -gradient
         totals.hessian += hessian
-        out.wide[i] = gradient
-        out.wide[n + i] = hessian
-        out.wide[2 * n + i] = 1 | (llrint(source.weights[i] * source.weight_scale) if weighting == FACTORS else copies) << 32
+        if weighting == FACTORS:
+            copies = llrint(source.weights[i] * source.weight_scale)
+        out.wide[3 * i] = gradient
+        out.wide[3 * i + 1] = hessian
+        out.wide[3 * i + 2] = copies << 32 | 1
     return totals
 
 
@@ -228,9 +229,7 @@ cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out
 cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
     if out.wide == NULL:
         out.wide = <int64_t*>malloc(3 * source.n_rows * sizeof(int64_t))
-    out.statistics.gradients = out.wide
-    out.statistics.hessians = out.wide + source.n_rows
-    out.statistics.counts = out.wide + 2 * source.n_rows
+    out.statistics.wide = out.wide
     return out.wide != NULL
 
 

@@ -67,7 +67,7 @@ cdef inline void _merge_feature(
 ) noexcept nogil:
     cdef int32_t t
     for t in range(1, n_parts):
-        merge_histogram(target, &ws.partial[t], feature, ws.table.n_cells)
+        merge_histogram(target, &ws.partial[t], feature)
 
 
 cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noexcept nogil:
@@ -139,7 +139,7 @@ cdef void search_task(Workspace* ws, const Task* task, int32_t thread, int32_t n
         slot.packed = _fits_packed(ws, &ws.nodes[task.difference])
         difference.histogram = slot[0]
     if task.is_root:
-        ws.nodes[0].sums = feature_sums(&counted.histogram, &ws.features[0], &ws.quantised.layout, ws.table.n_cells)
+        ws.nodes[0].sums = feature_sums(&counted.histogram, &ws.features[0], &ws.quantised.layout)
     if n_threads == 1:
         for f in range(n_features):
             _search_feature(ws, f, thread, n_parts, &parent, &counted, &difference)
@@ -157,7 +157,7 @@ cdef void _search_feature(
     _merge_feature(ws, &counted.histogram, n_parts, feature)
     if difference.node >= 0:
         subtract_histogram(
-            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, feature, ws.table.n_cells
+            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, feature
         )
     _search_side(ws, feature, counted, thread)
     _search_side(ws, feature, difference, thread)
@@ -170,7 +170,7 @@ cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_
         side.splits[feature.index].feature = -1
         return
     best_split_of_feature(
-        &side.histogram, ws.table.n_cells, &ws.quantised.layout, feature, &ws.nodes[side.node].sums, &ws.rules,
+        &side.histogram, &ws.quantised.layout, feature, &ws.nodes[side.node].sums, &ws.rules,
         &ws.rooms[thread], &side.splits[feature.index],
     )
 
@@ -191,6 +191,6 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
     if ws.features[best].is_categorical:
         node.split.category_set = side.node * ws.words_per_node
         write_category_set(
-            &side.histogram, ws.table.n_cells, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
+            &side.histogram, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
             &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
         )

@@ -20,13 +20,13 @@ cdef struct ScanRoom:
 
 cdef float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil
 cdef Sums feature_sums(
-    const Histogram* histogram, const Feature* feature, const CellLayout* layout, Py_ssize_t n_cells
+    const Histogram* histogram, const Feature* feature, const CellLayout* layout
 ) noexcept nogil
 cdef void best_split_of_feature(
-    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const Sums* total, const SplitRules* rules, ScanRoom* room, Split* best,
 ) noexcept nogil
 cdef void write_category_set(
-    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
 ) noexcept nogil

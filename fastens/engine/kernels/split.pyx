@@ -49,14 +49,14 @@ cdef inline Sums _unpack(uint64_t word, const CellLayout* layout) noexcept nogil
     return sums
 
 
-cdef inline Sums _cell(const Histogram* histogram, Py_ssize_t cell, Py_ssize_t n_cells, const CellLayout* layout) noexcept nogil:
+cdef inline Sums _cell(const Histogram* histogram, Py_ssize_t cell, const CellLayout* layout) noexcept nogil:
     cdef Sums sums
     cdef int64_t counts
     if histogram.packed:
         return _unpack(<uint64_t>histogram.cells[cell], layout)
-    sums.gradient = histogram.cells[cell]
-    sums.hessian = histogram.cells[n_cells + cell]
-    counts = histogram.cells[2 * n_cells + cell]
+    sums.gradient = histogram.cells[3 * cell]
+    sums.hessian = histogram.cells[3 * cell + 1]
+    counts = histogram.cells[3 * cell + 2]
     sums.count = <int64_t><uint32_t>counts
     sums.weight = counts >> 32
     return sums
@@ -70,14 +70,14 @@ cdef inline void _add(Sums* into, const Sums* other) noexcept nogil:
 
 
 cdef Sums feature_sums(
-    const Histogram* histogram, const Feature* feature, const CellLayout* layout, Py_ssize_t n_cells
+    const Histogram* histogram, const Feature* feature, const CellLayout* layout
 ) noexcept nogil:
     """The sums over all rows of the node."""
     cdef Sums total, cell
     cdef int32_t code
     total.gradient = total.hessian = total.count = total.weight = 0
     for code in range(feature.n_codes):
-        cell = _cell(histogram, feature.offset + code, n_cells, layout)
+        cell = _cell(histogram, feature.offset + code, layout)
         _add(&total, &cell)
     return total
 
@@ -143,16 +143,16 @@ cdef void _scan_packed(
 
 
 cdef void _scan_wide(
-    const Histogram* histogram, Py_ssize_t n_cells, const Feature* feature, int32_t last, bint missing_left,
+    const Histogram* histogram, const Feature* feature, int32_t last, bint missing_left,
     const SplitRules* rules, Scan* scan,
 ) noexcept nogil:
     cdef int32_t code
     cdef Sums left, cell
     left.gradient = left.hessian = left.count = left.weight = 0
     if missing_left:
-        left = _cell(histogram, feature.offset, n_cells, NULL)
+        left = _cell(histogram, feature.offset, NULL)
     for code in range(1, last + 1):
-        cell = _cell(histogram, feature.offset + code, n_cells, NULL)
+        cell = _cell(histogram, feature.offset + code, NULL)
         if cell.count == 0:
             continue
         _add(&left, &cell)
@@ -173,35 +173,35 @@ cdef inline bint _leaves_enough(const Sums* left, const Sums* total, const Split
 
 
 cdef void _scan_numeric(
-    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const SplitRules* rules, ScanRoom* room, Scan* scan,
 ) noexcept nogil:
     """Both directions of the missing rows where the node has some; else they will follow the larger side."""
-    cdef Sums missing = _cell(histogram, feature.offset, n_cells, layout)
+    cdef Sums missing = _cell(histogram, feature.offset, layout)
     cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
     if histogram.packed:
         _scan_packed(cells, last, False, layout, rules, room.codes, scan)
     else:
-        _scan_wide(histogram, n_cells, feature, last, False, rules, scan)
+        _scan_wide(histogram, feature, last, False, rules, scan)
     if missing.count == 0:
         scan.missing_left = 2 * scan.left.count > scan.total.count
         return
     if histogram.packed:
         _scan_packed(cells, last - 1, True, layout, rules, room.codes, scan)
     else:
-        _scan_wide(histogram, n_cells, feature, last - 1, True, rules, scan)
+        _scan_wide(histogram, feature, last - 1, True, rules, scan)
 
 
 cdef int32_t _order_categories(
-    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     float64_t smoothing, ScanRoom* room,
 ) noexcept nogil:
     """Sort the codes that the node has by smoothed gradient over hessian (ties by code); return how many there are."""
     cdef int32_t code, n = 0
     cdef Sums cell
     for code in range(feature.n_codes):
-        cell = _cell(histogram, feature.offset + code, n_cells, layout)
+        cell = _cell(histogram, feature.offset + code, layout)
         if cell.count > 0:
             room.keys[n] = <float64_t>cell.gradient / (<float64_t>cell.hessian + smoothing)
             room.codes[n] = code
@@ -241,16 +241,16 @@ cdef void _sift_down(ScanRoom* room, int32_t root, int32_t end) noexcept nogil:
 
 
 cdef void _scan_categories(
-    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const SplitRules* rules, ScanRoom* room, Scan* scan,
 ) noexcept nogil:
     """Splits of the ordered categories (Fisher 1958); `bin` says how many of them go left. Missing is one of them."""
-    cdef int32_t n = _order_categories(histogram, n_cells, layout, feature, rules.category_smoothing, room)
+    cdef int32_t n = _order_categories(histogram, layout, feature, rules.category_smoothing, room)
     cdef int32_t k
     cdef Sums left, cell
     left.gradient = left.hessian = left.count = left.weight = 0
     for k in range(n - 1):
-        cell = _cell(histogram, feature.offset + room.codes[k], n_cells, layout)
+        cell = _cell(histogram, feature.offset + room.codes[k], layout)
         _add(&left, &cell)
         if not _is_large_enough(&left, rules):
             continue
@@ -261,7 +261,7 @@ cdef void _scan_categories(
 
 
 cdef void best_split_of_feature(
-    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const Sums* total, const SplitRules* rules, ScanRoom* room, Split* best,
 ) noexcept nogil:
     """Write the feature's best split to `best`; its feature is -1 where no split is allowed or worth its gain."""
@@ -271,10 +271,10 @@ cdef void best_split_of_feature(
     best.gain = 0.0
     if feature.is_categorical:
         _start_scan(total, rules.l2 + rules.category_l2, &scan)
-        _scan_categories(histogram, n_cells, layout, feature, rules, room, &scan)
+        _scan_categories(histogram, layout, feature, rules, room, &scan)
     else:
         _start_scan(total, rules.l2, &scan)
-        _scan_numeric(histogram, n_cells, layout, feature, rules, room, &scan)
+        _scan_numeric(histogram, layout, feature, rules, room, &scan)
     if not scan.found:
         return
     right.gradient = total.gradient - scan.left.gradient
@@ -289,14 +289,14 @@ cdef void best_split_of_feature(
 
 
 cdef void write_category_set(
-    const Histogram* histogram, Py_ssize_t n_cells, const CellLayout* layout, const Feature* feature,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
 ) noexcept nogil:
     """Write the bit set of the codes that go left; codes that the node does not have go to its larger side."""
-    cdef int32_t n = _order_categories(histogram, n_cells, layout, feature, rules.category_smoothing, room)
+    cdef int32_t n = _order_categories(histogram, layout, feature, rules.category_smoothing, room)
     cdef int32_t k, n_words = (feature.n_codes + 31) // 32
     cdef int32_t code
-    cdef Sums total = feature_sums(histogram, feature, layout, n_cells)
+    cdef Sums total = feature_sums(histogram, feature, layout)
     cdef bint absent_left = 2 * split.left.count > total.count
     for k in range(n_words):
         words[k] = ~<uint32_t>0 if absent_left else 0

@@ -76,7 +76,7 @@ cdef struct Feature:
 
 
 cdef struct Histogram:
-    # packed: n_cells words.  wide: n_cells gradients, then n_cells hessians, then n_cells of (weight << 32 | count).
+    # packed: one word a cell.  wide: three words a cell, gradient, hessian, weight << 32 | count.
     int64_t* cells
     bint packed
 

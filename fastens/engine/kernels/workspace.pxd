@@ -4,6 +4,9 @@ from .quantise cimport Quantised
 from .split cimport ScanRoom, SplitRules
 from .structs cimport Feature, Histogram, Split, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+cdef enum:
+    MAX_THREADS = 64
+
 
 cdef struct Node:
     # rows[begin:end] of the workspace; left_child 0 while it is a leaf, the right child is the next one.

@@ -7,9 +7,9 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from reference import losses as naive
 
 from fastens.engine.kernels import losses as kernels
+from reference import losses as naive
 
 CASES = [(name, 4 if name == "multiclass_log_loss" else 1) for name in kernels.LOSS_CODES]
 PARAMETER = 0.3

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference import predict as twin
+from fastens.engine.kernels.compile import CompiledTrees, best_level
 
 from fastens.engine.binning import learn_binning
 from fastens.engine.kernels import predict
-from fastens.engine.kernels.compile import CompiledTrees, best_level
+from reference import predict as twin
 
 LEVELS = range(best_level() + 1)
 SIZES = [31] * 9 + [1, 2, 3, 8, 16, 32, 33, 60, 64, 65, 130, 256, 257, 400]

@@ -1,0 +1,252 @@
+"""Trees against their naive twin, and what must not change them: threads, weights as copies, histograms by subtraction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.growth import NaiveGrower
+
+from fastens.engine.binning import learn_binning
+from fastens.engine.growth import GrowthRules, TreeGrower
+from fastens.engine.losses import get_loss
+from fastens.engine.sampling import sample_rows
+
+ARRAYS = ("feature", "bin_threshold", "missing_left", "category_set", "category_words", "left_child", "value")
+
+
+def make_rows(n_rows, seed=0, n_features=5, missing=0.1, heavy=False):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features))
+    X[:, 1] = np.round(2 * X[:, 1]) + 10
+    gradients = rng.standard_cauchy(n_rows) ** 3 if heavy else rng.normal(size=n_rows)
+    gradients += X[:, 0] + np.abs(X[:, 1] - 10)
+    X[rng.random(X.shape) < missing] = np.nan
+    hessians = rng.uniform(0.1, 1.1, n_rows)
+    return X, gradients.astype(np.float32), hessians.astype(np.float32)
+
+
+def bin_rows(X, weight=None, max_bins=255, categorical=()):
+    is_categorical = np.isin(np.arange(X.shape[1]), categorical)
+    return learn_binning(X, weight, max_bins, is_categorical, 1).transform(X, 1)
+
+
+def assert_same_tree(a, b):
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+
+
+def assert_like_twin(tree, nodes):
+    assert tree.n_nodes == len(nodes)
+    for index, node in enumerate(nodes):
+        assert tree.n_samples[index] == len(node["rows"])
+        assert tree.value[index] == pytest.approx(node["value"], rel=1e-6, abs=1e-9)
+        if "children" in node:
+            assert tree.feature[index] == node["split"]["feature"]
+            assert tree.gain[index] == pytest.approx(node["split"]["gain"])
+            assert tree.left_child[index] == node["children"][0]
+        else:
+            assert tree.feature[index] == -1
+
+
+@pytest.mark.parametrize("n_rows", [2, 41, 500, 3000, 40_000])
+@pytest.mark.parametrize("max_bins", [20, 255, 1000])
+@pytest.mark.parametrize("categorical", [(), (1, 4)])
+def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
+    X, gradients, hessians = make_rows(n_rows)
+    X[:, 4] = np.round(3 * np.abs(X[:, 4]))
+    matrix = bin_rows(X, max_bins=max_bins, categorical=categorical)
+    rules = GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, l2_regularization=0.5)
+    tree = TreeGrower(matrix, rules).grow(gradients, hessians)
+    twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
+    assert_like_twin(tree, twin.grow(gradients, hessians))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        GrowthRules(max_leaf_nodes=31, max_depth=2),
+        GrowthRules(max_leaf_nodes=6, min_child_weight=60.0),
+        GrowthRules(max_leaf_nodes=8, min_gain_to_split=40.0),
+        GrowthRules(max_leaf_nodes=8, min_samples_leaf=150),
+        GrowthRules(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
+    ],
+    ids=lambda rules: repr(rules)[:60],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rules_hold_as_in_the_twin(rules, weighted):
+    X, gradients, hessians = make_rows(900, seed=3)
+    weight = np.random.default_rng(1).integers(1, 4, 900).astype(np.float64) if weighted else None
+    matrix = bin_rows(X, weight)
+    tree = TreeGrower(matrix, rules, weight).grow(gradients, hessians)
+    twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
+    assert_like_twin(tree, twin.grow(gradients, hessians, weight))
+
+
+def test_constant_hessians_have_finer_gradients():
+    X, gradients, _ = make_rows(5000)
+    matrix, rules = bin_rows(X), GrowthRules(max_leaf_nodes=20)
+    ones = np.ones_like(gradients)
+    tree = TreeGrower(matrix, rules, constant_hessian=True).grow(gradients, ones)
+    twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
+    assert_like_twin(tree, twin.grow(gradients, ones, constant_hessian=True))
+
+
+@pytest.mark.parametrize("n_rows", [300, 60_000])
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("max_leaf_nodes", [31, None])
+def test_threads_do_not_matter(n_rows, heavy, max_leaf_nodes):
+    X, gradients, hessians = make_rows(n_rows, n_features=8, heavy=heavy)
+    rules = GrowthRules(max_leaf_nodes=max_leaf_nodes, max_depth=8)
+    trees = [TreeGrower(bin_rows(X), rules, n_threads=n).grow(gradients, hessians) for n in (1, 2, 3, 7)]
+    for tree in trees[1:]:
+        assert_same_tree(trees[0], tree)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n_rows=st.integers(1, 400),
+    most=st.sampled_from([1, 3, 40]),
+    heavy=st.booleans(),
+    leaves=st.sampled_from([8, None]),
+)
+def test_weights_are_copies(seed, n_rows, most, heavy, leaves):
+    X, gradients, hessians = make_rows(n_rows, seed=seed, heavy=heavy)
+    weight = np.random.default_rng(seed).integers(1, most + 1, n_rows)
+    rules = GrowthRules(max_leaf_nodes=leaves, min_samples_leaf=1, min_weight_leaf=3, max_depth=6)
+    weighted = TreeGrower(bin_rows(X, weight.astype(float)), rules, weight.astype(float))
+    rows = np.repeat(np.arange(n_rows), weight)
+    copied = TreeGrower(bin_rows(X[rows]), rules)
+    assert_same_tree(weighted.grow(gradients, hessians), copied.grow(gradients[rows], hessians[rows]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), n_rows=st.integers(2, 20_000))
+def test_order_of_rows_does_not_matter(seed, n_rows):
+    X, gradients, hessians = make_rows(n_rows, seed=seed)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    rules = GrowthRules(max_leaf_nodes=12)
+    one = TreeGrower(bin_rows(X), rules).grow(gradients, hessians)
+    other = TreeGrower(bin_rows(X[order]), rules).grow(gradients[order], hessians[order])
+    assert_same_tree(one, other)
+
+
+def test_order_of_columns_does_not_matter():
+    X, gradients, hessians = make_rows(4000)
+    order = np.array([3, 0, 4, 1, 2])
+    rules = GrowthRules(max_leaf_nodes=12)
+    one = TreeGrower(bin_rows(X), rules).grow(gradients, hessians)
+    other = TreeGrower(bin_rows(X[:, order]), rules).grow(gradients, hessians)
+    np.testing.assert_array_equal(one.value, other.value)
+    split = other.feature >= 0
+    np.testing.assert_array_equal(one.feature[split], order[other.feature[split]])
+
+
+def test_summed_histograms_of_parts_give_the_tree_of_the_whole():
+    """The seam for other machines: here two growers wait for each other in threads."""
+    import threading
+
+    X, gradients, hessians = make_rows(20_000)
+    whole = bin_rows(X)
+    gradients[0], hessians[0] = np.abs(gradients).max() + 1, hessians.max() + 1
+    gradients[10_000], hessians[10_000] = gradients[0], hessians[0]  # the parts have the scales of the whole
+    rules = GrowthRules(max_leaf_nodes=16)
+    binning = learn_binning(X, None, 255, np.zeros(X.shape[1], dtype=bool), 1)
+    expected = TreeGrower(whole, rules).grow(gradients, hessians)
+    barrier, shared, trees = threading.Barrier(2), {}, {}
+
+    def work(part):
+        rows = slice(0, 10_000) if part == 0 else slice(10_000, None)
+
+        def reduce(histograms):
+            shared[part] = [h.copy() for h in histograms]
+            barrier.wait(timeout=60)
+            for mine, other in zip(histograms, shared[1 - part], strict=True):
+                mine += other
+            barrier.wait(timeout=60)
+
+        grower = TreeGrower(binning.transform(X[rows], 1), rules)
+        trees[part] = grower.grow(gradients[rows], hessians[rows], reduce=reduce)
+
+    threads = [threading.Thread(target=work, args=(part,)) for part in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    for tree in trees.values():
+        for name in ("feature", "bin_threshold", "missing_left", "left_child", "n_samples"):
+            np.testing.assert_array_equal(getattr(tree, name), getattr(expected, name), err_msg=name)
+
+
+def test_counts_hold_to_the_row_where_hessians_vary():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(4000, 6))
+    gradients = rng.normal(size=4000).astype(np.float32)
+    hessians = (10.0 ** rng.uniform(-3, 0, 4000)).astype(np.float32)
+    tree = TreeGrower(bin_rows(X), GrowthRules(max_leaf_nodes=200, min_samples_leaf=17)).grow(gradients, hessians)
+    assert tree.n_samples[tree.feature < 0].min() >= 17
+    assert tree.n_samples[tree.feature < 0].sum() == 4000
+
+
+def test_heavy_tails_keep_their_resolution():
+    """One gradient 10^6 times the others must not hide the split that the others ask for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 2))
+    gradients = np.where(X[:, 0] > 0.3, 1.0, -1.0).astype(np.float32)
+    X[0, 1], gradients[0] = 100.0, 1e6
+    ones = np.ones(5000, dtype=np.float32)
+    tree = TreeGrower(bin_rows(X), GrowthRules(max_leaf_nodes=4, min_samples_leaf=1)).grow(gradients, ones)
+    assert 0 in tree.feature
+
+
+def test_a_sample_of_rows_and_features():
+    X, gradients, hessians = make_rows(3000)
+    matrix = bin_rows(X)
+    rows = sample_rows(3000, 0.5, 0, 1)
+    some = TreeGrower(matrix, GrowthRules()).grow(gradients, hessians, rows)
+    alone = TreeGrower(
+        learn_binning(X, None, 255, np.zeros(5, dtype=bool), 1).transform(X[rows], 1), GrowthRules()
+    ).grow(gradients[rows], hessians[rows])
+    np.testing.assert_array_equal(some.feature, alone.feature)
+    assert some.n_samples[0] == len(rows)
+    grower = TreeGrower(matrix, GrowthRules(features_per_split=1))
+    one, same, other = (grower.grow(gradients, hessians, seed=seed) for seed in (1, 1, 2))
+    assert_same_tree(one, same)
+    assert one.n_nodes != other.n_nodes or (one.feature != other.feature).any()
+
+
+def test_gradients_that_are_not_finite():
+    X, gradients, hessians = make_rows(100)
+    gradients[3] = np.nan
+    with pytest.raises(FloatingPointError, match="finite"):
+        TreeGrower(bin_rows(X), GrowthRules()).grow(gradients, hessians)
+
+
+def test_weights_of_any_size():
+    X, gradients, hessians = make_rows(2000)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 2000)
+    trees = [
+        TreeGrower(bin_rows(X, weight * factor), GrowthRules(min_child_weight=0), weight * factor).grow(
+            gradients, hessians
+        )
+        for factor in (1.0, 2.0**-60, 2.0**40)
+    ]
+    for tree in trees[1:]:
+        np.testing.assert_array_equal(tree.feature, trees[0].feature)
+        np.testing.assert_allclose(tree.value, trees[0].value, rtol=1e-9)
+
+
+def test_residuals_renew_leaves():
+    X, y, _ = make_rows(1000)
+    y = y.astype(np.float64)
+    loss = get_loss("absolute_error")
+    grower = TreeGrower(bin_rows(X), GrowthRules(max_leaf_nodes=4), constant_hessian=True)
+    tree = grower.grow(np.sign(-y).astype(np.float32), np.ones(1000, dtype=np.float32))
+    tree = grower.renew_leaves(tree, loss, y)
+    raw = np.zeros(1000)
+    grower.add_values(tree.value, raw)
+    for value in np.unique(raw):
+        residuals = y[raw == value] - value
+        assert (residuals <= 0).mean() >= 0.5 >= (residuals < 0).mean()
