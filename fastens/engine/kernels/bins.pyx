@@ -20,7 +20,7 @@ cdef enum:
     # Tiles of 128 to 1024 rows are within 5 % of each other; of many features, 64 keep the records in the cache.
     TILE_ROWS = 512
     TILE_FEATURES = 64
-    # Buckets of the search table: 16 a threshold leave one step (normal, lognormal data, 255 bins), 2 a threshold two or
+    # Tiles of 128 to 1024 rows are within 5 % of each other; 64 features keep the records of a tile in the cache.
     # three. One step instead of three saves a third of the time; a table of 8192 still fits in the first-level cache.
     BUCKETS_PER_THRESHOLD = 16
     MIN_BUCKETS_PER_THRESHOLD = 2

@@ -127,7 +127,7 @@ def count_categories(const value_t[:] x, const int64_t[::1] weights, int64_t[::1
 # Distinct values ------------------------------------------------------------------------------------------------------
 
 cdef struct DistinctValues:
-    # Open hash tables of values' bits: by part and feature, 2**n_bits > limit + 1 slots (NaN: free), and how many values.
+    # Open hash tables of values' bits: by part and feature, 2**n_bits > limit + 1 slots (NaN: free), and their counts.
     uint64_t* slots
     int32_t* n_distinct
     Py_ssize_t n_features
