@@ -17,11 +17,11 @@ import numpy as np
 from fastens.engine.kernels.structs cimport FeatureBins, code_t, float64_t, value_t
 
 cdef enum:
-    # Tiles of 128 to 1024 rows are within 5 % of each other; of many features, 64 keep the records in the cache.
+    # Tiles of 128 to 1024 rows are within 5 % of each other; 64 features keep the records of a tile in the cache.
     TILE_ROWS = 512
     TILE_FEATURES = 64
-    # Tiles of 128 to 1024 rows are within 5 % of each other; 64 features keep the records of a tile in the cache.
-    # three. One step instead of three saves a third of the time; a table of 8192 still fits in the first-level cache.
+    # Buckets of the search table: 16 a threshold leave one step (normal, lognormal data, 255 bins), 2 a threshold two
+    # or three. One step instead of three saves a third of the time; a table of 8192 fits in the first-level cache.
     BUCKETS_PER_THRESHOLD = 16
     MIN_BUCKETS_PER_THRESHOLD = 2
     MAX_BUCKETS = 8192
