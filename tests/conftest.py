@@ -10,6 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+# Read when SciPy is imported: lets scikit-learn's checks of array API input run instead of being skipped.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
