@@ -1,7 +1,7 @@
 """Learn each feature's bins from data (in one go, or merged from parts) and turn values into codes.
 
-A code is 0 for a missing value or a category never seen. For a numeric feature it is 1 plus the number of thresholds below the
-value, so ``x <= thresholds[c - 1]`` is the same as ``code <= c``.
+A code is 0 for a missing value or a category never seen. For a numeric feature it is 1 plus the number of thresholds
+below the value, so ``x <= thresholds[c - 1]`` is the same as ``code <= c``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ import numpy as np
 import scipy.sparse
 
 from fastens.engine.kernels.bins import BinTable, bin_matrix
-from fastens.engine.kernels.sketch import count_categories, cut_columns, gather_columns, hash_rows, kth_distinct, note_values
+from fastens.engine.kernels.sketch import (
+    count_categories,
+    cut_columns,
+    gather_columns,
+    hash_rows,
+    kth_distinct,
+    note_values,
+)
 from fastens.engine.threads import threads_for
 
 _ALIGNMENT = 64
@@ -46,7 +53,7 @@ class Binning:
         self.is_categorical = np.array([codes is not None for codes in category_codes], dtype=bool)
         self.n_codes = np.array(
             [
-                len(limits) + 2 if codes is None else int(codes.max(initial=0)) + 1
+                len(limits) + 2 if codes is None else int(codes.max(initial=1)) + 1
                 for limits, codes in zip(thresholds, category_codes, strict=True)
             ],
             dtype=np.int32,
@@ -110,8 +117,8 @@ class Binning:
 class BinnedMatrix:
     """Binned rows, twice: by column for partitioning, by row for histograms.
 
-    A record is the codes of a row in the order of the features, padding, and at `payload_offset` four bytes that belong to
-    the histogram kernels. Both arrays start at a multiple of 64 bytes.
+    A record is the codes of a row in the order of the features, padding, and at `payload_offset` four bytes that belong
+    to the histogram kernels. Both arrays start at a multiple of 64 bytes.
     """
 
     columns: np.ndarray
@@ -175,20 +182,21 @@ def _salts(n_features: int) -> np.ndarray:
 
 @dataclass
 class _Rows:
-    """Rows that a sketch holds: values by row and feature, whole-number weights (None: all alike), hashes."""
+    """Rows that a sketch holds: values by row and feature, whole weights (None: all alike), hashes once it samples."""
 
     values: np.ndarray
     weights: np.ndarray | None
-    hashes: np.ndarray | None = None
+    hashes: np.ndarray
 
 
 class BinningSketch:
-    """What must be known of the rows so far to learn their bins. Sketches of the parts merge to the sketch of the whole.
+    """What must be known of the rows so far to learn their bins; sketches of parts merge to the sketch of the whole.
 
-    Weights are rounded to whole multiples of `weight_unit`, so that sums do not depend on the order of the rows. Up to `n_sample`
-    rows all are kept; of more rows, those whose content has one of the `n_sample` smallest hashes. All copies of a row
-    are kept or none, so weights mean repetition. The distinct values of a numeric feature are followed over all rows
-    until there are more than `max_bins`, the weights of categories over all rows.
+    Weights are rounded to whole multiples of `weight_unit`, so that sums do not depend on the order of the rows. Up to
+    `n_sample` rows all are kept; of more rows, those whose content (in this order of the columns) has one of the
+    `n_sample` smallest hashes. All copies of a row are kept or none, so weights mean repetition. The distinct values of
+    a numeric feature are followed over all rows until there are more than `max_bins`, so few values are never sampled;
+    so are the weights of categories.
 
     Parameters
     ----------
@@ -222,8 +230,9 @@ class BinningSketch:
         self.weight_unit = weight_unit
         self.n_threads = n_threads
         self._rows: list[_Rows] = []
-        # From when rows have been dropped: the largest hash kept, and the distinct values (None: too many) of all rows.
-        self._bound: int | None = None
+        # When there were too many rows: the largest hash kept, and the distinct values (None: too many) of all rows.
+        self._is_sampled = False
+        self._bound = np.uint64(_NO_BOUND)
         self._distinct: list[np.ndarray | None] = [None if kind else np.zeros(0) for kind in self.is_categorical]
         self._category_weights = {int(f): np.zeros(0, np.int64) for f in np.flatnonzero(self.is_categorical)}
 
@@ -246,13 +255,13 @@ class BinningSketch:
         """Add the rows of another sketch, made with the same parameters."""
         for f, weights in other._category_weights.items():
             self._add_category_weights(f, weights)
-        if other._bound is None:
+        if not other._is_sampled:
             for rows in other._rows:
                 self._keep(rows)
             return
         self._start_sampling()
-        self._rows += other._rows
-        self._bound = min(self._bound or 0, other._bound)
+        self._bound = min(self._bound, other._bound)
+        self._rows = [self._select(rows) for rows in self._rows + other._rows]
         for f, values in enumerate(other._distinct):
             self._add_distinct(f, values)
         self._drop_surplus(_SLACK)
@@ -261,16 +270,18 @@ class BinningSketch:
         """Return the bins of all rows so far."""
         thresholds = [np.zeros(0)] * self.n_features
         to_cut = ~self.is_categorical
-        if self._bound is not None:
+        if self._is_sampled:
             self._drop_surplus(1.0)
             for f, values in enumerate(self._distinct):
                 if values is not None:
                     to_cut[f] = False
                     thresholds[f] = self._cut(values[None, :], None)[0] if len(values) else values
         features = np.flatnonzero(to_cut)
-        for f, limits in zip(features, self._cut_held(features), strict=True):
+        for f, limits in zip(features.tolist(), self._cut_held(features), strict=True):
             thresholds[f] = limits
-        codes = [self._category_codes(self._category_weights[f]) if kind else None for f, kind in enumerate(self.is_categorical)]
+        codes: list[np.ndarray | None] = [None] * self.n_features
+        for f, weights in self._category_weights.items():
+            codes[f] = self._category_codes(weights)
         return Binning(thresholds, codes)
 
     # Taking rows in
@@ -280,13 +291,14 @@ class BinningSketch:
         if sample_weight is not None:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
         for start, values in _dense_parts(X):
-            rows = _Rows(values, None if weights is None else weights[start : start + len(values)])
+            of_rows = None if weights is None else weights[start : start + len(values)]
             for f in self._category_weights:
-                self._add_category_weights(f, self._count_categories(values[:, f], rows.weights))
-            self._keep(rows)
+                self._add_category_weights(f, self._count_categories(values[:, f], of_rows))
+            if not self.is_categorical.all():
+                self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)))
 
     def _keep(self, rows: _Rows) -> None:
-        if self._bound is None:
+        if not self._is_sampled:
             if sum(len(held.values) for held in self._rows) + len(rows.values) <= self.n_sample:
                 self._rows.append(rows)
                 return
@@ -294,8 +306,8 @@ class BinningSketch:
         self._sample(rows)
 
     def _start_sampling(self) -> None:
-        if self._bound is None:
-            held, self._rows, self._bound = self._rows, [], _NO_BOUND
+        if not self._is_sampled:
+            held, self._rows, self._is_sampled = self._rows, [], True
             for rows in held:
                 self._sample(rows)
 
@@ -311,16 +323,17 @@ class BinningSketch:
 
     def _drop_surplus(self, slack: float) -> None:
         """Lower the bound, and join copies of rows, if many more are held than needed."""
-        hashes = np.concatenate([rows.hashes[rows.hashes <= np.uint64(self._bound)] for rows in self._rows])
+        hashes = np.concatenate([rows.hashes for rows in self._rows])
+        hashes = hashes[hashes <= self._bound]
         if len(hashes) <= slack * self.n_sample:
             return
         # Where few rows are copies, a little more than this share of the smallest hashes has enough distinct ones.
-        guess = int(self._bound * min(1.0, 1.05 * self.n_sample / len(hashes)))
+        guess = np.uint64(int(self._bound) * min(int(1.05 * self.n_sample), len(hashes)) // len(hashes))
         for limit in (guess, self._bound):
-            candidates = hashes[hashes <= np.uint64(limit)]
+            candidates = hashes[hashes <= limit]
             found = kth_distinct(candidates, np.empty_like(candidates), self.n_sample)
             if found is not None:
-                self._bound = found
+                self._bound = np.uint64(found)
                 break
         self._rows = [self._select(rows) for rows in self._rows]
         if sum(len(rows.values) for rows in self._rows) > _SLACK * self.n_sample:
@@ -329,8 +342,8 @@ class BinningSketch:
             self._rows = [self._select(_Rows(values, self._held_weights(), hashes))]
 
     def _select(self, rows: _Rows) -> _Rows:
-        """Copy the rows with hashes up to the bound; where many are copies of others, one of each with their joint weight."""
-        kept = np.flatnonzero(rows.hashes <= np.uint64(self._bound))
+        """Copy the rows with hashes up to the bound; where many are alike, one of them with their joint weight."""
+        kept = np.flatnonzero(rows.hashes <= self._bound)
         weights = None if rows.weights is None else rows.weights[kept]
         if len(kept) > _SLACK * self.n_sample:
             order = np.argsort(rows.hashes[kept], kind="stable")
@@ -355,10 +368,10 @@ class BinningSketch:
             if n_distinct.min() > limit:
                 continue
             slots = np.full((n_threads, len(part), n_slots), np.nan)
-            note_values(values[:, start : part.stop], slots, n_distinct, limit)
+            note_values(values[:, start : part.stop], slots.view(np.uint64), n_distinct, limit)
             for i, f in enumerate(part):
                 found = slots[:, i]
-                self._add_distinct(f, None if n_distinct[:, i].max() > limit else found[found == found])
+                self._add_distinct(f, None if n_distinct[:, i].max() > limit else found[~np.isnan(found)])
 
     def _add_distinct(self, f: int, values: np.ndarray | None) -> None:
         known = self._distinct[f]
@@ -383,7 +396,7 @@ class BinningSketch:
     @property
     def _one(self) -> int:
         """The weight of a row without weight, in units."""
-        return round(1 / self.weight_unit)
+        return max(1, round(1 / self.weight_unit))
 
     def _threads(self, n_values: int, grain: int) -> int:
         return threads_for(n_values, self.n_threads, grain)

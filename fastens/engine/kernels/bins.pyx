@@ -1,7 +1,7 @@
 """Values to codes: `bin_values` for a piece of one column, `bin_matrix` for a whole matrix on several threads.
 
-The search has no branches: a table on the value's place between the first and the last threshold says where to start, a fixed
-number of binary steps, usually one or two, does the rest.
+The search has no branches: a table on the value's place between the first and the last threshold says where to start,
+a fixed number of binary steps, usually one or two, does the rest.
 """
 
 from cython cimport final
@@ -17,11 +17,11 @@ import numpy as np
 from fastens.engine.kernels.structs cimport FeatureBins, code_t, float64_t, value_t
 
 cdef enum:
-    # Shapes between 128 and 1024 rows are within 5 % of each other; of many features, 64 keep the records in the cache.
+    # Tiles of 128 to 1024 rows are within 5 % of each other; 64 features keep the records of a tile in the cache.
     TILE_ROWS = 512
     TILE_FEATURES = 64
-    # Buckets of the search table: 16 a threshold leave one step (normal, lognormal data, 255 bins), 2 a threshold two or
-    # three. One step instead of three saves a third of the time; a table of 8192 still fits in the first-level cache.
+    # Buckets of the search table: 16 a threshold leave one step (normal, lognormal data, 255 bins), 2 a threshold two
+    # or three. One step instead of three saves a third of the time; a table of 8192 fits in the first-level cache.
     BUCKETS_PER_THRESHOLD = 16
     MIN_BUCKETS_PER_THRESHOLD = 2
     MAX_BUCKETS = 8192
@@ -277,5 +277,5 @@ def bin_matrix(
     job.records = &records[first_row, 0] if records is not None else NULL
     job.record_stride = records.shape[1] if records is not None else 0
     with nogil:
-        for t in prange(n_tiles, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+        for t in prange(n_tiles, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
             _bin_rows(&job, x, out, t * TILE_ROWS)

@@ -124,6 +124,9 @@ cdef class Grower:
         self.limits.max_depth = rules.max_depth if rules.max_depth is not None else 0x7FFFFFFF
         self.limits.kept_rows = KEPT_ROWS_PER_CODE * int(self.matrix.n_codes.max())
         self.ws.rules.min_count = rules.min_samples_leaf
+        if self.row_weights is None:
+            # Without weights the count is the weight; packed cells know no other.
+            self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(rules.min_weight_leaf))
         self.ws.n_sampled = rules.features_per_split or self.ws.table.n_features
 
     cdef _set_weights(self, bint constant_hessian):
@@ -211,7 +214,7 @@ cdef class Grower:
         with nogil:
             finite = quantise(&self.source, need_weights, &self.ws.quantised, self.ws.n_threads)
         if not finite:
-            raise FloatingPointError("gradients are not finite")
+            raise FloatingPointError("the gradients of the loss are not finite: lower learning_rate")
         self._scale_rules()
         self._start(rows)
         while outcome == GROWING:

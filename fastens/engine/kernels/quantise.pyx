@@ -67,13 +67,14 @@ cdef inline Extent _extent(const RowGradients* source, Weighting weighting, Py_s
     """The largest gradient and hessian; NaN where there is one."""
     cdef Extent extent
     cdef Py_ssize_t i
-    cdef float64_t g, h, max_g = 0.0, max_h = 0.0
+    cdef float64_t g, h, max_g = 0.0, max_h = 0.0, not_finite = 0.0
     for i in range(begin, end):
         g = fabs(_weighted(source, source.gradients, i, weighting))
         h = _weighted(source, source.hessians, i, weighting)
-        max_g = max_g if g <= max_g else g
-        max_h = max_h if h <= max_h else h
-    extent.max_gradient = max_g
+        max_g = max_g if max_g > g else g
+        max_h = max_h if max_h > h else h
+        not_finite += 0.0 * g + 0.0 * h
+    extent.max_gradient = max_g + not_finite
     extent.max_hessian = max_h
     return extent
 

@@ -20,6 +20,12 @@ cdef enum:
     SMALL_DIGIT_BITS = 8
     SMALL_SORT = 4096
 
+cdef extern from *:
+    """
+    #define FASTENS_GOLDEN 0x9E3779B97F4A7C15u
+    """
+    const uint64_t GOLDEN "FASTENS_GOLDEN"
+
 
 cdef struct Strides:
     Py_ssize_t row
@@ -33,12 +39,16 @@ cdef inline Strides _strides_of(const value_t[:, :] X) noexcept nogil:
     return strides
 
 
-cdef inline uint64_t _mixed(float64_t value) noexcept nogil:
+cdef inline uint64_t _bits_of(float64_t value) noexcept nogil:
     # The same for both zeros, and for all kinds of NaN.
     cdef uint64_t bits
     value = value + 0.0 if value == value else <float64_t> NAN
     memcpy(&bits, &value, sizeof(bits))
-    bits *= <uint64_t> 0x9E3779B97F4A7C15
+    return bits
+
+
+cdef inline uint64_t _mixed(float64_t value) noexcept nogil:
+    cdef uint64_t bits = _bits_of(value) * GOLDEN
     # Values with few leading bits, like whole numbers, have all their differences there: bring them down.
     return (bits << 12) | (bits >> 52)
 
@@ -74,8 +84,9 @@ def hash_rows(const value_t[:, :] X, const uint64_t[::1] salts, uint64_t[::1] ou
     cdef Strides strides = _strides_of(X)
     cdef const value_t* x = &X[0, 0]
     with nogil:
-        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-            _hash_tile(x + t * strides.row, strides, &salts[0], n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
+        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
+            _hash_tile(
+                x + t * strides.row, strides, &salts[0], n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
 
 
 cdef void _gather_tile(
@@ -97,7 +108,7 @@ def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::
     cdef const value_t* x = &X[0, 0]
     out_strides.row, out_strides.column = X.shape[1], n
     with nogil:
-        for t in prange(0, n, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+        for t in prange(0, n, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
             _gather_tile(x, strides, &rows[t], min(<Py_ssize_t> TILE_ROWS, n - t), &out[0, t], out_strides)
 
 
@@ -116,8 +127,8 @@ def count_categories(const value_t[:] x, const int64_t[::1] weights, int64_t[::1
 # Distinct values ------------------------------------------------------------------------------------------------------
 
 cdef struct DistinctValues:
-    # Open hash tables: by part and feature 2**n_bits > limit + 1 slots (NaN: free), and how many are taken.
-    float64_t* slots
+    # Open hash tables of values' bits: by part and feature, 2**n_bits > limit + 1 slots (NaN: free), and their counts.
+    uint64_t* slots
     int32_t* n_distinct
     Py_ssize_t n_features
     int n_bits
@@ -127,21 +138,21 @@ cdef struct DistinctValues:
 cdef void _note_tile(
     const value_t* x, Py_ssize_t stride, Py_ssize_t n, const DistinctValues* found, Py_ssize_t table
 ) noexcept nogil:
-    cdef float64_t* slots = found.slots + (table << found.n_bits)
+    # NaN ends at a free slot, which it equals: missing values are not noted.
+    cdef uint64_t* slots = found.slots + (table << found.n_bits)
     cdef int32_t* n_distinct = found.n_distinct + table
     cdef Py_ssize_t i, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
-    cdef float64_t value
+    cdef int shift = 64 - found.n_bits
+    cdef uint64_t bits, free = _bits_of(<float64_t> NAN)
     for i in range(n):
-        value = x[i * stride]
-        if value != value:
-            continue
-        at = _mixed(value) & last
-        while slots[at] != value:
-            if slots[at] != slots[at]:
+        bits = _bits_of(x[i * stride])
+        at = (bits * GOLDEN) >> shift
+        while slots[at] != bits:
+            if slots[at] == free:
                 n_distinct[0] += 1
                 if n_distinct[0] > found.limit:
                     return
-                slots[at] = value + 0.0
+                slots[at] = bits
                 break
             at = (at + 1) & last
 
@@ -159,11 +170,11 @@ cdef void _note_part(
         row += n
 
 
-def note_values(const value_t[:, :] X, float64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
+def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
     """Collect the distinct values of each feature, until there are more than limit.
 
-    Each thread has its share of the rows, its slots, shape (n_threads, n_features, a power of two > limit + 1), all NaN at
-    first, and its counts, shape (n_threads, n_features).
+    Each thread has its share of the rows, its slots for the bits of values, shape (n_threads, n_features, a power of
+    two > limit + 1), those of NumPy's NaN at first, and its counts, shape (n_threads, n_features).
     """
     cdef Py_ssize_t n_rows = X.shape[0], n_parts = slots.shape[0], part
     cdef Strides strides = _strides_of(X)
@@ -311,7 +322,9 @@ cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexc
     return shares
 
 
-cdef int32_t _cut(const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds) noexcept nogil:
+cdef int32_t _cut(
+    const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
+) noexcept nogil:
     # Thresholds between n ascending distinct values; returns how many.
     cdef Shares shares = _divide(totals, n, max_bins)
     cdef Py_ssize_t i
@@ -382,8 +395,8 @@ def cut_columns(
 ):
     """Write the thresholds of each column: between all distinct values, or weighted quantiles where they are too many.
 
-    columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds has
-    shape (n_features, the smaller of max_bins and n).
+    columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds
+    has shape (n_features, the smaller of max_bins and n).
     """
     cdef Py_ssize_t f, n_features = columns.shape[0]
     cdef int n_threads = room.shape[0]

@@ -31,7 +31,8 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
         ws.partial[t].cells = <int64_t*>malloc(3 * n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
-        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
+        ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
+        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL:
             return False
     return True
 
@@ -44,6 +45,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
         if ws.rooms != NULL:
             free(ws.rooms[i].keys)
             free(ws.rooms[i].codes)
+            free(ws.rooms[i].sums)
     for i in range(ws.n_slots):
         free(ws.slots[i].cells)
     free(ws.slots)
