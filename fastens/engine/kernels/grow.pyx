@@ -14,7 +14,7 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from .frontier cimport (
-    COMPLETE, GROWING, OUT_OF_MEMORY, Limits, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
+    GROWING, OUT_OF_MEMORY, Limits, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
     search_tasks, threads_for_rows
 )
 from .histogram cimport CELL_STRIDE

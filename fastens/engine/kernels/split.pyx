@@ -103,7 +103,9 @@ cdef inline void _keep(float64_t gain, int32_t code, bint missing_left, Scan* sc
     scan.found = True
 
 
-cdef inline void _consider(const Sums* sums, const SplitRules* rules, int32_t code, bint missing_left, Scan* scan) noexcept nogil:
+cdef inline void _consider(
+    const Sums* sums, const SplitRules* rules, int32_t code, bint missing_left, Scan* scan
+) noexcept nogil:
     """Keep the split with these sums on the left if it is allowed and better than the best so far."""
     cdef float64_t left, distance, gain
     if sums.hessian < rules.min_hessian or scan.total.hessian - sums.hessian < rules.min_hessian:
@@ -116,7 +118,9 @@ cdef inline void _consider(const Sums* sums, const SplitRules* rules, int32_t co
         scan.left = sums[0]
 
 
-cdef inline Py_ssize_t _first_with(const uint64_t* sums, Py_ssize_t n, uint64_t count_mask, int64_t count) noexcept nogil:
+cdef inline Py_ssize_t _first_with(
+    const uint64_t* sums, Py_ssize_t n, uint64_t count_mask, int64_t count
+) noexcept nogil:
     """The first of the running sums that counts so many rows."""
     cdef Py_ssize_t low = 0, high = n, middle
     while low < high:
