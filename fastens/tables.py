@@ -49,7 +49,7 @@ class Table:
 
 def table_from_array(array: NDArray[Any]) -> Table:
     """A table over a 2-D NumPy array."""
-    return Table(array, array=array if array.dtype in FLOATS else None)
+    return Table(array, array=array if _is_ready(array) else None)
 
 
 def table_from_frame(frame: Any) -> Table:
@@ -60,8 +60,12 @@ def table_from_frame(frame: Any) -> Table:
     array = None
     if set(schema.values()) in ({nw.Float64}, {nw.Float32}):
         array = frame.to_numpy()
-        array = array if array.dtype in FLOATS else None
+        array = array if _is_ready(array) else None
     return Table(frame, names if all(isinstance(name, str) for name in names) else None, array)
+
+
+def _is_ready(array: NDArray[Any]) -> bool:
+    return array.dtype in FLOATS and array.flags.aligned
 
 
 def is_frame(X: Any) -> bool:
