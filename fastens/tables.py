@@ -320,8 +320,22 @@ class TableEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """From what `to_state` gave."""
-        return cls(state["names"], state["categories"])
+        """From what `to_state` gave; ValueError for anything else."""
+        names, categories = state["names"], state["categories"]
+        is_named = names is None or (_are_distinct(names, str) and len(names) == len(categories))
+        if not is_named or not all(
+            found is None or _are_distinct(found, str | bool | int | float) for found in categories
+        ):
+            raise ValueError("the state of the columns is malformed")
+        return cls(names, categories)
+
+
+def _are_distinct(values: Any, kind: Any) -> bool:
+    return (
+        isinstance(values, list)
+        and all(isinstance(value, kind) and not is_missing(value) for value in values)
+        and len(set(values)) == len(values)
+    )
 
 
 def _listed(title: str, names: list[str], most: int = 5) -> str:

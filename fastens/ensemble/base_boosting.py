@@ -185,6 +185,9 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
     def _fitted_names(self) -> tuple[str, ...]:
         return ("n_estimators_", "n_iter_", "train_score_", "validation_score_")
 
+    def _n_outputs(self) -> int:
+        return self._loss.n_outputs
+
     def _restored(self) -> None:
         self._loss = self._get_loss()
 
