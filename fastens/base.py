@@ -179,14 +179,24 @@ class BaseFastens(BaseEstimator):
         return state
 
     def _restore_door(self, state: dict[str, Any]) -> None:
-        """From what `_door_state` gave."""
-        self.n_features_in_ = state["n_features_in"]
+        """From what `_door_state` gave; ValueError for anything else."""
         self._encoder = TableEncoder.from_state(state["encoder"])
+        self.n_features_in_ = len(self._encoder.categories)
+        if state["n_features_in"] != self.n_features_in_:
+            raise ValueError("the state of the columns is malformed")
         if self._encoder.names is not None:
             self.feature_names_in_ = np.array(self._encoder.names, dtype=object)
         if "classes" in state:
-            self.classes_ = np.array(state["classes"]["values"], dtype=state["classes"]["dtype"])
+            self.classes_ = _classes_from(state["classes"])
         self._set_plain()
+
+
+def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
+    values = state["values"]
+    classes = np.array(values, dtype=state["dtype"])
+    if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or len(set(values)) != len(values):
+        raise ValueError("the state of the classes is malformed")
+    return classes
 
 
 class BaseRegressor(RegressorMixin, BaseFastens):
@@ -307,6 +317,8 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
     """Check that `y` holds labels; objects that are all numbers become an array of numbers."""
     if y.dtype.kind == "O":
         y = _labels_of_objects(y)
+    if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
+        return y.astype(np.str_)
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
@@ -315,7 +327,7 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
                 "Unknown label type: continuous. A classifier needs classes; y holds numbers that are not whole, "
                 "which are a target for a regressor."
             )
-    elif y.dtype.kind not in "biuUT":
+    elif y.dtype.kind not in "biuU":
         raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, whole numbers or booleans.")
     return y
 

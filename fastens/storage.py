@@ -86,7 +86,7 @@ def load_model(path: str | os.PathLike[str], classes: Mapping[str, type[Storable
         raise ModelFileError(f"{os.fspath(path)} holds a {kind!r}, not one of {', '.join(classes)}")
     try:
         return classes[kind]._from_state(arrays, meta)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a {kind}: {error}") from error
 
 

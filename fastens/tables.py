@@ -49,7 +49,7 @@ class Table:
 
 def table_from_array(array: NDArray[Any]) -> Table:
     """A table over a 2-D NumPy array."""
-    return Table(array, array=array if array.dtype in FLOATS else None)
+    return Table(array, array=array if _is_ready(array) else None)
 
 
 def table_from_frame(frame: Any) -> Table:
@@ -60,8 +60,12 @@ def table_from_frame(frame: Any) -> Table:
     array = None
     if set(schema.values()) in ({nw.Float64}, {nw.Float32}):
         array = frame.to_numpy()
-        array = array if array.dtype in FLOATS else None
+        array = array if _is_ready(array) else None
     return Table(frame, names if all(isinstance(name, str) for name in names) else None, array)
+
+
+def _is_ready(array: NDArray[Any]) -> bool:
+    return array.dtype in FLOATS and array.flags.aligned
 
 
 def is_frame(X: Any) -> bool:
@@ -316,8 +320,22 @@ class TableEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """From what `to_state` gave."""
-        return cls(state["names"], state["categories"])
+        """From what `to_state` gave; ValueError for anything else."""
+        names, categories = state["names"], state["categories"]
+        is_named = names is None or (_are_distinct(names, str) and len(names) == len(categories))
+        if not is_named or not all(
+            found is None or _are_distinct(found, str | bool | int | float) for found in categories
+        ):
+            raise ValueError("the state of the columns is malformed")
+        return cls(names, categories)
+
+
+def _are_distinct(values: Any, kind: Any) -> bool:
+    return (
+        isinstance(values, list)
+        and all(isinstance(value, kind) and not is_missing(value) for value in values)
+        and len(set(values)) == len(values)
+    )
 
 
 def _listed(title: str, names: list[str], most: int = 5) -> str:

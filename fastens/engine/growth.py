@@ -127,8 +127,3 @@ class TreeGrower:
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
         self._grower.add_values(value, raw)
-
-
-def scaled(tree: Tree, factor: float) -> Tree:
-    """Return a tree that predicts `factor` times as much."""
-    return replace(tree, value=tree.value * factor)

@@ -136,6 +136,10 @@ class Loss:
         """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
         return raw[:, 0]
 
+    def damped(self, steps: Array) -> Array:
+        """Newton steps of leaves, cut to the minimum of the loss where they lead far beyond it."""
+        return steps
+
     def leaf_values(
         self,
         residuals: Array,
@@ -246,6 +250,10 @@ class Poisson(_LogLink):
         if not y.any():
             raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
 
+    def damped(self, steps: Array) -> Array:
+        """A leaf's loss is least at log(sum of y / sum of exp(raw)), the logarithm of 1 + its Newton step."""
+        return np.where(steps > 0, np.log1p(np.maximum(steps, 0)), steps)
+
 
 class Gamma(_LogLink):
     """raw + y exp(-raw)."""
@@ -256,6 +264,10 @@ class Gamma(_LogLink):
         """Only positive values."""
         if y.min() <= 0:
             raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {y.min()}.")
+
+    def damped(self, steps: Array) -> Array:
+        """A leaf's loss is least at the logarithm of the mean of y exp(-raw), -log(1 - its Newton step)."""
+        return np.where(steps < 0, -np.log1p(np.maximum(-steps, 0)), steps)
 
 
 class BinaryLogLoss(Loss):

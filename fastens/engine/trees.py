@@ -251,7 +251,7 @@ class TreeEnsemble:
         codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         n_nodes = len(self.feature) * self.n_outputs // max(self.n_trees, 1)
-        n_threads = _enough_threads(len(X), n_nodes, 0, n_threads)
+        n_threads = _enough_threads(codes.shape[1], n_nodes, 0, n_threads)
         for first in range(0, self.n_trees, self.n_outputs):
             predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
             yield raw.T.copy()
@@ -261,9 +261,9 @@ class TreeEnsemble:
         return predict.apply(self.compiled, X, self._enough_threads(X, n_threads))
 
     def _enough_threads(self, X: np.ndarray, n_threads: int) -> int:
-        if n_threads == 1 or len(X) == 1:
+        if n_threads == 1 or X.shape[0] == 1:
             return 1
-        return _enough_threads(len(X), len(self.feature), self.binning.n_features, n_threads)
+        return _enough_threads(X.shape[0], len(self.feature), self.binning.n_features, n_threads)
 
     # -------------------------------------------------------------------------------------------------- inspection
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
 from fastens.ensemble.saving import SavedEnsemble
-from fastens.parameters import ANYTHING, FLAG, NONE, one_of, real, whole
+from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
 from fastens.tables import dense_blocks
 
 Array = NDArray[np.float64]
@@ -44,7 +45,7 @@ RULES = {
     "tol": real(0),
     "categorical_features": ANYTHING,
     "verbose": whole(0) | FLAG,
-    "random_state": ANYTHING,
+    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
     "n_jobs": ANYTHING,
 }
 
@@ -101,10 +102,10 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
             given, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
             raise ValueError(f"X_val and y_val must be given together; got {given} without {missing}.")
         if X_val is not None:
-            if self.early_stopping is False:
+            if not self.early_stopping:
                 raise ValueError("X_val and y_val are for early stopping; early_stopping must not be False with them.")
             return data, self._check_validation(X_val, y_val)
-        if self.early_stopping is not True:
+        if isinstance(self.early_stopping, str) or not self.early_stopping:
             return data, None
         rows = np.arange(len(data.y))
         stratify = data.y if hasattr(self, "classes_") else None
@@ -135,7 +136,8 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
     def _growth_rules(self, loss: Loss) -> GrowthRules:
         n_features = self.n_features_in_
         wanted = self.max_features
-        per_split = min(wanted, n_features) if isinstance(wanted, int) else max(1, int(wanted * n_features))
+        is_count = isinstance(wanted, numbers.Integral)
+        per_split = min(int(wanted), n_features) if is_count else max(1, int(wanted * n_features))
         return GrowthRules(
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth,
@@ -149,7 +151,7 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
         )
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        needs_seed = self.subsample < 1 or self.max_features != 1.0
+        needs_seed = self.subsample < 1 or self._growth_rules().features_per_split is not None
         return BoostingRules(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -183,6 +185,9 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("n_estimators_", "n_iter_", "train_score_", "validation_score_")
+
+    def _n_outputs(self) -> int:
+        return self._loss.n_outputs
 
     def _restored(self) -> None:
         self._loss = self._get_loss()
@@ -218,12 +223,14 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
     @property
     def feature_importances_(self) -> Array:
         """Share of each feature in the gain of all splits, shape (n_features,)."""
+        self._check_fitted()
         gain = self._ensemble.feature_importances("gain")
         return gain / gain.sum() if gain.sum() > 0 else gain
 
     @property
     def feature_split_counts_(self) -> NDArray[np.int64]:
         """Number of splits on each feature, shape (n_features,)."""
+        self._check_fitted()
         return self._ensemble.feature_importances("split").astype(np.int64)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.growth import GrowthRules, TreeGrower, scaled
+from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.sampling import sample_rows
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 
@@ -164,7 +164,7 @@ class BoostingRun:
         tree = self._grower.grow(self._gradients[output], self._hessians[output], rows, seed % 2**64)
         if self.loss.renews_leaves:
             tree = self._grower.renew_leaves(tree, self.loss, self.train.y - raw, n_threads)
-        tree = scaled(tree, self.rules.learning_rate)
+        tree = replace(tree, value=self.rules.learning_rate * self.loss.damped(tree.value))
         if rows is None:
             self._grower.add_values(tree.value, raw)
         else:

@@ -58,15 +58,21 @@ class SavedEnsemble(BaseFastens):
         model._ensemble = TreeEnsemble.from_arrays(
             {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         )
-        binning = model._ensemble.binning
-        if binning is None or binning.n_features != model.n_features_in_:
-            raise ModelFileError("the trees and the columns do not fit together")
         model._restored()
+        is_categorical = model._ensemble.binning.is_categorical
+        if not np.array_equal(is_categorical, model._encoder.is_categorical):
+            raise ModelFileError("the trees and the columns do not fit together")
+        if model._ensemble.n_outputs != model._n_outputs():
+            raise ModelFileError("the trees and the classes do not fit together")
         return model
 
     def _fitted_names(self) -> tuple[str, ...]:
         """The fitted attributes, numbers and arrays of numbers, that are saved with the trees."""
         return ()
+
+    def _n_outputs(self) -> int:
+        """How many raw predictions a row has."""
+        raise NotImplementedError
 
     def _restored(self) -> None:
         """Make again what follows from the rest."""

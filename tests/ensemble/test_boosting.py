@@ -1,0 +1,343 @@
+"""The boosting estimators as their user sees them: parameters, losses, weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from reference.models import LOSSES, make_model, make_target, outputs
+
+
+@pytest.fixture(params=LOSSES)
+def loss(request):
+    return request.param
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((400, 4))
+
+
+# Parameters --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other"),
+    [
+        ("n_estimators", 10, 11),
+        ("learning_rate", 0.1, 0.11),
+        ("max_leaf_nodes", 31, 5),
+        ("max_leaf_nodes", 9, None),
+        ("max_depth", None, 2),
+        ("min_samples_leaf", 20, 5),
+        ("min_child_weight", 1e-3, 30.0),
+        ("min_gain_to_split", 0.0, 2.0),
+        ("l2_regularization", 0.0, 5.0),
+        ("max_bins", 255, 8),
+        ("max_features", 1.0, 2),
+        ("max_features", 1.0, 0.5),
+        ("subsample", 1.0, 0.5),
+        ("min_weight_leaf", 0.0, 60.0),
+    ],
+)
+@pytest.mark.parametrize("loss", ["squared_error", "binary"])
+def test_every_parameter_of_growth_acts(loss, name, value, other, rng):
+    X = rng.standard_normal((600, 4))
+    y = make_target(loss, X, rng)
+    if loss == "binary" and name in ("min_child_weight", "min_weight_leaf"):
+        other = other / 2
+    models = [make_model(loss, random_state=0, **{name: given}).fit(X, y) for given in (value, other)]
+    assert not np.array_equal(*(outputs(model, X) for model in models))
+
+
+@pytest.mark.parametrize(("name", "value", "other"), [("quantile", 0.2, 0.8), ("alpha", 0.5, 0.9)])
+def test_parameters_of_losses_act(name, value, other, X, rng):
+    loss = "quantile" if name == "quantile" else "huber"
+    y = make_target(loss, X, rng)
+    low, high = (GradientBoostingRegressor(loss, **{name: given}).fit(X, y).predict(X) for given in (value, other))
+    assert not np.array_equal(low, high)
+    if name == "quantile":
+        assert np.mean(y <= low) == pytest.approx(0.2, abs=0.1)
+        assert np.mean(y <= high) == pytest.approx(0.8, abs=0.1)
+
+
+def test_limits_of_trees_hold(rng):
+    X = rng.standard_normal((600, 4))
+    y = make_target("squared_error", X, rng)
+    limits = {"max_leaf_nodes": 12, "max_depth": 4, "min_samples_leaf": 25, "n_estimators": 5}
+    trees = GradientBoostingRegressor(**limits).fit(X, y)._ensemble
+    assert trees.n_trees == 5
+    assert trees.n_leaves.max() == 12
+    assert trees.max_depth.max() == 4
+    assert trees.n_samples[trees.left_child == 0].min() >= 25
+    level_wise = GradientBoostingRegressor(n_estimators=2, max_leaf_nodes=None, max_depth=3).fit(X, y)._ensemble
+    assert level_wise.n_leaves.tolist() == [8, 8]
+    bins = GradientBoostingRegressor(n_estimators=3, max_bins=4).fit(X, y)._ensemble.binning
+    assert bins.n_codes.tolist() == [5] * 4
+
+
+@pytest.mark.parametrize("count", [3, np.int64(3), 0.75, np.float32(0.75)])
+def test_max_features_as_number_or_share(count, X, rng):
+    y = make_target("squared_error", X, rng)
+    expected = GradientBoostingRegressor(n_estimators=5, max_features=3, random_state=1).fit(X, y).predict(X)
+    found = GradientBoostingRegressor(n_estimators=5, max_features=count, random_state=1).fit(X, y).predict(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("randomness", [{"subsample": 0.5}, {"max_features": 1}, {"max_features": 0.5}])
+def test_random_state_fixes_what_is_drawn(randomness, X, rng):
+    y = make_target("squared_error", X, rng)
+
+    def predict(seed):
+        return GradientBoostingRegressor(n_estimators=5, random_state=seed, **randomness).fit(X, y).predict(X)
+
+    np.testing.assert_array_equal(predict(3), predict(3))
+    np.testing.assert_array_equal(predict(np.random.RandomState(3)), predict(3))
+    assert not np.array_equal(predict(3), predict(4))
+    assert not np.array_equal(predict(None), predict(None))
+
+
+def test_nothing_is_drawn_unless_asked(X, rng):
+    y = make_target("squared_error", X, rng)
+    first, second = (GradientBoostingRegressor(random_state=seed).fit(X, y).predict(X) for seed in (1, None))
+    np.testing.assert_array_equal(first, second)
+
+
+BAD_VALUES = [
+    ("n_estimators", 0),
+    ("n_estimators", 1.5),
+    ("n_estimators", True),
+    ("learning_rate", 0),
+    ("learning_rate", math.nan),
+    ("learning_rate", "0.1"),
+    ("max_leaf_nodes", 1),
+    ("max_depth", 0),
+    ("min_samples_leaf", 0),
+    ("min_samples_leaf", 0.1),
+    ("min_child_weight", -1),
+    ("min_gain_to_split", -0.5),
+    ("l2_regularization", math.inf),
+    ("max_bins", 1),
+    ("max_bins", 65_536),
+    ("max_features", 0),
+    ("max_features", 1.5),
+    ("max_features", "sqrt"),
+    ("subsample", 0.0),
+    ("subsample", 2),
+    ("min_weight_leaf", None),
+    ("validation_fraction", 0),
+    ("validation_fraction", 1.0),
+    ("early_stopping", "yes"),
+    ("n_iter_no_change", 0),
+    ("tol", -1e-9),
+    ("verbose", -1),
+    ("random_state", "seed"),
+    ("random_state", -1),
+    ("n_jobs", 0),
+    ("n_jobs", 1.0),
+    ("categorical_features", "color"),
+    ("categorical_features", [7]),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_VALUES)
+@pytest.mark.parametrize("estimator", [GradientBoostingClassifier, GradientBoostingRegressor])
+def test_bad_values_are_named(estimator, name, value, X):
+    shown = value[0] if isinstance(value, list) else value
+    with pytest.raises(ValueError, match=rf"^{name} must .*; got {shown!r}") as error:
+        estimator(**{name: value}).fit(X, np.arange(400) % 2)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "bad"),
+    [
+        (GradientBoostingRegressor, {"loss": "log_loss"}),
+        (GradientBoostingRegressor, {"loss": "quantile"}),
+        (GradientBoostingRegressor, {"quantile": 1}),
+        (GradientBoostingRegressor, {"alpha": 0}),
+        (GradientBoostingClassifier, {"loss": "squared_error"}),
+        (GradientBoostingClassifier, {"class_weight": "equal"}),
+        (GradientBoostingClassifier, {"class_weight": {0: -1}}),
+    ],
+)
+def test_bad_values_of_one_estimator(estimator, bad, X):
+    name = "quantile" if bad == {"loss": "quantile"} else next(iter(bad))
+    with pytest.raises(ValueError, match=rf"^{name} must .*; got "):
+        estimator(**bad).fit(X, np.arange(400) % 2)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "message"),
+    [
+        ("poisson", [-1, 1, 1, 1], r"y must not be negative for loss='poisson'; its smallest value is -1"),
+        ("poisson", [0, 0, 0, 0], r"y must have a positive sum for loss='poisson'"),
+        ("gamma", [0, 1, 1, 1], r"y must be positive for loss='gamma'; its smallest value is 0"),
+    ],
+)
+def test_targets_that_a_loss_cannot_have(loss, y, message):
+    with pytest.raises(ValueError, match=message):
+        make_model(loss).fit(np.ones((4, 1)), y)
+
+
+def test_verbose_reports_every_so_many_rounds(X, rng, capsys):
+    y = make_target("squared_error", X, rng)
+    GradientBoostingRegressor(n_estimators=5, verbose=2).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["[2/5]", "[4/5]", "[5/5]"]
+    assert all("training loss" in line and "validation loss" in line for line in lines)
+    GradientBoostingRegressor(n_estimators=5).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+# Losses --------------------------------------------------
+
+
+def test_training_lowers_the_loss(loss, X, rng):
+    model = make_model(loss, n_estimators=30).fit(X, make_target(loss, X, rng))
+    assert model.train_score_.shape == (30,)
+    assert model.train_score_[-1] < 0.92 * model.train_score_[0]
+    assert model.validation_score_.size == 0
+
+
+START = {
+    "squared_error": np.mean,
+    "absolute_error": lambda y: np.sort(y)[len(y) // 2 - 1],
+    "quantile": lambda y: np.quantile(y, 0.8, method="inverted_cdf"),
+    "huber": lambda y: np.sort(y)[len(y) // 2 - 1],
+    "poisson": np.mean,
+    "gamma": np.mean,
+}
+
+
+@pytest.mark.parametrize("loss", START)
+def test_without_splits_the_best_constant_is_predicted(loss, X, rng):
+    y = make_target(loss, X, rng)
+    found = make_model(loss, n_estimators=1, min_samples_leaf=400).fit(X, y).predict(X)
+    assert len(set(found)) == 1
+    # A tree of one leaf moves the means by nothing, and the limits of Huber's loss hold only about.
+    np.testing.assert_allclose(found[0], START[loss](y), atol=0.02 if loss == "huber" else 1e-6)
+
+
+@pytest.mark.parametrize("loss", ["binary", "multiclass"])
+def test_without_splits_the_shares_of_classes_are_predicted(loss, X, rng):
+    y = make_target(loss, X, rng)[:390]
+    model = make_model(loss, n_estimators=1, min_samples_leaf=400).fit(X[:390], y)
+    np.testing.assert_allclose(model.predict_proba(X), np.tile(np.bincount(y) / 390, (400, 1)), atol=1e-6)
+
+
+def test_leaf_values_are_newton_steps():
+    X = np.repeat([[0.0], [1.0]], [40, 60], axis=0)
+    y = np.r_[np.repeat([0, 1], [30, 10]), np.repeat([0, 1], [12, 48])]
+    p = y.mean()
+    model = GradientBoostingClassifier(n_estimators=1, learning_rate=0.5, l2_regularization=2.0).fit(X, y)
+    for x, rows in ((0.0, y[:40]), (1.0, y[40:])):
+        expected = math.log(p / (1 - p)) + 0.5 * (rows - p).sum() / (len(rows) * p * (1 - p) + 2.0)
+        assert model.decision_function([[x]])[0] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss", ["squared_error", "absolute_error", "quantile", "huber", "poisson", "gamma"], ids=lambda loss: loss
+)
+@pytest.mark.parametrize("factor", [1e-12, 1.0, 1e12])
+def test_units_of_the_target_do_not_matter(loss, factor, X, rng):
+    y = make_target(loss, X, rng)
+    # The least curvature of a leaf is in units of the target for the losses with a log link.
+    options = {"min_child_weight": 0.0}
+    expected = make_model(loss, **options).fit(X, y).predict(X)
+    found = make_model(loss, **options).fit(X, y * factor).predict(X)
+    np.testing.assert_allclose(found / factor, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile"])
+def test_heavy_tails(loss, rng):
+    X = rng.standard_normal((2000, 3))
+    y = X[:, 0] + rng.standard_cauchy(2000)
+    y[:3] = [1e14, -1e13, 1e12]
+    model = make_model(loss, n_estimators=50).fit(X, y)
+    found = model.predict(X)
+    assert np.isfinite(found).all()
+    if loss in ("absolute_error", "huber"):
+        centre = np.abs(y) < 1e3
+        assert np.corrcoef(found[centre], X[centre, 0])[0, 1] > 0.5
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+@pytest.mark.parametrize("learning_rate", [0.1, 1.0])
+def test_heavy_tails_of_positive_targets(loss, learning_rate, rng):
+    X = rng.standard_normal((2000, 3))
+    y = np.ceil(np.exp(X[:, 0] + 2 * rng.standard_normal(2000)))
+    y[:2] = [1e12, 1e9]
+    model = make_model(loss, n_estimators=50, learning_rate=learning_rate, min_samples_leaf=1).fit(X, y)
+    found = model.predict(X)
+    assert np.isfinite(found).all()
+    assert (found > 0).all()
+    assert model.train_score_[-1] < model.train_score_[0]
+
+
+def test_separable_classes_stay_finite():
+    X = np.repeat([[0.0], [1.0]], 50, axis=0)
+    model = GradientBoostingClassifier(n_estimators=500, learning_rate=1.0).fit(X, X[:, 0])
+    found = model.predict_proba(X)
+    assert np.isfinite(model.decision_function(X)).all()
+    np.testing.assert_allclose(found[:, 1], X[:, 0], atol=1e-3)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+# Weights --------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_are_repetition(loss, seed):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.standard_normal((150, 4)), 1 if seed else 8)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 3] = rng.integers(0, 6, 150)
+    y = make_target(loss, X, rng)
+    weight = rng.integers(0, 5, 150)
+    weight[:3] = [1000, 0, 1]
+    options = {"min_samples_leaf": 1, "max_bins": [255, 12, 5][seed], "categorical_features": [3]}
+    weighted = make_model(loss, **options).fit(X, y, sample_weight=weight)
+    repeated = make_model(loss, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_array_equal(outputs(weighted, X), outputs(repeated, X))
+
+
+def test_order_of_rows_does_not_matter(loss, X, rng):
+    y = make_target(loss, X, rng)
+    order = rng.permutation(len(X))
+    first = make_model(loss, max_bins=20).fit(X, y)
+    second = make_model(loss, max_bins=20).fit(X[order], y[order])
+    np.testing.assert_array_equal(outputs(first, X), outputs(second, X))
+
+
+def test_rows_of_no_weight_are_absent(loss, X, rng):
+    y = make_target(loss, X, rng)
+    weight = (rng.random(len(X)) < 0.6).astype(float)
+    wild = np.where(weight[:, None] > 0, X, 1e300 * np.sign(X))
+    first = make_model(loss).fit(wild, y, weight)
+    second = make_model(loss).fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_array_equal(outputs(first, X), outputs(second, X))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e6])
+def test_scale_of_weights_does_not_matter(loss, scale, X, rng):
+    y = make_target(loss, X, rng)
+    weight = rng.random(len(X)) + 0.1
+    options = {"min_child_weight": 0}
+    first, second = (make_model(loss, **options).fit(X, y, w) for w in (weight, scale * weight))
+    np.testing.assert_allclose(outputs(first, X), outputs(second, X), rtol=2e-3, atol=2e-3)
+
+
+def test_class_weight_is_sample_weight(X, rng):
+    y = make_target("multiclass", X, rng)
+    labels = np.array(["a", "b", "c"])[y]
+    weight = rng.random(len(X))
+    by_class = GradientBoostingClassifier(n_estimators=5, class_weight={"a": 3, "c": 0.5}).fit(X, labels, weight)
+    by_row = GradientBoostingClassifier(n_estimators=5).fit(X, labels, weight * np.array([3, 1, 0.5])[y])
+    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
+    rare = np.where(rng.random(len(X)) < 0.05, 1, 0)
+    balanced = GradientBoostingClassifier(n_estimators=1, min_samples_leaf=400, class_weight="balanced").fit(X, rare)
+    np.testing.assert_allclose(balanced.predict_proba(X), 0.5, atol=1e-6)

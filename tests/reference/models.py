@@ -1,0 +1,47 @@
+"""Small boosting models of every loss, and targets for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+
+LOSSES = {
+    "squared_error": {},
+    "absolute_error": {},
+    "quantile": {"quantile": 0.8},
+    "huber": {"alpha": 0.8},
+    "poisson": {},
+    "gamma": {},
+    "binary": {},
+    "multiclass": {},
+}
+
+
+def make_model(loss, **parameters):
+    parameters = {"n_estimators": 8, "n_jobs": 1, **parameters}
+    if loss in ("binary", "multiclass"):
+        return GradientBoostingClassifier(**parameters)
+    return GradientBoostingRegressor(loss, **LOSSES[loss], **parameters)
+
+
+def make_target(loss, X, rng):
+    """A target that suits the loss, and depends on the first columns."""
+    signal_ = np.nan_to_num(X[:, 0]) + np.abs(np.nan_to_num(X[:, 1]))
+    noisy = signal_ + 0.3 * rng.standard_normal(len(X))
+    if loss == "binary":
+        return (noisy > np.median(noisy)).astype(int)
+    if loss == "multiclass":
+        return np.digitize(noisy, np.quantile(noisy, [0.3, 0.6]))
+    if loss == "poisson":
+        return rng.poisson(np.exp(0.5 * signal_)).astype(float)
+    if loss == "gamma":
+        return np.exp(0.5 * noisy)
+    return noisy
+
+
+def outputs(model, X):
+    """All that a model says about rows."""
+    if hasattr(model, "predict_proba"):
+        return np.column_stack([model.predict_proba(X), model.decision_function(X), model.predict(X)])
+    return model.predict(X)[:, None]
