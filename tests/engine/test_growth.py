@@ -95,10 +95,11 @@ def test_constant_hessians_have_finer_gradients():
 
 
 @pytest.mark.parametrize("n_rows", [300, 60_000])
+@pytest.mark.parametrize("n_features", [8, 40])
 @pytest.mark.parametrize("heavy", [False, True])
 @pytest.mark.parametrize("max_leaf_nodes", [31, None])
-def test_threads_do_not_matter(n_rows, heavy, max_leaf_nodes):
-    X, gradients, hessians = make_rows(n_rows, n_features=8, heavy=heavy)
+def test_threads_do_not_matter(n_rows, n_features, heavy, max_leaf_nodes):
+    X, gradients, hessians = make_rows(n_rows, n_features=n_features, heavy=heavy)
     rules = GrowthRules(max_leaf_nodes=max_leaf_nodes, max_depth=8)
     trees = [TreeGrower(bin_rows(X), rules, n_threads=n).grow(gradients, hessians) for n in (1, 2, 3, 7)]
     for tree in trees[1:]:

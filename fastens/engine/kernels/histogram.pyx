@@ -201,7 +201,10 @@ cdef void merge_histogram(Histogram* into, const Histogram* other, const Feature
 cdef void subtract_histogram(
     const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Feature* feature
 ) noexcept nogil:
-    """out = parent - child for one feature. A packed parent has packed children; out may be the parent."""
+    """out = parent - child for one feature. A packed parent has packed children.
+
+    out may be the parent where both have the same form.
+    """
     cdef Py_ssize_t i, width = words_per_cell(out)
     if parent.packed == child.packed and parent.packed == out.packed:
         for i in range(width * feature.offset, width * (feature.offset + feature.n_codes)):

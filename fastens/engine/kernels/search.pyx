@@ -5,7 +5,7 @@ from cython.parallel cimport prange, threadid
 from .histogram cimport build_histogram, merge_histogram, subtract_histogram
 from .split cimport best_split_of_feature, feature_sums, write_category_set
 from .structs cimport Feature, Histogram, Split, int32_t, uint8_t, uint64_t
-from .workspace cimport Node, Task, Workspace
+from .workspace cimport Node, Task, Workspace, slot_histogram
 
 cdef enum:
     # (row, feature) updates that are worth another thread: about 20 microseconds of work against 2 to start it
@@ -28,7 +28,10 @@ cdef bint _fits_packed(const Workspace* ws, const Node* node) noexcept nogil:
 cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread) noexcept nogil:
     """Where the counted node's cells go: its slot, or the thread's own room."""
     cdef Node* node = &ws.nodes[task.counted]
-    cdef Histogram histogram = ws.slots[node.slot] if node.slot >= 0 else ws.partial[thread]
+    cdef Histogram histogram
+    if node.slot >= 0:
+        return slot_histogram(ws, node.slot, _fits_packed(ws, node))
+    histogram = ws.partial[thread]
     histogram.packed = _fits_packed(ws, node)
     return histogram
 
@@ -116,6 +119,8 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_
     cdef Side side
     cdef Py_ssize_t n_features = ws.table.n_features
     side.node = node
+    side.histogram.cells = NULL
+    side.histogram.packed = False
     side.wanted = wanted and node >= 0
     side.allowed = ws.allowed + (2 * thread + which) * n_features
     side.splits = ws.feature_splits + (2 * thread + which) * n_features
@@ -135,13 +140,13 @@ cdef void search_task(
     cdef Histogram parent
     cdef Side counted = _side(ws, task.counted, task.want_counted, thread, 0)
     cdef Side difference = _side(ws, task.difference, task.want_difference, thread, 1)
-    cdef Histogram* slot
+    cdef int32_t slot
     counted.histogram = counted_histogram(ws, task, thread)
     if task.difference >= 0:
-        slot = &ws.slots[ws.nodes[task.difference].slot]
-        parent = slot[0]
-        slot.packed = _fits_packed(ws, &ws.nodes[task.difference])
-        difference.histogram = slot[0]
+        slot = ws.nodes[task.difference].slot
+        parent = slot_histogram(ws, slot, ws.slots[slot].packed)
+        ws.slots[slot].packed = _fits_packed(ws, &ws.nodes[task.difference])
+        difference.histogram = slot_histogram(ws, slot, ws.slots[slot].packed)
     if task.is_root:
         ws.nodes[0].sums = feature_sums(&counted.histogram, &ws.features[0], &ws.quantised.layout)
     if n_threads == 1:

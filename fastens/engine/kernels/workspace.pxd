@@ -49,7 +49,7 @@ cdef struct Workspace:
     int32_t n_sampled
     uint64_t seed
     # stored histograms
-    Histogram* slots
+    Histogram* slots                # the memory of each, and the form it is in
     int32_t* free_slots
     int32_t n_slots
     int32_t n_free
@@ -75,3 +75,4 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil
 cdef int32_t take_slot(Workspace* ws) noexcept nogil
 cdef void release_slot(Workspace* ws, Node* node) noexcept nogil
 cdef void release_all_slots(Workspace* ws) noexcept nogil
+cdef Histogram slot_histogram(const Workspace* ws, int32_t slot, bint packed) noexcept nogil

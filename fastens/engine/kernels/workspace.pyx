@@ -107,7 +107,7 @@ cdef int32_t take_slot(Workspace* ws) noexcept nogil:
         and _resize(<void**>&ws.free_slots, (ws.n_slots + 1) * sizeof(int32_t))
     ):
         return -1
-    ws.slots[ws.n_slots].cells = <int64_t*>malloc(3 * ws.table.n_cells * sizeof(int64_t))
+    ws.slots[ws.n_slots].cells = <int64_t*>malloc(4 * ws.table.n_cells * sizeof(int64_t))
     if ws.slots[ws.n_slots].cells == NULL:
         return -1
     ws.n_slots += 1
@@ -125,3 +125,15 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
     for ws.n_free in range(ws.n_slots):
         ws.free_slots[ws.n_free] = ws.n_free
     ws.n_free = ws.n_slots
+
+
+cdef Histogram slot_histogram(const Workspace* ws, int32_t slot, bint packed) noexcept nogil:
+    """A slot as packed or as wide cells.
+
+    The two lie apart, for while a wide histogram becomes a packed one, threads that work on different features read the
+    one and write the other.
+    """
+    cdef Histogram histogram
+    histogram.cells = ws.slots[slot].cells + (0 if packed else ws.table.n_cells)
+    histogram.packed = packed
+    return histogram
