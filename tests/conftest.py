@@ -9,9 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import settings
 
 # Read when SciPy is imported: lets scikit-learn's checks of array API input run instead of being skipped.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+# A busy machine is no failure.
+settings.register_profile("fastens", deadline=None)
+settings.load_profile("fastens")
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

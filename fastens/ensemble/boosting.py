@@ -102,7 +102,7 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
 
     _parameter_rules: ClassVar = {**RULES, "loss": one_of("log_loss"), "class_weight": ANYTHING}
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         loss: str = "log_loss",
         *,
@@ -281,7 +281,7 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         "alpha": real(0, 1, open_low=True, open_high=True),
     }
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         loss: str = "squared_error",
         *,

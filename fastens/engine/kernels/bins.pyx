@@ -277,5 +277,5 @@ def bin_matrix(
     job.records = &records[first_row, 0] if records is not None else NULL
     job.record_stride = records.shape[1] if records is not None else 0
     with nogil:
-        for t in prange(n_tiles, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+        for t in prange(n_tiles, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
             _bin_rows(&job, x, out, t * TILE_ROWS)

@@ -15,7 +15,9 @@ cdef struct Limits:
 
 
 cdef int32_t threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept nogil
-cdef void add_task(Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference) noexcept nogil
+cdef void add_task(
+    Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
+) noexcept nogil
 cdef void run_tasks(Workspace* ws) noexcept nogil
 cdef void count_tasks(Workspace* ws) noexcept nogil
 cdef void search_tasks(Workspace* ws) noexcept nogil

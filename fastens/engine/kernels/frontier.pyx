@@ -163,7 +163,9 @@ cdef inline bint _may_split(const Workspace* ws, const Limits* limits, int32_t i
     )
 
 
-cdef void add_task(Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference) noexcept nogil:
+cdef void add_task(
+    Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
+) noexcept nogil:
     cdef Task* task = &ws.tasks[ws.n_tasks]
     task.counted = counted
     task.difference = difference

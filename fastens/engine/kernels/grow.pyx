@@ -14,7 +14,7 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from .frontier cimport (
-    COMPLETE, GROWING, OUT_OF_MEMORY, Limits, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
+    GROWING, OUT_OF_MEMORY, Limits, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
     search_tasks, threads_for_rows
 )
 from .histogram cimport CELL_STRIDE
@@ -29,7 +29,7 @@ from .workspace cimport (
 import numpy as np
 
 cdef enum:
-    KEPT_ROWS_PER_CODE = 4          # a node is kept while it has this many rows for every code of the widest feature
+    KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the widest feature
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
 
 
@@ -299,8 +299,8 @@ cdef class Grower:
         """Newton step of every node from exact sums: -G / (H + lambda) (Chen & Guestrin 2016, eq. 5)."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i
-        cdef float64_t hessian
-        cdef float64_t l2 = self.rules.l2_regularization
+        cdef float64_t hessian, step
+        cdef float64_t l2 = self.rules.l2_regularization, longest = self.rules.max_leaf_value
         cdef int64_t[::1] gradients = np.empty(ws.n_nodes, np.int64)
         cdef int64_t[::1] hessians = np.empty(ws.n_nodes, np.int64)
         with nogil:
@@ -309,7 +309,8 @@ cdef class Grower:
                 hessian = <float64_t>hessians[i] / ws.quantised.scales.exact_hessian + l2
                 value[i] = 0.0
                 if hessian > 0:
-                    value[i] = -<float64_t>gradients[i] / ws.quantised.scales.exact_gradient / hessian
+                    step = -<float64_t>gradients[i] / ws.quantised.scales.exact_gradient / hessian
+                    value[i] = min(max(step, -longest), longest)
 
     cdef _category_words(self, int32_t[::1] category_set):
         """The sets of the nodes that split on categories, without gaps."""

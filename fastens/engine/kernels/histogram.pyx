@@ -22,7 +22,9 @@ cdef enum:
     PREFETCH_AHEAD = 16
 
 
-cdef inline uint64_t _word(const uint8_t* record, const Table* table, const CellLayout* layout, int32_t hessian_bits) noexcept nogil:
+cdef inline uint64_t _word(
+    const uint8_t* record, const Table* table, const CellLayout* layout, int32_t hessian_bits
+) noexcept nogil:
     """What a row adds to each of its cells: gradient, hessian and a count of 1."""
     cdef uint32_t payload = (<const uint32_t*>(record + table.payload))[0]
     return (

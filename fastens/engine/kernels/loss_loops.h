@@ -2,7 +2,6 @@
  *
  * exp_of and log1p_of are written out, not taken from the C library: they vectorise, and they give the same result on
  * every machine, for every batch size and every width of vector (no fused multiply-add: see the build flags).
- * Each loop is compiled once plainly and, where the compiler knows how, once for AVX2; the first call chooses.
  */
 #ifndef FASTENS_LOSS_LOOPS_H
 #define FASTENS_LOSS_LOOPS_H
@@ -11,23 +10,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
-#define LOSS_HAS_AVX2 1
-#define LOSS_INLINE static inline __attribute__((always_inline))
-#else
-#define LOSS_HAS_AVX2 0
-#define LOSS_INLINE static inline
-#endif
+#include "dispatch.h"
 
 /* a0 + a1 x + a2 x^2 + a3 x^3: polynomials are made of these, so that chains of dependent steps stay short. */
-LOSS_INLINE double cubic_of(double x, double x2, double a0, double a1, double a2, double a3)
+FASTENS_INLINE double cubic_of(double x, double x2, double a0, double a1, double a2, double a3)
 {
     return (a0 + a1 * x) + x2 * (a2 + a3 * x);
 }
 
 /* exp(x) for x clamped to [-707, 707]; relative error below 1e-14.
  * x = k ln 2 + r with |r| <= ln(2)/2; adding 1.5 * 2^52 leaves k in the low bits of the sum. */
-LOSS_INLINE double exp_of(double x)
+FASTENS_INLINE double exp_of(double x)
 {
     const double shift = 6755399441055744.0;
     x = x < -707.0 ? -707.0 : x;
@@ -48,7 +41,7 @@ LOSS_INLINE double exp_of(double x)
 }
 
 /* log(1 + e) for e in [0, 1]: 2 atanh(s) with s = e / (2 + e) <= 1/3; relative error below 1e-15. */
-LOSS_INLINE double log1p_of(double e)
+FASTENS_INLINE double log1p_of(double e)
 {
     double s = e / (2.0 + e), z = s * s, z2 = z * z, z4 = z2 * z2;
     double p = cubic_of(z, z2, 1.0 / 25.0, 1.0 / 27.0, 1.0 / 29.0, 1.0 / 31.0);
@@ -59,7 +52,7 @@ LOSS_INLINE double log1p_of(double e)
 }
 
 /* P(class 1): with e = exp(-|raw|) neither tail loses digits. */
-LOSS_INLINE void sigmoid_of(double raw, double* probability, double* other)
+FASTENS_INLINE void sigmoid_of(double raw, double* probability, double* other)
 {
     double e = exp_of(raw < 0 ? raw : -raw);
     double large = 1.0 / (1.0 + e), small = e * large;
@@ -69,7 +62,7 @@ LOSS_INLINE void sigmoid_of(double raw, double* probability, double* other)
 
 /* Loops -------------------------------------------------- */
 
-LOSS_INLINE void binary_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
+FASTENS_INLINE void binary_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         double p, q;
@@ -80,7 +73,7 @@ LOSS_INLINE void binary_gradients_loop(const double* y, const double* raw, ptrdi
 }
 
 /* out = log(1 + exp(raw)) - y raw */
-LOSS_INLINE void binary_losses_loop(const double* y, const double* raw, ptrdiff_t n, double* out)
+FASTENS_INLINE void binary_losses_loop(const double* y, const double* raw, ptrdiff_t n, double* out)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         double x = raw[i];
@@ -89,7 +82,7 @@ LOSS_INLINE void binary_losses_loop(const double* y, const double* raw, ptrdiff_
     }
 }
 
-LOSS_INLINE void poisson_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
+FASTENS_INLINE void poisson_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         double mean = exp_of(raw[i]);
@@ -98,7 +91,7 @@ LOSS_INLINE void poisson_gradients_loop(const double* y, const double* raw, ptrd
     }
 }
 
-LOSS_INLINE void gamma_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
+FASTENS_INLINE void gamma_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         double ratio = y[i] * exp_of(-raw[i]);
@@ -108,7 +101,7 @@ LOSS_INLINE void gamma_gradients_loop(const double* y, const double* raw, ptrdif
 }
 
 /* out = exp(x - shift): the values of one class of a block of rows, or (shift = NULL) the inverse of the log link */
-LOSS_INLINE void exp_values_loop(const double* x, const double* shift, ptrdiff_t n, double* out)
+FASTENS_INLINE void exp_values_loop(const double* x, const double* shift, ptrdiff_t n, double* out)
 {
     if (shift)
         for (ptrdiff_t i = 0; i < n; i++)
@@ -120,26 +113,10 @@ LOSS_INLINE void exp_values_loop(const double* x, const double* shift, ptrdiff_t
 
 /* Choice by the machine -------------------------------------------------- */
 
-#if LOSS_HAS_AVX2
-#define LOSS_CHOOSE(name, parameters, arguments)                                                      \
-    __attribute__((target("avx2"))) static void name##_avx2 parameters { name##_loop arguments; }     \
-    static void name##_plain parameters { name##_loop arguments; }                                    \
-    static inline void name parameters                                                                \
-    {                                                                                                 \
-        if (__builtin_cpu_supports("avx2"))                                                           \
-            name##_avx2 arguments;                                                                    \
-        else                                                                                          \
-            name##_plain arguments;                                                                   \
-    }
-#else
-#define LOSS_CHOOSE(name, parameters, arguments) \
-    static inline void name parameters { name##_loop arguments; }
-#endif
-
-LOSS_CHOOSE(binary_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
-LOSS_CHOOSE(binary_losses, (const double* y, const double* raw, ptrdiff_t n, double* out), (y, raw, n, out))
-LOSS_CHOOSE(poisson_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
-LOSS_CHOOSE(gamma_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
-LOSS_CHOOSE(exp_values, (const double* x, const double* shift, ptrdiff_t n, double* out), (x, shift, n, out))
+FASTENS_CHOOSE(binary_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
+FASTENS_CHOOSE(binary_losses, (const double* y, const double* raw, ptrdiff_t n, double* out), (y, raw, n, out))
+FASTENS_CHOOSE(poisson_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
+FASTENS_CHOOSE(gamma_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
+FASTENS_CHOOSE(exp_values, (const double* x, const double* shift, ptrdiff_t n, double* out), (x, shift, n, out))
 
 #endif

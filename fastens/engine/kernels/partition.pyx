@@ -5,7 +5,7 @@
     collect_rows -> rows:     [ .. a c f ..] [.. b d e ..]
 """
 
-from .structs cimport code_t, int32_t, uint8_t, uint16_t, uint32_t
+from .structs cimport code_t, uint8_t, uint16_t, uint32_t
 
 
 cdef inline Py_ssize_t _split_numeric(
@@ -42,7 +42,7 @@ cdef inline Py_ssize_t _split_categories(
 cdef Py_ssize_t split_rows(
     const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """Write the rows that go left to the front of `scratch` and the others, reversed, to its back; return how many go left."""
+    """Rows that go left to the front of `scratch`, the others, reversed, to its back; return how many go left."""
     if decision.category_words != NULL:
         if decision.code_size == 1:
             return _split_categories(<const uint8_t*>decision.column, decision.category_words, rows, n_rows, scratch)

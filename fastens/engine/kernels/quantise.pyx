@@ -54,7 +54,9 @@ cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
     return COPIES if source.whole_weights else FACTORS
 
 
-cdef inline float64_t _weighted(const RowGradients* source, const float32_t* values, Py_ssize_t i, Weighting weighting) noexcept nogil:
+cdef inline float64_t _weighted(
+    const RowGradients* source, const float32_t* values, Py_ssize_t i, Weighting weighting
+) noexcept nogil:
     """A gradient or hessian before rounding."""
     return values[i] * source.weights[i] if weighting == FACTORS else values[i]
 
@@ -63,7 +65,9 @@ cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting 
     return <int64_t>source.weights[i] if weighting == COPIES else 1
 
 
-cdef inline Extent _extent(const RowGradients* source, Weighting weighting, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+cdef inline Extent _extent(
+    const RowGradients* source, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
     """The largest gradient and hessian; NaN where there is one."""
     cdef Extent extent
     cdef Py_ssize_t i

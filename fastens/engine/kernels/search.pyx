@@ -51,7 +51,9 @@ cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_
         _count_part(ws, node, &target, t, n_threads)
 
 
-cdef void _count_part(Workspace* ws, const Node* node, const Histogram* target, int32_t t, int32_t n_threads) noexcept nogil:
+cdef void _count_part(
+    Workspace* ws, const Node* node, const Histogram* target, int32_t t, int32_t n_threads
+) noexcept nogil:
     cdef Py_ssize_t n = node.end - node.begin
     cdef Py_ssize_t begin = n * t // n_threads, end = n * (t + 1) // n_threads
     cdef Histogram part = target[0] if t == 0 else ws.partial[t]
@@ -122,7 +124,9 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_
     return side
 
 
-cdef void search_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_parts) noexcept nogil:
+cdef void search_task(
+    Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_parts
+) noexcept nogil:
     """Merge the partials of `n_parts` threads, subtract, and find the best splits, one feature after the other.
 
     The root must come with its partials merged, since its sums are read from its first feature.

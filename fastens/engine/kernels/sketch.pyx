@@ -84,7 +84,7 @@ def hash_rows(const value_t[:, :] X, const uint64_t[::1] salts, uint64_t[::1] ou
     cdef Strides strides = _strides_of(X)
     cdef const value_t* x = &X[0, 0]
     with nogil:
-        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
             _hash_tile(
                 x + t * strides.row, strides, &salts[0], n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
 
@@ -108,7 +108,7 @@ def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::
     cdef const value_t* x = &X[0, 0]
     out_strides.row, out_strides.column = X.shape[1], n
     with nogil:
-        for t in prange(0, n, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+        for t in prange(0, n, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
             _gather_tile(x, strides, &rows[t], min(<Py_ssize_t> TILE_ROWS, n - t), &out[0, t], out_strides)
 
 

@@ -1,4 +1,4 @@
-from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t
+from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
 
 
 cdef struct SplitRules:
@@ -13,9 +13,10 @@ cdef struct SplitRules:
 
 
 cdef struct ScanRoom:
-    # Room for one thread to list, or sort, the codes of a feature.
+    # Room for one thread to go through the codes of a feature.
     float64_t* keys
     int32_t* codes
+    uint64_t* sums
 
 
 cdef float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil

@@ -8,16 +8,31 @@ so the gains do not depend on the order in which rows were added.
 from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
 
 
+cdef extern from "scan.h" nogil:
+    ctypedef struct ScanNode:
+        uint64_t count_mask
+        uint64_t hessian_mask
+        int32_t gradient_shift
+        int32_t hessian_shift
+        float64_t gradient_bias
+        float64_t ratio
+        float64_t hessian
+        float64_t l2
+        float64_t min_hessian
+        float64_t max_hessian
+
+    void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
+
+
 cdef struct Scan:
     # The search over the splits of one feature. With G, H the node's sums (H with lambda once for each side) and G_l, H_l
-    # those of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r) times another: no division.
+    # those of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r): one division a split.
     Sums total
     float64_t ratio                 # G / H
     float64_t hessian               # H
     float64_t l2
-    # the best split so far, as a fraction
-    float64_t numerator
-    float64_t denominator
+    # the best split so far
+    float64_t gain
     int32_t bin
     bint missing_left
     bint found
@@ -29,8 +44,7 @@ cdef void _start_scan(const Sums* total, float64_t l2, Scan* scan) noexcept nogi
     scan.l2 = l2
     scan.hessian = <float64_t>total.hessian + 2.0 * l2
     scan.ratio = <float64_t>total.gradient / scan.hessian if scan.hessian > 0 else 0.0
-    scan.numerator = 0.0
-    scan.denominator = 1.0
+    scan.gain = 0.0
     scan.found = False
     scan.left.count = 0
 
@@ -82,64 +96,73 @@ cdef Sums feature_sums(
     return total
 
 
-cdef inline bint _consider(
-    int64_t gradient, int64_t hessian, const SplitRules* rules, int32_t code, bint missing_left, Scan* scan
-) noexcept nogil:
-    """Whether the split with these sums on the left is allowed and better than the best so far; then it is the best."""
-    cdef float64_t left, right, distance, numerator, denominator
-    if hessian < rules.min_hessian or scan.total.hessian - hessian < rules.min_hessian:
-        return False
-    left = <float64_t>hessian + scan.l2
-    right = scan.hessian - left
-    distance = <float64_t>gradient - scan.ratio * left
-    numerator = distance * distance
-    denominator = left * right
-    if not numerator * scan.denominator > scan.numerator * denominator:
-        return False
-    scan.numerator = numerator
-    scan.denominator = denominator
+cdef inline void _keep(float64_t gain, int32_t code, bint missing_left, Scan* scan) noexcept nogil:
+    scan.gain = gain
     scan.bin = code
     scan.missing_left = missing_left
     scan.found = True
-    return True
 
 
-cdef inline int32_t _occupied(const uint64_t* cells, int32_t last, int32_t* codes) noexcept nogil:
-    """Write the codes 1..last that have rows; return how many. Without branches, for which codes have rows is chance."""
-    cdef int32_t code, n = 0
-    for code in range(1, last + 1):
-        codes[n] = code
-        n += cells[code] != 0
-    return n
+cdef inline void _consider(
+    const Sums* sums, const SplitRules* rules, int32_t code, bint missing_left, Scan* scan
+) noexcept nogil:
+    """Keep the split with these sums on the left if it is allowed and better than the best so far."""
+    cdef float64_t left, distance, gain
+    if sums.hessian < rules.min_hessian or scan.total.hessian - sums.hessian < rules.min_hessian:
+        return
+    left = <float64_t>sums.hessian + scan.l2
+    distance = <float64_t>sums.gradient - scan.ratio * left
+    gain = distance * distance / (left * (scan.hessian - left))
+    if gain > scan.gain:
+        _keep(gain, code, missing_left, scan)
+        scan.left = sums[0]
+
+
+cdef inline Py_ssize_t _first_with(
+    const uint64_t* sums, Py_ssize_t n, uint64_t count_mask, int64_t count
+) noexcept nogil:
+    """The first of the running sums that counts so many rows."""
+    cdef Py_ssize_t low = 0, high = n, middle
+    while low < high:
+        middle = (low + high) // 2
+        if <int64_t>(sums[middle] & count_mask) < count:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 cdef void _scan_packed(
     const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout, const SplitRules* rules,
-    int32_t* codes, Scan* scan,
+    ScanRoom* room, Scan* scan,
 ) noexcept nogil:
-    """Splits `code <= 1 .. last`; an empty cell gives the split of the cell before it."""
-    cdef uint64_t word = cells[0] if missing_left else 0, best = 0
-    cdef int64_t count, most = scan.total.count - rules.min_count
-    cdef int64_t bias = layout.gradient_bias
-    cdef uint64_t count_mask = layout.count_mask, hessian_mask = layout.hessian_mask
-    cdef int32_t hessian_shift = layout.hessian_shift, gradient_shift = layout.gradient_shift
-    cdef int32_t k, n = _occupied(cells, last, codes)
-    cdef bint found = False
-    for k in range(n):
-        word += cells[codes[k]]
-        count = <int64_t>(word & count_mask)
-        if count < rules.min_count:
-            continue
-        if count > most:
-            break
-        if _consider(
-            <int64_t>(word >> gradient_shift) - bias * count, <int64_t>((word >> hessian_shift) & hessian_mask),
-            rules, codes[k], missing_left, scan,
-        ):
-            best = word
-            found = True
-    if found:
-        scan.left = _unpack(best, layout)
+    """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
+    cdef ScanNode node
+    cdef uint64_t sum_ = cells[0] if missing_left else 0
+    cdef int64_t some_value = <int64_t>(sum_ & layout.count_mask) + 1
+    cdef Py_ssize_t i, first, end, best = -1
+    cdef float64_t best_gain = scan.gain
+    for i in range(last):
+        sum_ += cells[i + 1]
+        room.sums[i] = sum_
+    first = _first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
+    end = _first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
+    node.count_mask = layout.count_mask
+    node.hessian_mask = layout.hessian_mask
+    node.gradient_shift = layout.gradient_shift
+    node.hessian_shift = layout.hessian_shift
+    node.gradient_bias = <float64_t>layout.gradient_bias
+    node.ratio, node.hessian, node.l2 = scan.ratio, scan.hessian, scan.l2
+    node.min_hessian = <float64_t>rules.min_hessian
+    node.max_hessian = <float64_t>(scan.total.hessian - rules.min_hessian)
+    split_gains(room.sums + first, end - first, &node, room.keys)
+    for i in range(end - first):
+        if room.keys[i] > best_gain:
+            best_gain = room.keys[i]
+            best = i
+    if best >= 0:
+        _keep(best_gain, <int32_t>(first + best + 1), missing_left, scan)
+        scan.left = _unpack(room.sums[first + best], layout)
 
 
 cdef void _scan_wide(
@@ -160,8 +183,7 @@ cdef void _scan_wide(
             continue
         if not _leaves_enough(&left, &scan.total, rules):
             break
-        if _consider(left.gradient, left.hessian, rules, code, missing_left, scan):
-            scan.left = left
+        _consider(&left, rules, code, missing_left, scan)
 
 
 cdef inline bint _is_large_enough(const Sums* left, const SplitRules* rules) noexcept nogil:
@@ -181,14 +203,14 @@ cdef void _scan_numeric(
     cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
     if histogram.packed:
-        _scan_packed(cells, last, False, layout, rules, room.codes, scan)
+        _scan_packed(cells, last, False, layout, rules, room, scan)
     else:
         _scan_wide(histogram, feature, last, False, rules, scan)
     if missing.count == 0:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
         return
     if histogram.packed:
-        _scan_packed(cells, last - 1, True, layout, rules, room.codes, scan)
+        _scan_packed(cells, last - 1, True, layout, rules, room, scan)
     else:
         _scan_wide(histogram, feature, last - 1, True, rules, scan)
 
@@ -256,8 +278,7 @@ cdef void _scan_categories(
             continue
         if not _leaves_enough(&left, &scan.total, rules):
             break
-        if _consider(left.gradient, left.hessian, rules, k + 1, False, scan):
-            scan.left = left
+        _consider(&left, rules, k + 1, False, scan)
 
 
 cdef void best_split_of_feature(

@@ -42,7 +42,7 @@ cdef struct Nodes:
     int32_t* feature
     uint16_t* bin_threshold         # code <= bin_threshold goes left
     uint8_t* missing_left           # code 0 goes left
-    int32_t* category_set           # -1, or the first word of the set of codes that go left (code 0 included if missing go left)
+    int32_t* category_set           # -1, or the first word of the set of codes that go left, code 0 among them or not
     int32_t* left_child
     float64_t* value
     const uint32_t* category_words

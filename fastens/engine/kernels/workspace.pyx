@@ -7,7 +7,7 @@ from .structs cimport Histogram, Split, float64_t, int32_t, int64_t, uint8_t, ui
 
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
-    """Allocate what depends on the sizes already set in `ws`. False when memory is short; free_workspace cleans up."""
+    """Allocate what depends on the sizes set in `ws`. False when memory is short; free_workspace cleans up."""
     cdef Py_ssize_t n_cells = ws.table.n_cells, n_features = ws.table.n_features, widest = 1
     cdef int32_t t, f
     for f in range(ws.table.n_features):
@@ -31,7 +31,8 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
         ws.partial[t].cells = <int64_t*>malloc(3 * n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
-        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
+        ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
+        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL:
             return False
     return True
 
@@ -44,6 +45,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
         if ws.rooms != NULL:
             free(ws.rooms[i].keys)
             free(ws.rooms[i].codes)
+            free(ws.rooms[i].sums)
     for i in range(ws.n_slots):
         free(ws.slots[i].cells)
     free(ws.slots)
@@ -94,7 +96,7 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
 
 
 cdef int32_t take_slot(Workspace* ws) noexcept nogil:
-    """The number of a slot for a histogram, or -1 when memory is short: the node is then not kept, which costs only time."""
+    """The number of a slot for a histogram, or -1 when memory is short: not to keep a node costs only time."""
     if ws.n_free > 0:
         ws.n_free -= 1
         return ws.free_slots[ws.n_free]

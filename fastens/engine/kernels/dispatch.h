@@ -1,0 +1,29 @@
+/* Compile a loop several times and choose by the machine: once plainly and, where the compiler knows how, for AVX2.
+ *
+ *     FASTENS_INLINE void scale_loop(double* x, ptrdiff_t n) { ... }
+ *     FASTENS_CHOOSE(scale, (double* x, ptrdiff_t n), (x, n))
+ *
+ * defines `scale`. Loops are plain C that the compiler vectorises; results do not depend on the choice.
+ */
+#ifndef FASTENS_DISPATCH_H
+#define FASTENS_DISPATCH_H
+
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#define FASTENS_INLINE static inline __attribute__((always_inline))
+#define FASTENS_CHOOSE(name, parameters, arguments)                                                   \
+    __attribute__((target("avx2"))) static void name##_avx2 parameters { name##_loop arguments; }     \
+    static void name##_plain parameters { name##_loop arguments; }                                    \
+    static inline void name parameters                                                                \
+    {                                                                                                 \
+        if (__builtin_cpu_supports("avx2"))                                                           \
+            name##_avx2 arguments;                                                                    \
+        else                                                                                          \
+            name##_plain arguments;                                                                   \
+    }
+#else
+#define FASTENS_INLINE static inline
+#define FASTENS_CHOOSE(name, parameters, arguments) \
+    static inline void name parameters { name##_loop arguments; }
+#endif
+
+#endif

@@ -1,0 +1,46 @@
+/* Gains of the splits of one feature from the running sums of its packed cells, vectorised by the compiler. */
+#ifndef FASTENS_SCAN_H
+#define FASTENS_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "dispatch.h"
+
+/* A node as the loop reads it; see Scan in split.pyx. */
+typedef struct {
+    uint64_t count_mask, hessian_mask;
+    int32_t gradient_shift, hessian_shift;
+    double gradient_bias;
+    double ratio, hessian, l2;
+    double min_hessian, max_hessian; /* of the left side */
+} ScanNode;
+
+/* A whole number below 2^52 as a double: or-ing it into the bits of 2^52 needs no conversion, which old vectors lack. */
+FASTENS_INLINE double number_of(uint64_t field)
+{
+    double value;
+    field |= 0x4330000000000000u;
+    memcpy(&value, &field, 8);
+    return value - 4503599627370496.0;
+}
+
+/* gains[i] for the split with sums[i] on the left; -1 where a hessian is too small */
+FASTENS_INLINE void split_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
+{
+    const ScanNode s = *node;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double count = number_of(sums[i] & s.count_mask);
+        double hessian = number_of((sums[i] >> s.hessian_shift) & s.hessian_mask);
+        double gradient = number_of(sums[i] >> s.gradient_shift) - s.gradient_bias * count;
+        double left = hessian + s.l2;
+        double distance = gradient - s.ratio * left;
+        double gain = distance * distance / (left * (s.hessian - left));
+        gains[i] = (hessian >= s.min_hessian) & (hessian <= s.max_hessian) ? gain : -1.0;
+    }
+}
+
+FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
+
+#endif
