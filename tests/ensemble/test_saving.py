@@ -283,10 +283,10 @@ STRANGE = [None, True, -1, 0, 7, 2**70, 1e308, float("nan"), "", "x", [], {}, [[
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
-def test_changed_headers(content, path):
+def test_changed_headers(content, path, rng):
     header, body = opened(content)
     for place in places(header):
-        for new in STRANGE:
+        for new in rng.permutation(np.array(STRANGE, dtype=object))[:4].tolist():
             path.write_bytes(sealed(put(header, place, new), body))
             assert_refused_or_safe(path)
 
