@@ -15,7 +15,7 @@ from hypothesis import settings
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 # A busy machine is no failure.
-settings.register_profile("fastens", deadline=None)
+settings.register_profile("fastens", deadline=None, derandomize=True)
 settings.load_profile("fastens")
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -40,8 +39,6 @@ class GrowthRules:
         A split must gain more than this; the gain is G^2/(H + l2), children minus parent.
     l2_regularization : float
         Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
-    max_leaf_value : float
-        Leaf values are cut to this size.
     features_per_split : int or None
         How many features, drawn at random, a node may split on; None for all.
     category_l2 : float
@@ -58,7 +55,6 @@ class GrowthRules:
     min_weight_leaf: float = 0.0
     min_gain_to_split: float = 0.0
     l2_regularization: float = 0.0
-    max_leaf_value: float = math.inf
     features_per_split: int | None = None
     category_l2: float = 10.0
     category_smoothing: float = 10.0

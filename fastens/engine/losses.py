@@ -16,9 +16,6 @@ from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
 
-# Odds, or a mean, times e**10: with a learning rate of 0.1, times e in one round. Ordinary leaves take a few units.
-MAX_LOG_STEP = 10.0
-
 # Raw predictions worth a thread: some 50 us of work, several times the cost of a parallel region. Measured: 0.4 ns each
 # for losses of the residual, 2 to 3 ns for those that need exp.
 _GRAIN_RESIDUAL = 1 << 17
@@ -79,16 +76,12 @@ class Loss:
         Raw predictions per row, and trees per round.
     constant_hessian : bool
         The hessian is 1 in every row.
-    max_step : float
-        Longest useful Newton step, before the learning rate. Where the curvature vanishes (a probability near 0 or 1, a
-        mean near 0) the step for a few surprising rows would be thousands of times too long.
     renews_leaves : bool
         Leaf values come from `leaf_values`, not from sums of gradients.
     """
 
     name = ""
     constant_hessian = False
-    max_step = math.inf
     renews_leaves = False
     _kernel = ""
     _grain = _GRAIN_EXP
@@ -225,8 +218,6 @@ class Huber(Loss):
 
 
 class _LogLink(Loss):
-    max_step = MAX_LOG_STEP
-
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithm of the mean."""
         return np.array([math.log(weighted_mean(y, sample_weight))])
@@ -270,11 +261,20 @@ class Gamma(_LogLink):
         return np.where(steps < 0, -np.log1p(np.maximum(-steps, 0)), steps)
 
 
-class BinaryLogLoss(Loss):
+class _LogLoss(Loss):
+    # Odds times e**10, with a learning rate of 0.1 times e in one round; ordinary leaves move a few units. Where p is
+    # near 0 or 1, p (1 - p) vanishes, and the step for a few surprising rows would be thousands of times too long.
+    _max_step = 10.0
+
+    def damped(self, steps: Array) -> Array:
+        """Steps of at most 10."""
+        return np.clip(steps, -self._max_step, self._max_step)
+
+
+class BinaryLogLoss(_LogLoss):
     """log(1 + exp(raw)) - y raw, raw the log odds of class 1."""
 
     name = "log_loss"
-    max_step = MAX_LOG_STEP
     _kernel = "binary_log_loss"
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
@@ -289,11 +289,10 @@ class BinaryLogLoss(Loss):
         return out
 
 
-class MulticlassLogLoss(Loss):
+class MulticlassLogLoss(_LogLoss):
     """log(sum over k of exp(raw_k)) - raw_y: one raw prediction per class."""
 
     name = "log_loss"
-    max_step = MAX_LOG_STEP
     _kernel = "multiclass_log_loss"
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:

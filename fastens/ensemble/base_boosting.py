@@ -126,14 +126,14 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
             y,
             weight,
             loss,
-            self._growth_rules(loss),
+            self._growth_rules(),
             self._boosting_rules(n_threads),
         )
         if validation is not None:
             run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
         return run
 
-    def _growth_rules(self, loss: Loss) -> GrowthRules:
+    def _growth_rules(self) -> GrowthRules:
         return GrowthRules(
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth,
@@ -142,7 +142,6 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
             min_weight_leaf=self.min_weight_leaf,
             min_gain_to_split=self.min_gain_to_split,
             l2_regularization=self.l2_regularization,
-            max_leaf_value=loss.max_step,
             features_per_split=self._features_per_split(),
         )
 

@@ -4,7 +4,7 @@ from cython.parallel cimport prange, threadid
 
 from .partition cimport Decision, collect_rows, split_rows
 from .search cimport count_task, merge_partials, search_task, threads_of_task
-from .structs cimport int32_t, uint8_t
+from .structs cimport float64_t, int32_t, uint8_t
 from .workspace cimport MAX_THREADS, Node, Task, Workspace, release_slot, reserve_nodes, take_slot
 
 cdef enum:
@@ -52,7 +52,8 @@ cdef Py_ssize_t _split_part(
 
 
 cdef void _collect_part(
-    Workspace* ws, const Node* node, Py_ssize_t start, Py_ssize_t n_left_part, Py_ssize_t n_left, int32_t t, int32_t n_threads
+    Workspace* ws, const Node* node, Py_ssize_t start, Py_ssize_t n_left_part, Py_ssize_t n_left,
+    int32_t t, int32_t n_threads,
 ) noexcept nogil:
     cdef Py_ssize_t n = node.end - node.begin
     cdef Py_ssize_t begin = n * t // n_threads, end = n * (t + 1) // n_threads
@@ -88,7 +89,8 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
 
 cdef inline bint _precedes(const Workspace* ws, int32_t a, int32_t b) noexcept nogil:
     """Whether candidate a is split before candidate b: more gain, or the older node."""
-    return ws.nodes[a].split.gain > ws.nodes[b].split.gain or (ws.nodes[a].split.gain == ws.nodes[b].split.gain and a < b)
+    cdef float64_t gain_a = ws.nodes[a].split.gain, gain_b = ws.nodes[b].split.gain
+    return gain_a > gain_b or (gain_a == gain_b and a < b)
 
 
 cdef void _push(Workspace* ws, int32_t id) noexcept nogil:

@@ -299,8 +299,8 @@ cdef class Grower:
         """Newton step of every node from exact sums: -G / (H + lambda) (Chen & Guestrin 2016, eq. 5)."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i
-        cdef float64_t hessian, step
-        cdef float64_t l2 = self.rules.l2_regularization, longest = self.rules.max_leaf_value
+        cdef float64_t hessian
+        cdef float64_t l2 = self.rules.l2_regularization
         cdef int64_t[::1] gradients = np.empty(ws.n_nodes, np.int64)
         cdef int64_t[::1] hessians = np.empty(ws.n_nodes, np.int64)
         with nogil:
@@ -309,8 +309,7 @@ cdef class Grower:
                 hessian = <float64_t>hessians[i] / ws.quantised.scales.exact_hessian + l2
                 value[i] = 0.0
                 if hessian > 0:
-                    step = -<float64_t>gradients[i] / ws.quantised.scales.exact_gradient / hessian
-                    value[i] = min(max(step, -longest), longest)
+                    value[i] = -<float64_t>gradients[i] / ws.quantised.scales.exact_gradient / hessian
 
     cdef _category_words(self, int32_t[::1] category_set):
         """The sets of the nodes that split on categories, without gaps."""
@@ -333,7 +332,7 @@ cdef class Grower:
         return words
 
     def leaves(self):
-        """The leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each leaf starts."""
+        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, where each leaf starts."""
         cdef Workspace* ws = &self.ws
         leaves = [(ws.nodes[i].begin, ws.nodes[i].end, i) for i in range(ws.n_nodes) if ws.nodes[i].left_child == 0]
         leaves.sort()

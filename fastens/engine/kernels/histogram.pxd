@@ -1,8 +1,8 @@
 from .structs cimport CellLayout, Feature, Histogram, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
-    # Cells from one feature to the next where codes are bytes: known to the compiler, and not a multiple of the distance
-    # at which cache lines compete for the same place.
+    # Cells from one feature to the next where codes are bytes: known to the compiler, and not a multiple of the
+    # distance at which cache lines compete for the same place.
     CELL_STRIDE = 264
 
 

@@ -40,5 +40,6 @@ cdef struct Quantised:
 
 cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads) noexcept nogil
 cdef void exact_sums(
-    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows, int64_t* gradient, int64_t* hessian
+    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows,
+    int64_t* gradient, int64_t* hessian,
 ) noexcept nogil

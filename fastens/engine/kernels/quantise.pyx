@@ -170,7 +170,9 @@ cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fin
     if fine:
         gradient_bits = hessian_bits = min(FINE_BITS, 62 - <int32_t>ceil(log2(rows)))
     scales.gradient = (<float64_t>(<int64_t>1 << (gradient_bits - 1)) - 1.0) / extent.max_gradient
-    scales.hessian = 1.0 if source.constant_hessian else (<float64_t>(<int64_t>1 << hessian_bits) - 1.0) / extent.max_hessian
+    scales.hessian = 1.0
+    if not source.constant_hessian:
+        scales.hessian = (<float64_t>(<int64_t>1 << hessian_bits) - 1.0) / extent.max_hessian
     scales.exact_gradient = 2.0 ** floor(62.0 - log2(extent.max_gradient * rows))
     scales.exact_hessian = 2.0 ** floor(62.0 - log2(extent.max_hessian * rows))
 
@@ -239,7 +241,8 @@ cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
 
 
 cdef void exact_sums(
-    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows, int64_t* gradient, int64_t* hessian
+    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows,
+    int64_t* gradient, int64_t* hessian,
 ) noexcept nogil:
     """Sums over some rows of the unrounded gradients and hessians, in 64-bit fixed point."""
     if _weighting(source) == UNWEIGHTED:

@@ -34,7 +34,7 @@ cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread
 
 
 cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
-    """Count the rows on n_threads, each into its own cells: thread 0 into the node's, the others into their partials."""
+    """Count the rows on n_threads: thread 0 into the node's own cells, the others into their partials."""
     cdef Node* node = &ws.nodes[task.counted]
     cdef Py_ssize_t n = node.end - node.begin
     cdef int32_t t

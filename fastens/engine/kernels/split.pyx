@@ -25,8 +25,8 @@ cdef extern from "scan.h" nogil:
 
 
 cdef struct Scan:
-    # The search over the splits of one feature. With G, H the node's sums (H with lambda once for each side) and G_l, H_l
-    # those of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r): one division a split.
+    # The search over the splits of one feature. With G, H the node's sums (H with lambda once for each side) and G_l,
+    # H_l those of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r): one division a split.
     Sums total
     float64_t ratio                 # G / H
     float64_t hessian               # H

@@ -20,7 +20,7 @@ cdef struct Node:
 
 
 cdef struct Task:
-    # Count one node's rows; where `difference` is a node, it gets its parent's histogram (stored in its slot) minus that.
+    # Count one node's rows; where `difference` is a node, it gets its parent's histogram (in its slot) minus that.
     int32_t counted
     int32_t difference              # or -1
     bint want_counted               # find its best split

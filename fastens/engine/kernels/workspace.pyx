@@ -32,7 +32,9 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
         ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
-        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL:
+        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL:
+            return False
+        if ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL:
             return False
     return True
 
