@@ -318,7 +318,7 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
     if y.dtype.kind == "O":
         y = _labels_of_objects(y)
     if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
-        return y.astype(np.str_)
+        return np.array(y.tolist(), dtype=np.str_)
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))

@@ -134,10 +134,6 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
         return run
 
     def _growth_rules(self) -> GrowthRules:
-        n_features = self.n_features_in_
-        wanted = self.max_features
-        is_count = isinstance(wanted, numbers.Integral)
-        per_split = min(int(wanted), n_features) if is_count else max(1, int(wanted * n_features))
         return GrowthRules(
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth,
@@ -146,11 +142,17 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
             min_weight_leaf=self.min_weight_leaf,
             min_gain_to_split=self.min_gain_to_split,
             l2_regularization=self.l2_regularization,
-            features_per_split=None if per_split == n_features else per_split,
+            features_per_split=self._features_per_split(),
         )
 
+    def _features_per_split(self) -> int | None:
+        wanted, n_features = self.max_features, self.n_features_in_
+        is_count = isinstance(wanted, numbers.Integral)
+        count = min(int(wanted), n_features) if is_count else max(1, int(wanted * n_features))
+        return None if count == n_features else count
+
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        needs_seed = self.subsample < 1 or self._growth_rules().features_per_split is not None
+        needs_seed = self.subsample < 1 or self._features_per_split() is not None
         return BoostingRules(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
