@@ -41,6 +41,27 @@ FASTENS_INLINE void split_gains_loop(const uint64_t* sums, ptrdiff_t n, const Sc
     }
 }
 
+/* The largest of n numbers, none of them NaN; MAX_LANES of them at a time, for one chain of comparisons would wait for
+ * each of its steps. -1 where n is 0. */
+enum { MAX_LANES = 16 };
+
+FASTENS_INLINE void largest_loop(const double* values, ptrdiff_t n, double* result)
+{
+    double lanes[MAX_LANES];
+    ptrdiff_t i = 0;
+    for (int k = 0; k < MAX_LANES; k++)
+        lanes[k] = -1.0;
+    for (; i + MAX_LANES <= n; i += MAX_LANES)
+        for (int k = 0; k < MAX_LANES; k++)
+            lanes[k] = values[i + k] > lanes[k] ? values[i + k] : lanes[k];
+    for (; i < n; i++)
+        lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
+    for (int k = 1; k < MAX_LANES; k++)
+        lanes[0] = lanes[k] > lanes[0] ? lanes[k] : lanes[0];
+    *result = lanes[0];
+}
+
 FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
+FASTENS_CHOOSE(largest, (const double* values, ptrdiff_t n, double* result), (values, n, result))
 
 #endif

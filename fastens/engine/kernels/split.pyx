@@ -22,6 +22,7 @@ cdef extern from "scan.h" nogil:
         float64_t max_hessian
 
     void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
+    void largest(const float64_t* values, Py_ssize_t n, float64_t* result)
 
 
 cdef struct Scan:
@@ -140,8 +141,8 @@ cdef void _scan_packed(
     cdef ScanNode node
     cdef uint64_t sum_ = cells[0] if missing_left else 0
     cdef int64_t some_value = <int64_t>(sum_ & layout.count_mask) + 1
-    cdef Py_ssize_t i, first, end, best = -1
-    cdef float64_t best_gain = scan.gain
+    cdef Py_ssize_t i, first, end
+    cdef float64_t gain
     for i in range(last):
         sum_ += cells[i + 1]
         room.sums[i] = sum_
@@ -156,13 +157,13 @@ cdef void _scan_packed(
     node.min_hessian = <float64_t>rules.min_hessian
     node.max_hessian = <float64_t>(scan.total.hessian - rules.min_hessian)
     split_gains(room.sums + first, end - first, &node, room.keys)
-    for i in range(end - first):
-        if room.keys[i] > best_gain:
-            best_gain = room.keys[i]
-            best = i
-    if best >= 0:
-        _keep(best_gain, <int32_t>(first + best + 1), missing_left, scan)
-        scan.left = _unpack(room.sums[first + best], layout)
+    largest(room.keys, end - first, &gain)
+    if gain > scan.gain:
+        i = 0
+        while room.keys[i] != gain:
+            i += 1
+        _keep(gain, <int32_t>(first + i + 1), missing_left, scan)
+        scan.left = _unpack(room.sums[first + i], layout)
 
 
 cdef void _scan_wide(
