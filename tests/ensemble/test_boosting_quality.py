@@ -11,6 +11,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import log_loss, mean_gamma_deviance, mean_pinball_loss, mean_poisson_deviance
+from threadpoolctl import threadpool_limits
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 
@@ -28,8 +29,23 @@ TELLS = {"adult": ["split"], "bike_sharing_hour": ["casual", "registered"]}
 
 # Everything that the libraries have in common is the same: 100 rounds, learning rate 0.1, 31 leaves, 255 bins.
 OURS = {"l2_regularization": 1.0, "min_child_weight": 0.0}
-LIGHTGBM = {"reg_lambda": 1.0, "min_child_samples": 20, "min_child_weight": 0.0, "min_data_in_bin": 1, "verbose": -1}
+LIGHTGBM = {
+    "reg_lambda": 1.0,
+    "min_child_samples": 20,
+    "min_child_weight": 0.0,
+    "min_data_in_bin": 1,
+    "n_jobs": 1,
+    "verbose": -1,
+}
 SKLEARN = {"l2_regularization": 1.0, "early_stopping": False, "categorical_features": "from_dtype"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet_and_alone():
+    """No warnings of peers about names of columns; one thread, for two waiting teams of threads are slow together."""
+    with warnings.catch_warnings(), threadpool_limits(1, user_api="openmp"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -169,13 +185,5 @@ def test_xgboost_on_the_same_settings(split):
     numeric = X.select_dtypes("number").columns
     data = X[numeric].to_numpy(), y, X_test[numeric].to_numpy(), y_test
     options = {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 31, "max_bin": 255, "tree_method": "hist"}
-    theirs = xgboost.XGBRegressor(**options, min_child_weight=20, reg_lambda=1, learning_rate=0.1, n_jobs=2)
+    theirs = xgboost.XGBRegressor(**options, min_child_weight=20, reg_lambda=1, learning_rate=0.1, n_jobs=1)
     compare(number_loss(GradientBoostingRegressor(**OURS), data), number_loss(theirs, data))
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    """LightGBM and scikit-learn warn about each other's names of columns."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
