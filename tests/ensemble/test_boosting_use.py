@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from reference.models import LOSSES, make_model, make_target, outputs
+from reference.models import LOSSES, make_model, make_target, outputs, same_python
 
 
 @pytest.fixture(params=LOSSES)
@@ -110,7 +109,7 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("more", ["", ", X_val=X[:999], y_val=y[:999]"])
 def test_interrupt_leaves_a_model(more):
-    command = [sys.executable, "-u", "-c", INTERRUPTED.format(more=more)]
+    command = [*same_python(), "-u", "-c", INTERRUPTED.format(more=more)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for _ in range(3):
             assert process.stdout.readline().startswith("[")

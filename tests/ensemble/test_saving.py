@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
-import sys
 
 import joblib
 import numpy as np
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, ModelFileError, storage
-from reference.models import LOSSES, make_model, make_target, outputs
+from reference.models import LOSSES, make_model, make_target, outputs, same_python
 
 FITTED = (
     "n_features_in_",
@@ -192,7 +191,7 @@ def test_another_process_predicts_the_same(tmp_path, rng):
         "X = pandas.read_pickle(folder / 'frame.pickle');"
         "numpy.save(folder / 'out.npy', fastens.load(folder / 'model.fastens').predict(X))"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+    subprocess.run([*same_python(), "-c", code, str(tmp_path)], check=True, timeout=60)
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), model.predict(frame))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
+import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 
 LOSSES = {
@@ -16,6 +20,11 @@ LOSSES = {
     "binary": {},
     "multiclass": {},
 }
+
+
+def same_python():
+    """A Python that imports the fastens under test: the folder it starts in, a checkout, counts only if that is built."""
+    return [sys.executable, "-P"] if "site-packages" in Path(fastens.__file__).parts else [sys.executable]
 
 
 def make_model(loss, **parameters):
