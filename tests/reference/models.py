@@ -23,7 +23,7 @@ LOSSES = {
 
 
 def same_python():
-    """A Python that imports the fastens under test: the folder it starts in, a checkout, counts only if that is built."""
+    """A Python that imports the fastens under test: a checkout that it starts in counts only if that is built."""
     return [sys.executable, "-P"] if "site-packages" in Path(fastens.__file__).parts else [sys.executable]
 
 
