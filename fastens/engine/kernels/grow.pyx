@@ -21,7 +21,10 @@ from .histogram cimport CELL_STRIDE
 from .quantise cimport RowGradients, exact_sums, quantise
 from .search cimport counted_histogram
 from .split cimport SplitRules
-from .structs cimport Feature, Histogram, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from .structs cimport (
+    PREFETCH_AHEAD, Feature, Histogram, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t,
+    uint64_t
+)
 from .workspace cimport (
     MAX_THREADS, Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
 )
@@ -65,6 +68,8 @@ cdef void _add_if_leaf(const Workspace* ws, int32_t id, float64_t value, float64
     cdef Py_ssize_t i
     if node.left_child == 0:
         for i in range(node.begin, node.end):
+            if i + PREFETCH_AHEAD < node.end:
+                prefetch(&raw[ws.rows[i + PREFETCH_AHEAD]])
             raw[ws.rows[i]] += value
 
 

@@ -2,24 +2,16 @@
 
 from libc.string cimport memset
 
-from .structs cimport CellLayout, Feature, Histogram, code_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from .structs cimport (
+    PREFETCH_AHEAD, CellLayout, Feature, Histogram, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t,
+    uint64_t
+)
 
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define FASTENS_PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define FASTENS_PREFETCH(address)
-    #endif
-    """
-    void prefetch "FASTENS_PREFETCH"(const void* address) noexcept nogil
 
 # The rows of a block stay in the first cache while the blocks of features pass over them.
 cdef enum:
     ROW_BLOCK = 512
     FEATURE_BLOCK = 32
-    PREFETCH_AHEAD = 16
 
 
 cdef inline uint64_t _word(

@@ -12,7 +12,9 @@ from cython.parallel cimport prange
 from libc.math cimport ceil, fabs, floor, isfinite, llrint, log2
 from libc.stdlib cimport malloc
 
-from .structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .structs cimport (
+    PREFETCH_AHEAD, CellLayout, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t, uint64_t
+)
 
 cdef enum:
     COUNT_BITS = 14                 # packed cells hold 2**14 - 1 rows of weight 1
@@ -258,6 +260,9 @@ cdef inline void _add_exact(
     cdef Py_ssize_t k, i
     cdef int64_t copies, sum_gradient = 0, sum_hessian = 0
     for k in range(n_rows):
+        if k + PREFETCH_AHEAD < n_rows:
+            prefetch(&source.gradients[rows[k + PREFETCH_AHEAD]])
+            prefetch(&source.hessians[rows[k + PREFETCH_AHEAD]])
         i = rows[k]
         copies = _copies(source, i, weighting)
         sum_gradient += copies * llrint(_weighted(source, source.gradients, i, weighting) * scales.exact_gradient)

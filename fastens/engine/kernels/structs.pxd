@@ -5,6 +5,20 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 ctypedef float float32_t
 ctypedef double float64_t
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define FASTENS_PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define FASTENS_PREFETCH(address)
+    #endif
+    """
+    void prefetch "FASTENS_PREFETCH"(const void* address) noexcept nogil
+
+cdef enum:
+    # Rows that a loop over scattered rows asks for in advance.
+    PREFETCH_AHEAD = 16
+
 # A feature value, a training code. Code 0 is missing (or a category never seen); values have codes 1, 2, ...
 ctypedef fused value_t:
     float32_t
