@@ -9,9 +9,14 @@ from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoosti
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
-__all__ = ["GradientBoostingClassifier", "GradientBoostingRegressor", "ModelFileError", "load"]
+__all__ = [
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "ModelFileError",
+    "load",
+]
 
-_SAVED = {model.__name__: model for model in (GradientBoostingClassifier, GradientBoostingRegressor)}
+_SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
