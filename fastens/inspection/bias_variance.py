@@ -246,8 +246,8 @@ def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -
     bias, variance = (mean - optimal) ** 2, predictions.var(axis=0)
     noise = (y - optimal) ** 2
     loss = ((predictions - y) ** 2).mean()
-    parts = (float(part.mean()) for part in (bias, variance, noise))
-    return BiasVariance(float(loss), *parts, mean, bias, variance)
+    mean_bias, mean_variance, mean_noise = (float(part.mean()) for part in (bias, variance, noise))
+    return BiasVariance(float(loss), mean_bias, mean_variance, mean_noise, mean, bias, variance)
 
 
 def _zero_one_parts(predictions: NDArray[Any], y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:

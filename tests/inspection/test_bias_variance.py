@@ -86,7 +86,7 @@ def test_labels_of_any_kind_and_one_neighbour_vary_more():
         bias_variance_decomposition(KNeighborsClassifier(k), X, y, n_rounds=40, random_state=0) for k in (1, 30)
     )
     assert set(few.main_prediction) <= {"a", "b", "c"}
-    assert few.row_variance.mean() > 1.5 * many.row_variance.mean()
+    assert few.row_variance.mean() > 1.2 * many.row_variance.mean()
 
 
 def test_same_for_any_n_jobs():
