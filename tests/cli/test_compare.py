@@ -47,7 +47,7 @@ def test_regression_with_weights(run, houses, write_csv):
         (("--models", "boosting,oracle"), "no 'oracle' for classification"),
         (("--folds", 1), "--folds must be at least 2"),
         (("--picture", "board.gif"), "--picture must end in .png"),
-        (("--output", "board.txt"), "board.txt"),
+        (("--output", "no/such/board.csv"), "no/such"),
     ],
 )
 def test_errors(run, houses, write_csv, options, message):
