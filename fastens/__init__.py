@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.mixed import CategoricalNB, MixedNB
+from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
 __all__ = [
+    "BernoulliNB",
+    "CategoricalNB",
+    "ComplementNB",
+    "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "MixedNB",
     "ModelFileError",
+    "MultinomialNB",
     "load",
 ]
 
