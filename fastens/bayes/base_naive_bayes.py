@@ -66,7 +66,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self
         """
         data = self._start_fit(X, y, sample_weight)
-        self._take(self._count(data), self._class_counts(data))
+        self._take(self._count_first(data), self._class_counts(data))
         return self
 
     def partial_fit(
@@ -97,7 +97,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         else:
             self._learn_categories(X)
         data = _without_absent(self._check_validation(X, y, sample_weight))
-        likelihoods, class_count = self._count(data), self._class_counts(data)
+        likelihoods = self._count_first(data) if is_first else self._count(data)
+        class_count = self._class_counts(data)
         if not is_first:
             for new, old in zip(likelihoods, self._likelihoods, strict=True):
                 old = copy.copy(old)
@@ -126,6 +127,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             table = self._encoder.match(X) if is_frame(X) else table_from_array(self._validate_array(X, reset=False))
             if len(table) == self.n_features_in_:
                 self._encoder = self._encoder.extended(table)
+
+    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        """Count the first rows, by which the kind of a column may still be chosen."""
+        return self._count(data)
 
     def _count(self, data: TrainingData) -> list[Likelihood]:
         likelihoods = self._make_likelihoods()
@@ -167,10 +172,11 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         # A row of weight 0 is absent, also from the categories that a table is searched for.
-        if sample_weight is not None and y is not None and not np.all(sample_weight) and hasattr(X, "shape"):
+        if sample_weight is not None and y is not None and _may_hold_categories(X):
             weight = check_weights(sample_weight, X.shape[0])
-            if weight is not None and np.shape(y)[:1] == weight.shape:
-                X, y, sample_weight = _rows(X, weight > 0), np.asarray(y)[weight > 0], weight[weight > 0]
+            y = np.asarray(y)
+            if weight is not None and not weight.all() and y.shape[:1] == weight.shape:
+                X, y, sample_weight = _rows(X, weight > 0), y[weight > 0], weight[weight > 0]
         return super()._start_fit(X, y, sample_weight)
 
     def _learn_table(self, X: Any) -> Any:
@@ -226,7 +232,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,)."""
-        return self.classes_[np.argmax(self._scores(X), axis=1)]
+        best = np.argmax(self._scores(X), axis=1)
+        return self.classes_[best]
 
     # Merge and save --------------------------------------------------
 
@@ -391,6 +398,10 @@ class PosteriorNaiveBayes(BaseNaiveBayes):
     def bic(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
         return -2 * self.log_likelihood(X, y) + self.n_parameters_ * float(np.log(len(np.asarray(y))))
+
+
+def _may_hold_categories(X: Any) -> bool:
+    return is_frame(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUT")
 
 
 def _rows(X: Any, chosen: NDArray[np.bool_]) -> Any:

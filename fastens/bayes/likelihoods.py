@@ -31,6 +31,17 @@ class Batch(NamedTuple):
     names: list[str] | None  # of the columns
 
 
+class NotPositionsError(ValueError):
+    """Columns that should hold category positions hold other numbers."""
+
+    def __init__(self, columns: NDArray[np.intp], name: str) -> None:
+        super().__init__(
+            f"Column {name} must hold category positions, whole numbers from 0 to {MOST_CATEGORIES - 1}, as in the "
+            "first rows; it holds other numbers."
+        )
+        self.columns = columns
+
+
 class Likelihood:
     """Base of the kinds of likelihood; `columns` None stands for all columns."""
 
@@ -173,26 +184,14 @@ class CategoricalLikelihood(DirichletLikelihood):
     def count(self, batch: Batch) -> None:
         """See Likelihood."""
         found = encode_all(self.positions(batch.X), batch.n_threads)
-        self._refuse(found.faults, found.largest, batch.names)
+        faulty = np.flatnonzero(found.faults | (found.largest >= MOST_CATEGORIES))
+        if faulty.size:
+            raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
         self.sizes = found.largest + 1
         if self.minimum is not None:
             self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
         counts = class_counts(found.codes, batch.y, self.sizes + 1, batch.n_classes, batch.weight, batch.n_threads)
         self.counts = np.delete(counts, offsets_of(self.sizes + 1)[:-1], axis=1)
-
-    def _refuse(self, faults: NDArray[np.uint8], largest: NDArray[np.int64], names: list[str] | None) -> None:
-        for index in np.flatnonzero(faults | (largest >= MOST_CATEGORIES)).tolist():
-            name = self.column_name(names, index)
-            if faults[index] & 1:
-                raise ValueError(
-                    f"Negative values in data passed to a column of categories: column {name} must hold category "
-                    "positions, whole numbers from 0."
-                )
-            what = "a number that is not whole" if faults[index] else f"the position {largest[index]}"
-            raise ValueError(
-                f"Column {name} must hold category positions, whole numbers from 0 to {MOST_CATEGORIES - 1}; it holds "
-                f"{what}. Pass a column of strings or categories to have its values found."
-            )
 
     def add(self, other: CategoricalLikelihood) -> None:
         """See Likelihood."""

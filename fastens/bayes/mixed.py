@@ -8,15 +8,17 @@ from typing import Any, ClassVar
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from fastens.base import TrainingData
 from fastens.bayes.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
 from fastens.bayes.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
 from fastens.bayes.counting import offsets_of
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Smoothing
-from fastens.bayes.likelihoods import CategoricalLikelihood, Likelihood
+from fastens.bayes.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive_bayes import check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
-from fastens.tables import Table, is_categorical_column, is_frame, table_from_array, table_from_frame
+from fastens.tables import Floats, Table, is_categorical_column, is_frame, table_from_array, table_from_frame
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 UNSEEN = one_of("ignore", "smooth", "error")
@@ -33,6 +35,11 @@ class _WithCategories(PosteriorNaiveBayes):
         table = super()._learn_table(X)
         self._encoder.unseen = -1.0
         return table
+
+    def _check_table(self, X: Any) -> Any:
+        if sparse.issparse(X) and hasattr(self, "_encoder") and self._encoder.is_categorical.any():
+            X = X.toarray()
+        return super()._check_table(X)
 
     def _restore_door(self, state: dict[str, Any]) -> None:
         super()._restore_door(state)
@@ -63,8 +70,8 @@ class CategoricalNB(_WithCategories):
 
     The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
     `predict_proba` uses their posterior mean, which is Bayes-optimal for a row. A column of strings, categories or
-    booleans has the categories found in it; a column of numbers holds positions, whole numbers from 0, and every
-    position up to the largest is a category. Missing values are skipped, in fit and in prediction.
+    booleans has the categories found in it. A column of whole numbers from 0 holds positions, and every position up to
+    the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in fit and in prediction.
 
     Parameters
     ----------
@@ -165,12 +172,30 @@ class CategoricalNB(_WithCategories):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
         return tags
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_feature_prior(self)
+
+    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        try:
+            return self._count(data)
+        except NotPositionsError as found:
+            return self._count(data._replace(X=self._learn_values(data.X, found.columns)))
+
+    def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Floats:
+        """Take the distinct values of columns of numbers that are no positions for categories."""
+        X = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+        for index in columns.tolist():
+            values = np.unique(X[~np.isnan(X[:, index]), index])
+            if np.isinf(values).any():
+                name = self._encoder.names[index] if self._encoder.names else index
+                raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
+            self._encoder.categories[index] = values.tolist()
+            X[:, index] = np.where(np.isnan(X[:, index]), np.nan, np.searchsorted(values, X[:, index]))
+        self._set_plain()
+        return X
 
     def _make_likelihoods(self) -> list[Likelihood]:
         minimum = self.min_categories
@@ -332,6 +357,8 @@ class MixedNB(_WithCategories):
     def _learn_table(self, X: Any) -> Any:
         if is_frame(X):
             self.kinds_ = self._kinds_of(table_from_frame(X))
+        elif sparse.issparse(X):
+            self.kinds_ = self._kinds_of(Table(X, array=X))
         else:
             array = X if isinstance(X, np.ndarray) and X.ndim == 2 else self._validate_array(X, reset=True)
             self.kinds_ = self._kinds_of(table_from_array(array))
