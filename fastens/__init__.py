@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.mixed import CategoricalNB, MixedNB
+from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
 __all__ = [
+    "BernoulliNB",
+    "CategoricalNB",
+    "ComplementNB",
+    "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "MixedNB",
     "ModelFileError",
+    "MultinomialNB",
     "bias_variance_decomposition",
     "load",
     "plot_bias_variance",
