@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.finite import FiniteHypothesisLearner
+from fastens.bayes.posterior import estimate_errors
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
 __all__ = [
+    "FiniteHypothesisLearner",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "ModelFileError",
+    "estimate_errors",
     "load",
 ]
 
