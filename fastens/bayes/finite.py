@@ -139,7 +139,8 @@ class FiniteHypothesisLearner(SavedEstimator):
 
     def _observe(self, outcomes: ArrayLike) -> FiniteHypothesisLearner:
         index = self._index_of(outcomes)
-        steps = np.cumsum(xlogy(1, self._table.T)[index], axis=0) + self._log_likelihoods[-1]
+        # One running sum over all outcomes: the same to the bit however they come.
+        steps = np.cumsum([self._log_likelihoods[-1], *xlogy(1, self._table.T)[index]], axis=0)[1:]
         joint = steps + self._log_prior
         impossible = np.flatnonzero(np.isneginf(joint).all(axis=1))
         if impossible.size:

@@ -40,7 +40,7 @@ def test_textbook(n):
     posterior, lime = TEXTBOOK[n]
     np.testing.assert_allclose(model.posterior_, posterior, atol=5.1e-7)
     np.testing.assert_allclose(model.predict_proba()[1], lime, atol=5.1e-7)
-    np.testing.assert_allclose(model.log_evidence_, np.log(np.dot(PRIOR, np.power(LIME, n))))
+    np.testing.assert_allclose(model.log_evidence_, np.log(np.dot(PRIOR, np.power(LIME, n))), atol=1e-14)
 
 
 def test_two_limes_and_a_cherry():
