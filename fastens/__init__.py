@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.posterior import estimate_errors
+from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
 __all__ = [
+    "ANY",
+    "Conjunction",
     "FiniteHypothesisLearner",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "ModelFileError",
+    "VersionSpaceClassifier",
     "estimate_errors",
     "load",
+    "sample_complexity",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}

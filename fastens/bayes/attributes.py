@@ -28,7 +28,10 @@ class DiscreteClassifier(BaseClassifier):
         return tags
 
     def _learn_table(self, X: Any) -> Codes:
-        codes = as_codes(super()._learn_table(_dense(X)))
+        try:
+            codes = as_codes(super()._learn_table(_dense(X)))
+        except TypeError as error:  # a value without a hash, such as a dict
+            raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
         declared = getattr(self, "categories", None)
         if declared is not None:
             codes = self._declare(declared, codes)
@@ -83,7 +86,9 @@ def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
         values = [value for value in factorize(column)[1] if not is_missing(value)]
         old = list(known or [])
         seen = set(old)
-        categories.append(old + sorted((value for value in values if value not in seen), key=lambda v: (str(type(v)), v)))
+        categories.append(
+            old + sorted((value for value in values if value not in seen), key=lambda v: (str(type(v)), v))
+        )
     return TableEncoder(encoder.names, categories)
 
 

@@ -117,9 +117,7 @@ def space_sizes(n_values: Sequence[int]) -> SpaceSizes:
     >>> space_sizes([3, 2, 2, 2, 2, 2])  # EnjoySport, Mitchell (1997), chapter 2
     SpaceSizes(instances=96, syntactic=5120, semantic=973)
     """
-    return SpaceSizes(
-        math.prod(n_values), math.prod(n + 2 for n in n_values), 1 + math.prod(n + 1 for n in n_values)
-    )
+    return SpaceSizes(math.prod(n_values), math.prod(n + 2 for n in n_values), 1 + math.prod(n + 1 for n in n_values))
 
 
 def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunction]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,8 @@ Array = NDArray[np.float64]
 MODES = ("bayes", "map", "ml", "gibbs")
 
 
-class Hypothesis(NamedTuple):
+@dataclass(frozen=True)
+class Hypothesis:
     """One hypothesis: its place, its name, and the probability it gives to each outcome."""
 
     index: int

@@ -61,7 +61,8 @@ class PosteriorMixin:
         ValueError
             If the model has no such mode.
         """
-        return self.classes_[self._proba_in(X, mode, random_state).argmax(axis=1)]
+        best = self._proba_in(X, mode, random_state).argmax(axis=1)
+        return self.classes_[best]
 
     def _proba_in(self, X: ArrayLike, mode: str, random_state: Any = None) -> Array:
         """The probabilities that one mode answers with."""

@@ -153,9 +153,7 @@ def tree_evidence(
 def tree_reach(
     const double[::1] log_q, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double[::1] reach
 ):
-    """From 1 in the last cell, the root: for each cell the posterior probability that a tree on its path has a node there.
-
-    A row of the cell comes through it with that probability.
+    """For each cell the posterior probability that a row in it comes to a node there, from 1 in the last cell, the root.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
     cdef int64_t digits[MOST_ATTRIBUTES]
