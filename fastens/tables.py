@@ -226,6 +226,8 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         if table.array is None:
             chosen[:] = [is_categorical_column(column) for column in table.columns]
         return chosen
+    if isinstance(categorical_features, str) and categorical_features == "all":
+        return ~chosen
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
