@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.storage import ModelFileError, load_model
+from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"
 __all__ = [
@@ -19,13 +19,16 @@ __all__ = [
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that its `save` wrote; runs no code from the file.
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+    """Read a model that its `save` wrote; runs no code from the file, unless pickles are allowed.
 
     Parameters
     ----------
     path : str or path
         The file.
+    allow_pickle : bool, default=False
+        Whether to read members from other libraries that a composed model was saved with as pickles. Reading a pickle
+        can run any code: only for files you trust.
 
     Returns
     -------
@@ -34,7 +37,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or from a later version of fastens.
+        If the file is damaged, foreign, or from a later version of fastens; or if it holds pickles, and they are not allowed.
 
     Examples
     --------
@@ -49,4 +52,5 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((same.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    return load_model(path, _SAVED)
+    with pickles_allowed(allow_pickle):
+        return load_model(path, _SAVED)
