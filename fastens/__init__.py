@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"
@@ -13,6 +14,8 @@ __all__ = [
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "ModelFileError",
+    "StackingClassifier",
+    "StackingRegressor",
     "load",
 ]
 
