@@ -6,13 +6,22 @@ import os
 from typing import Any
 
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
 __all__ = [
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "ModelFileError",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
     "load",
 ]
 

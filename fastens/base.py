@@ -77,16 +77,12 @@ class BaseFastens(BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
         y = self._read_target(y, X.shape[0])
-        weight = check_weights(sample_weight, X.shape[0])
-        rows = None
-        if weight is not None and not weight.all():
-            rows = np.flatnonzero(weight)
-            X, y, weight = X[rows], y[rows], weight[rows]
+        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
         y = self._learn_target(y)
         return TrainingData(X, y, _unless_ones(self._combine_weights(y, weight)), rows)
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """`y` with `n_rows` rows: a vector, or a matrix of several columns where the estimator takes several targets."""
+        """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
         y = np.asarray(y)
         if not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
             y = column_or_1d(y, warn=True)
@@ -156,7 +152,8 @@ class BaseFastens(BaseEstimator):
         """Check data to validate on, by what `fit` learned."""
         X = self._check_table(X)
         y = self._encode_target(self._read_target(y, X.shape[0]))
-        return TrainingData(X, y, _unless_ones(check_weights(sample_weight, X.shape[0])))
+        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
+        return TrainingData(X, y, _unless_ones(weight), rows)
 
     # Predict --------------------------------------------------
 
@@ -190,7 +187,9 @@ class BaseFastens(BaseEstimator):
         state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
         if hasattr(self, "classes_"):
             several = isinstance(self.classes_, list)
-            state["classes"] = [_classes_state(found) for found in self.classes_] if several else _classes_state(self.classes_)
+            state["classes"] = (
+                [_classes_state(found) for found in self.classes_] if several else _classes_state(self.classes_)
+            )
         return state
 
     def _restore_door(self, state: dict[str, Any]) -> None:
@@ -319,6 +318,14 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None
     if not weight.any():
         raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
     return weight
+
+
+def _present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Any, Any, Any, Any]:
+    """The rows whose weight is not zero, and which they are (None: all)."""
+    if weight is None or weight.all():
+        return X, y, weight, None
+    rows = np.flatnonzero(weight)
+    return X[rows], y[rows], weight[rows], rows
 
 
 def _unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:

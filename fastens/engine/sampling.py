@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from fastens.engine.kernels.bootstrap import Urns
 from fastens.engine.kernels.sketch import hash_rows
 
 Array = NDArray[np.float64]
+PREFIX = "bootstrap."
 
 
 def random_stream(seed: int, index: int) -> np.random.Generator:
@@ -36,6 +38,12 @@ def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[
     key = np.array([(seed << 8) + purpose], dtype=np.uint64)
     numbers = np.arange(first, last, dtype=np.uint64)
     return _mixed(_mixed(key) + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
+    if array.dtype != np.float64 or array.shape != (offsets[-1],) or not np.isfinite(array).all():
+        return False
+    return all(part[0] > 0 and (np.diff(part) >= 0).all() for part in np.split(array, offsets[1:-1]))
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -150,9 +158,35 @@ class Bootstrap:
 
     def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
         """Return how often each row is drawn in the sample of each seed, shape (n_seeds, n_rows)."""
-        counts = np.zeros((len(seeds), len(self.order)))
-        self._urns.fill(seeds, counts, n_threads)
+        counts = np.empty((len(seeds), len(self.order)))
+        self._urns.fill(seeds, np.zeros(counts.shape, dtype=np.uint32), counts, n_threads)
         return counts
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the state as plain arrays under names with a prefix."""
+        names = ("order", "cumulated", "offsets", "draws")
+        return {PREFIX + name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Bootstrap:
+        """Make a bootstrap from what `to_arrays` returned; ValueError for anything that is not such a state."""
+        order, offsets, draws = (arrays[PREFIX + name] for name in ("order", "offsets", "draws"))
+        cumulated = arrays.get(PREFIX + "cumulated")
+        n_rows = len(order)
+        is_sound = (
+            order.dtype == np.uint32
+            and offsets.dtype == draws.dtype == np.int64
+            and order.ndim == offsets.ndim == draws.ndim == 1
+            and len(offsets) == len(draws) > 1
+            and (np.bincount(order, minlength=n_rows) == 1).all()
+            and offsets[0] == draws[0] == 0
+            and offsets[-1] == n_rows
+            and (np.diff(offsets) > 0).all()
+            and (np.diff(draws) >= 0).all()
+        )
+        if not is_sound or not (cumulated is None or _is_cumulated(cumulated, offsets)):
+            raise ValueError("the arrays do not describe a bootstrap")
+        return cls(order, cumulated, offsets, draws)
 
     @cached_property
     def _urns(self) -> Urns:

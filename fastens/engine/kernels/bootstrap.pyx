@@ -22,8 +22,7 @@ cdef inline float64_t _uniform(uint64_t seed, uint64_t counter) noexcept nogil:
 
 
 cdef struct Urn:
-    const uint32_t* order           # of the stratum's rows
-    const float64_t* cumulated      # their weights, cumulated; NULL where all are 1
+    const float64_t* cumulated      # weights of the stratum's rows, cumulated; NULL where all are 1
     const uint32_t* guide           # for each part of [0, 1) of size 1/n: a place to look from
     Py_ssize_t n
 
@@ -43,10 +42,10 @@ cdef inline Py_ssize_t _place(const Urn* urn, float64_t share) noexcept nogil:
     return place
 
 
-cdef void _draw(const Urn* urn, uint64_t seed, int64_t first, int64_t last, float64_t* counts) noexcept nogil:
+cdef void _draw(const Urn* urn, uint64_t seed, int64_t first, int64_t last, uint32_t* counts) noexcept nogil:
     cdef int64_t counter
     for counter in range(first, last):
-        counts[urn.order[_place(urn, _uniform(seed, <uint64_t> counter))]] += 1.0
+        counts[_place(urn, _uniform(seed, <uint64_t> counter))] += 1
 
 
 cdef class Urns:
@@ -75,20 +74,21 @@ cdef class Urns:
     def __init__(self, order, cumulated, guide, offsets, draws):
         self.order, self.cumulated, self.guide, self.offsets, self.draws = order, cumulated, guide, offsets, draws
 
-    cdef void _fill(self, uint64_t seed, float64_t* counts) noexcept nogil:
-        cdef Py_ssize_t s, first
+    cdef void _fill(self, uint64_t seed, uint32_t* drawn, float64_t* counts) noexcept nogil:
+        cdef Py_ssize_t s, i, first
         cdef Urn urn
         for s in range(self.offsets.shape[0] - 1):
             first = self.offsets[s]
             urn.n = self.offsets[s + 1] - first
-            urn.order = &self.order[first]
             urn.cumulated = &self.cumulated[first] if self.cumulated is not None else NULL
             urn.guide = &self.guide[first] if self.guide is not None else NULL
-            _draw(&urn, seed, self.draws[s], self.draws[s + 1], counts)
+            _draw(&urn, seed, self.draws[s], self.draws[s + 1], &drawn[first])
+        for i in range(self.order.shape[0]):
+            counts[self.order[i]] = <float64_t> drawn[i]
 
-    def fill(self, const uint64_t[::1] seeds, float64_t[:, ::1] counts, int n_threads):
-        """Add to counts, one row for each seed, how often the rows are drawn."""
+    def fill(self, const uint64_t[::1] seeds, uint32_t[:, ::1] drawn, float64_t[:, ::1] counts, int n_threads):
+        """Write to counts, one row for each seed, how often each row is drawn; `drawn` is room of as many zeros."""
         cdef Py_ssize_t i
         with nogil:
             for i in prange(seeds.shape[0], num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-                self._fill(seeds[i], &counts[i, 0])
+                self._fill(seeds[i], &drawn[i, 0], &counts[i, 0])
