@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, Tr
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.members import Members
 from fastens.ensemble.out_of_bag import OutOfBag
-from fastens.parameters import FLAG, NONE, Rule, one_of, real, whole
+from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
 Reweight = Callable[[Array], Array]
@@ -83,10 +83,11 @@ class BaseForest(OutOfBag, BaseTrees):
             if trees:
                 self._ensemble = TreeEnsemble.from_trees(trees, [0] * len(trees), [0.0] * self._n_outputs(), binning)
         if self.oob_score:
-            self._set_out_of_bag(matrix, data, np.shape(y)[0])
+            self._set_out_of_bag(matrix, data, len(np.asarray(y)))
         return self
 
     def _check_drawing(self) -> None:
+        """Raise ValueError for parameters that do not fit together."""
         if self.bootstrap:
             return
         if self.max_samples is not None:
@@ -212,28 +213,36 @@ class ForestClassifier(TreesClassifier, BaseForest):
     _parameter_rules: ClassVar = {
         **RULES,
         **CLASS_RULES,
+        "class_weight": one_of("balanced", "balanced_subsample", None)
+        | instance(Mapping, "a dict of weights by class")
+        | instance(list, "a list of such dicts"),
         "bootstrap": FLAG | one_of("stratified", "balanced"),
         "voting": one_of("soft", "hard"),
     }
-    _voters: TreeEnsemble
 
     def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
         return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
 
-    def _row_factors(self, data: TrainingData) -> Array | None:
+    def _weighs_bags(self) -> bool:
+        """Whether class weights are those of rows in a bag: of each bag, or where a class has draws of its own."""
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
-        if self.class_weight is None or (by_bag and self.bootstrap):
+        return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
+
+    def _row_factors(self, data: TrainingData) -> Array | None:
+        if self.class_weight is None or self._weighs_bags():
             return None
-        return self._class_factors("balanced" if by_bag else self.class_weight, data.y, data.sample_weight)
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+        return self._class_factors(given, data.y, data.sample_weight)
 
     def _reweighting(self, data: TrainingData) -> Reweight | None:
-        if not isinstance(self.class_weight, str) or self.class_weight != "balanced_subsample":
+        if self.class_weight is None or not self._weighs_bags():
             return None
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
 
         def reweight(counts: Array) -> Array:
-            weight = np.zeros_like(counts)
             drawn = counts > 0
-            weight[drawn] = counts[drawn] * self._class_factors("balanced", data.y[drawn], counts[drawn])
+            weight = np.zeros_like(counts)
+            weight[drawn] = counts[drawn] * self._class_factors(given, data.y[drawn], counts[drawn])
             return weight
 
         return reweight
@@ -246,10 +255,10 @@ class ForestClassifier(TreesClassifier, BaseForest):
     def _predicting_trees(self) -> TreeEnsemble:
         if self.voting == "soft":
             return self._ensemble
-        voters = self.__dict__.get("_voters")
-        if voters is None or voters.node_offsets is not self._ensemble.node_offsets:
-            voters = self._voters = self._ensemble.with_values(self._votes(self._ensemble.value))
-        return voters
+        notes = self._ensemble.notes
+        if "votes" not in notes:
+            notes["votes"] = self._ensemble.with_values(self._votes(self._ensemble.value))
+        return notes["votes"]
 
     def _votes(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
         """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
@@ -258,9 +267,6 @@ class ForestClassifier(TreesClassifier, BaseForest):
             classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
             parts.append(answer[:, None] == classes)
         return np.concatenate(parts, axis=1).astype(value.dtype)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_voters"}
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the classes that each tree predicts, one tree after the other."""

@@ -214,6 +214,11 @@ class TreesRegressor(BaseRegressor):
 
     _n_targets: int
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.criterion == "poisson"
+        return tags
+
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         y = super()._encode_target(y)
         if self.criterion == "poisson":
