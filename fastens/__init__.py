@@ -9,6 +9,7 @@ from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoosti
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
@@ -22,7 +23,9 @@ __all__ = [
     "ModelFileError",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "bias_variance_decomposition",
     "load",
+    "plot_bias_variance",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}

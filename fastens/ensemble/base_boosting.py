@@ -18,8 +18,8 @@ from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
+from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
-from fastens.ensemble.saving import SavedEnsemble
 from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ RULES = {
 }
 
 
-class BaseGradientBoosting(SavedEnsemble, BaseFastens):
+class BaseGradientBoosting(ContributionsMixin, BaseFastens):
     """What the classifier and the regressor share: start, rounds, finish."""
 
     _ensemble: TreeEnsemble
