@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from fastens.engine.forests import TreeSample
 from fastens.engine.sampling import Bootstrap, random_stream, stream_seeds
 
 Array = NDArray[np.float64]
+Reweight = Callable[[Array], Array]
+Weighting = Array | Reweight | None
 
 # What random numbers are for: each purpose has its own.
 GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
@@ -52,8 +54,7 @@ class DrawingRules:
         n_draws = np.maximum(np.rint(self._n_draws(float(total)) * totals / totals.sum()), 1).astype(np.int64)
         if self.strata == "balanced":
             n_draws[:] = n_draws.min()
-        chances = weight if factors is None else factors if weight is None else weight * factors
-        return Bootstrap.plan(hashes, chances, n_draws, stratum)
+        return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
 
     def _n_draws(self, total: float) -> float:
         if self.max_samples is None:
@@ -94,20 +95,37 @@ class Bags:
         chosen = random_stream(seed, 0).choice(self.n_features, self.features_per_tree, replace=False)
         return np.sort(chosen).astype(np.int32)
 
-    def samples(
-        self, first: int, last: int, weight: Array | Callable[[Array], Array] | None, n_threads: int
-    ) -> list[TreeSample]:
-        """What the grower needs of trees `first` to `last` - 1.
 
-        `weight` are the weights of the rows; of rows that are drawn, what turns counts into weights, if anything.
-        """
-        seeds = stream_seeds(self.seed, first, last, GROWING).tolist()
-        if self.bootstrap is None:
-            weights = [weight] * len(seeds)
-        else:
-            counts = self.counts(first, last, n_threads)
-            weights = [weight(count) for count in counts] if callable(weight) else list(counts)
-        return [
-            TreeSample(weight, self.features(first + i), seed)
-            for i, (weight, seed) in enumerate(zip(weights, seeds, strict=True))
-        ]
+class Samples(Sequence[TreeSample]):
+    """What trees `first` to `last` - 1 are grown on, each made when asked for.
+
+    Parameters
+    ----------
+    bags : Bags
+        What is drawn.
+    weight : float64 array, function or None
+        The weights of the rows; of rows that are drawn, what makes weights of counts, if anything.
+    first, last : int
+        Which trees.
+    """
+
+    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int) -> None:
+        self._bags, self._weight, self._trees = bags, weight, range(first, last)
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    def __getitem__(self, index: Any) -> Any:
+        tree, bags, weight = self._trees[index], self._bags, self._weight
+        if bags.bootstrap is not None:
+            counts = bags.counts(tree, tree + 1)[0]
+            weight = weight(counts) if callable(weight) else counts
+        seed = int(stream_seeds(bags.seed, tree, tree + 1, GROWING)[0])
+        return TreeSample(weight, bags.features(tree), seed)  # type: ignore[arg-type]
+
+
+def multiplied(weight: Array | None, factors: Array | None) -> Array | None:
+    """Weights times factors; None stands for ones."""
+    if weight is None or factors is None:
+        return factors if weight is None else weight
+    return weight * factors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from fastens.engine.forests import ForestGrower
 from fastens.engine.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import Tree, TreeEnsemble
-from fastens.ensemble.bags import Bags, DrawingRules
+from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.members import Members
@@ -23,7 +23,6 @@ from fastens.ensemble.out_of_bag import OutOfBag
 from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
-Reweight = Callable[[Array], Array]
 
 RULES = {
     **TREE_RULES,
@@ -34,9 +33,8 @@ RULES = {
     "oob_score": FLAG | Rule("a function", callable),
     "warm_start": FLAG,
 }
-# What the weights of the trees that are grown at a time may take.
-_BATCH_BYTES = 1 << 26
-_TREES_PER_THREAD = 8
+# After so many trees an interrupted fit has a forest.
+_TREES_AT_A_TIME = 128
 
 
 class BaseForest(OutOfBag, BaseTrees):
@@ -117,12 +115,12 @@ class BaseForest(OutOfBag, BaseTrees):
         self._seed = self._draw_seed()
         return data
 
-    def _plan_bags(self, data: TrainingData, n_threads: int) -> Array | Reweight | None:
+    def _plan_bags(self, data: TrainingData, n_threads: int) -> Weighting:
         """Decide how rows are drawn; return the rows' weights or, of rows that are drawn, what makes them of counts."""
         factors = self._row_factors(data)
         if not self.bootstrap:
             self._bootstrap = None
-            return factors if data.sample_weight is None or factors is None else data.sample_weight * factors
+            return multiplied(data.sample_weight, factors)
         rules = DrawingRules(self.bootstrap if isinstance(self.bootstrap, str) else None, self.max_samples)
         hashes = content_hashes(data.X, data.y, n_threads)
         self._bootstrap = rules.plan(hashes, data.sample_weight, factors, self._strata(data.y))
@@ -145,9 +143,7 @@ class BaseForest(OutOfBag, BaseTrees):
         per_tree = n_chosen(self.max_features_per_tree, self.n_features_in_)
         return Bags(self._seed, self._bootstrap, self.n_features_in_, per_tree)
 
-    def _grow(
-        self, trees: list[Tree], data: TrainingData, matrix: BinnedMatrix, weight: Array | Reweight | None
-    ) -> None:
+    def _grow(self, trees: list[Tree], data: TrainingData, matrix: BinnedMatrix, weight: Weighting) -> None:
         """Add trees to those there are, a batch at a time."""
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
         if bags.bootstrap is not None:
@@ -155,10 +151,9 @@ class BaseForest(OutOfBag, BaseTrees):
         else:
             total = float(n_rows) if weight is None else weight.sum()  # type: ignore[union-attr]
         grower = ForestGrower(matrix, self._target(data.y), self._tree_rules(n_rows, total), n_threads)
-        batch = min(_TREES_PER_THREAD * n_threads, max(n_threads, _BATCH_BYTES // (8 * n_rows)))
         while len(trees) < self.n_estimators:
-            last = min(len(trees) + batch, self.n_estimators)
-            trees += grower.grow(bags.samples(len(trees), last, weight, n_threads))
+            last = min(len(trees) + _TREES_AT_A_TIME, self.n_estimators)
+            trees += grower.grow(Samples(bags, weight, len(trees), last))
 
     # What was drawn --------------------------------------------------
 

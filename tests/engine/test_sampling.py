@@ -39,7 +39,9 @@ def test_hashes_belong_to_the_content(rng):
     np.testing.assert_array_equal(content_hashes(X.astype(np.float64), y, 2), hashes)
     order = rng.permutation(300)
     np.testing.assert_array_equal(content_hashes(X[order], y[order]), hashes[order])
-    np.testing.assert_array_equal(content_hashes(sparse.csr_array(np.nan_to_num(X)), y), content_hashes(np.nan_to_num(X), y))
+    np.testing.assert_array_equal(
+        content_hashes(sparse.csr_array(np.nan_to_num(X)), y), content_hashes(np.nan_to_num(X), y)
+    )
     contents = np.unique(np.nan_to_num(np.column_stack([X, y]), nan=9), axis=0)
     assert len(np.unique(hashes)) == len(contents)
 

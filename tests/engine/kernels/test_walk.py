@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fastens.engine.kernels.walk import Walker
 
 from fastens.engine.binning import learn_binning
-from fastens.engine.kernels.walk import Walker
 from fastens.engine.trees import TreeEnsemble
 from reference import predict as random_trees
 from reference import walk as twin
@@ -17,7 +17,9 @@ N_ROWS = 60
 @pytest.fixture(params=[8, 1000], ids="max_bins={}".format)
 def rows(request):
     rng = np.random.default_rng(3)
-    X = np.column_stack([rng.normal(size=600), rng.exponential(size=600), rng.integers(0, 40, 600), rng.normal(size=600)])
+    X = np.column_stack(
+        [rng.normal(size=600), rng.exponential(size=600), rng.integers(0, 40, 600), rng.normal(size=600)]
+    )
     X[rng.random(X.shape) < 0.1] = np.nan
     binning = learn_binning(X, None, request.param, np.array([False, False, True, False]))
     return binning, binning.transform(X[:N_ROWS])
