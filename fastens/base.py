@@ -186,10 +186,8 @@ class BaseFastens(BaseEstimator):
         """What the door learned, as JSON can hold it."""
         state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
         if hasattr(self, "classes_"):
-            several = isinstance(self.classes_, list)
-            state["classes"] = (
-                [_classes_state(found) for found in self.classes_] if several else _classes_state(self.classes_)
-            )
+            found: Any = self.classes_
+            state["classes"] = list(map(_classes_state, found)) if isinstance(found, list) else _classes_state(found)
         return state
 
     def _restore_door(self, state: dict[str, Any]) -> None:

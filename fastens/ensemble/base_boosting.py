@@ -117,7 +117,7 @@ class BaseGradientBoosting(ContributionsMixin, BaseFastens):
         n_threads = resolve_n_jobs(self.n_jobs)
         loss = self._get_loss()
         loss.check_target(data.y)
-        X, y, weight = data
+        X, y, weight, _ = data
         self._binning = learn_binning(X, weight, self.max_bins, self._encoder.is_categorical, n_threads)
         run = BoostingRun(
             self._binning.transform(X, n_threads),

@@ -18,7 +18,7 @@ from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
-from fastens.ensemble.members import Members
+from fastens.ensemble.forest_members import Members
 from fastens.ensemble.out_of_bag import OutOfBag
 from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
 
@@ -290,6 +290,6 @@ class ForestRegressor(TreesRegressor, BaseForest):
             yield self._numbers(values)
 
     @property
-    def oob_prediction_(self) -> Array:
+    def oob_prediction_(self) -> NDArray[np.floating]:
         """Predictions out of bag, as `predict` has them; NaN for rows in all bags."""
         return self._numbers(self._oob_values())

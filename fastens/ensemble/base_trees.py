@@ -47,7 +47,7 @@ class BaseTrees(PermutationImportance, SavedEnsemble, BaseFastens):
 
     def _keep_parameters(self, parameters: dict[str, Any]) -> None:
         """Take the arguments of `__init__`, its `locals()`, as attributes."""
-        vars(self).update({name: value for name, value in parameters.items() if name != "self"})
+        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
 
     # Fit --------------------------------------------------
 
@@ -250,13 +250,13 @@ class TreesRegressor(BaseRegressor):
         variance[variance == 0] = 1.0
         return lambda answers, y: ((answers - y) ** 2 / variance).mean(axis=1)
 
-    def _as_given(self, answers: Array) -> Array:
+    def _as_given(self, answers: Array) -> NDArray[np.floating]:
         return self._numbers(answers)
 
     def _numbers(self, mean: NDArray[np.floating]) -> NDArray[np.floating]:
         return mean[:, 0] if self._n_targets == 1 else mean
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> NDArray[np.floating]:
         """Return the predicted number of each row, (n_samples,) or (n_samples, n_targets)."""
         return self._numbers(self._mean(X))
 

@@ -12,9 +12,9 @@ from sklearn.utils import Bunch
 
 from fastens.base import BaseFastens, TrainingData
 from fastens.engine.binning import BinnedMatrix
-from fastens.engine.kernels.walk import Walker
 from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
+from fastens.engine.walks import Walker
 from fastens.ensemble.bags import PERMUTING
 from fastens.ensemble.permutation import importance_bunch
 

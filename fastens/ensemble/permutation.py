@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch, check_random_state
 
 from fastens.base import BaseFastens
-from fastens.engine.kernels.walk import Walker
 from fastens.engine.threads import resolve_n_jobs, threads_for
+from fastens.engine.walks import Shuffled
 
 Array = NDArray[np.float64]
-# Numbers that the changes of a block of rows may be; rows that are worth a thread.
-_BLOCK_VALUES = 1 << 22
+# Rows that are worth a thread: each walks through all trees several times.
 _GRAIN = 50
 
 
@@ -72,36 +71,6 @@ class PermutationImportance(BaseFastens):
                 after = [weight[rows] @ loss(self._answers(changed), y[rows]) for changed in means]
                 growth[:, repeat] += np.array(after) - before
         return importance_bunch(growth / weight.sum())
-
-
-class Shuffled:
-    """What trees say of rows that get, feature by feature, the value of another row.
-
-    Parameters
-    ----------
-    trees : TreeEnsemble
-        The trees.
-    matrix : BinnedMatrix
-        The rows, binned by the binning of the trees.
-    n_threads : int
-        Number of threads.
-    """
-
-    def __init__(self, trees: Any, matrix: Any, n_threads: int) -> None:
-        self._walker, self._trees, self._n_threads = Walker(trees, matrix), trees, n_threads
-        self._raw = np.zeros((matrix.n_rows, trees.n_outputs))
-        nowhere, n_trees = np.zeros(matrix.n_rows), np.zeros(matrix.n_rows, dtype=np.int32)
-        for t, (first, last) in enumerate(zip(trees.node_offsets[:-1], trees.node_offsets[1:], strict=True)):
-            self._walker.add_left_out(t, trees.value[first:last], nowhere, self._raw, n_trees, n_threads)
-        self._block = max(1, _BLOCK_VALUES // (matrix.n_features * trees.n_outputs))
-
-    def blocks(self, others: NDArray[np.uint32]) -> Any:
-        """For blocks of rows: which, their mean values, and those with each feature taken from `others`."""
-        for first in range(0, len(others), self._block):
-            last = min(first + self._block, len(others))
-            changes = self._walker.permuted_changes(self._trees.value, others, first, last, self._n_threads)
-            raw, n_trees = self._raw[first:last], self._trees.n_trees
-            yield slice(first, last), raw / n_trees, (raw + changes) / n_trees
 
 
 def importance_bunch(importances: Array) -> Bunch:
