@@ -12,7 +12,10 @@ from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, Mul
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
+from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.storage import ModelFileError, load_model, pickles_allowed
 
@@ -23,6 +26,10 @@ __all__ = [
     "CategoricalNB",
     "ComplementNB",
     "Conjunction",
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
     "FiniteHypothesisLearner",
     "GaussianNB",
     "GradientBoostingClassifier",
@@ -30,6 +37,8 @@ __all__ = [
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
     "StackingClassifier",
     "StackingRegressor",
     "VersionSpaceClassifier",
