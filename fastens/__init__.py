@@ -7,6 +7,7 @@ from typing import Any
 
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.text import TextClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.storage import ModelFileError, load_model
 
@@ -21,6 +22,7 @@ __all__ = [
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
+    "TextClassifier",
     "load",
 ]
 

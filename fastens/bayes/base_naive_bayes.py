@@ -38,6 +38,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     _likelihoods: list[Any]
     class_count_: Array
     class_log_prior_: Array
+    fit_prior: bool
+    class_prior: Any
     n_jobs: int | None
 
     def _make_likelihoods(self) -> list[Likelihood]:
@@ -45,7 +47,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _given_prior(self) -> tuple[bool, Any]:
         """Whether the prior of the classes is their share of the rows, and the one given."""
-        return self.fit_prior, self.class_prior  # type: ignore[attr-defined]
+        return self.fit_prior, self.class_prior
 
     # Fit --------------------------------------------------
 
@@ -101,8 +103,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         class_count = self._class_counts(data)
         if not is_first:
             for new, old in zip(likelihoods, self._likelihoods, strict=True):
-                old = copy.copy(old)
-                new.add(old)
+                new.add(copy.copy(old))
             class_count = class_count + self.class_count_
         self._take(likelihoods, class_count)
         return self
@@ -137,9 +138,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         n_threads = resolve_n_jobs(self.n_jobs)
         y = data.y.astype(np.int32)
         for likelihood in likelihoods:
-            likelihood.count(
-                Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names)
-            )
+            likelihood.count(Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names))
         return likelihoods
 
     def _class_counts(self, data: TrainingData) -> Array:
@@ -158,7 +157,9 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         if given is not None:
             prior = np.asarray(given, dtype=np.float64)
             if len(prior) != len(class_count):
-                raise ValueError(f"Number of priors must match number of classes, {len(class_count)}; got {len(prior)}.")
+                raise ValueError(
+                    f"Number of priors must match number of classes, {len(class_count)}; got {len(prior)}."
+                )
             if not (prior >= 0).all():
                 raise ValueError(f"Priors must be non-negative; got {prior.tolist()}.")
             if not np.isclose(prior.sum(), 1.0):

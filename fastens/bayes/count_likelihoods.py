@@ -41,7 +41,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         """See CategoricalLikelihood: 0 for no, 1 for yes."""
         X = self.select(X)
         X = X if isinstance(X, np.ndarray) else X.toarray()
-        positions = (X > self.threshold).astype(np.float32)
+        positions = np.greater(X, self.threshold).astype(np.float32)
         if X.dtype.kind == "f":
             positions[np.isnan(X)] = np.nan
         return positions
@@ -208,9 +208,7 @@ class GaussianLikelihood(Likelihood):
         for first, block in dense_blocks(X):
             rows = slice(first, first + len(block))
             part = GaussianLikelihood(self.var_smoothing, self.columns)
-            part._count_dense(
-                block, batch._replace(y=batch.y[rows], weight=None if weight is None else weight[rows])
-            )
+            part._count_dense(block, batch._replace(y=batch.y[rows], weight=None if weight is None else weight[rows]))
             parts.append(part)
         self.weight, self.mean, self.squares = parts[0].weight, parts[0].mean, parts[0].squares
         for part in parts[1:]:

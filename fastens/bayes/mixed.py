@@ -71,7 +71,8 @@ class CategoricalNB(_WithCategories):
     The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
     `predict_proba` uses their posterior mean, which is Bayes-optimal for a row. A column of strings, categories or
     booleans has the categories found in it. A column of whole numbers from 0 holds positions, and every position up to
-    the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in fit and in prediction.
+    the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in
+    fit and in prediction.
 
     Parameters
     ----------
@@ -138,7 +139,9 @@ class CategoricalNB(_WithCategories):
     _parameter_rules: ClassVar = {
         **COMMON_RULES,
         **SMOOTHING_RULES,
-        "min_categories": NONE | whole(1) | Rule("an array of whole numbers, one for each column", np.ndim),
+        "min_categories": NONE
+        | whole(1)
+        | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
         "unseen": UNSEEN,
         "feature_prior": FEATURE_PRIOR,
     }
@@ -350,7 +353,7 @@ class MixedNB(_WithCategories):
         check_feature_prior(self)
 
     @property
-    def categorical_features(self) -> Any:  # type: ignore[override]
+    def categorical_features(self) -> Any:
         """The columns that the door is to encode as categories."""
         return self.kinds_ == "categorical"
 
