@@ -254,10 +254,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         other._check_fitted()
         self._check_mergeable(other)
         merged, added = copy.copy(self), copy.copy(other)
-        merged.classes_ = np.union1d(self.classes_, other.classes_)
-        merged._encoder = self._encoder.with_categories(other._encoder.categories)
+        classes = np.union1d(self.classes_, other.classes_)
+        encoder = self._encoder.with_categories(other._encoder.categories)
         for model in (merged, added):
-            model._move_into(merged.classes_, merged._encoder)
+            model._move_into(classes, encoder)
         for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):
             mine.add(others)
         merged._take(merged._likelihoods, merged.class_count_ + added.class_count_)
@@ -287,6 +287,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             likelihood.place_categories(self._encoder.categories, encoder.categories)
             likelihoods.append(likelihood)
         self._likelihoods = likelihoods
+        self.classes_, self._encoder = classes, encoder
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("class_count_", "class_log_prior_")

@@ -62,7 +62,8 @@ def _value_at(X: Any, row: int, column: Any) -> Any:
         frame = nw.from_native(X, eager_only=True)
         name = column if isinstance(column, str) and column in frame.columns else frame.columns[int(column)]
         return frame.get_column(name).to_list()[row]
-    return np.asarray(X[row : row + 1].toarray() if hasattr(X, "toarray") else X[row : row + 1])[0][column]
+    rows = X[row : row + 1]
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)[0][column].item()
 
 
 class CategoricalNB(_WithCategories):
