@@ -8,6 +8,7 @@ from typing import Any
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.posterior import estimate_errors
+from fastens.bayes.tree_average import ExactTreeAverageClassifier
 from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.storage import ModelFileError, load_model
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ANY",
     "Conjunction",
+    "ExactTreeAverageClassifier",
     "FiniteHypothesisLearner",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
