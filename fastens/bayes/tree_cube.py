@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from fastens.bayes.count_cube import CountCube
 from fastens.bayes.kernels.cube import tree_evidence, tree_reach
 
 Floats = NDArray[np.float64]
 LEAF = -1
+MOST_TABLED = 1 << 16  # counts whose log gamma is looked up: a megabyte
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,10 @@ class TreeCube:
 
     def _evidence(self, *, greatest: bool) -> tuple[Floats, Floats]:
         log_f, log_q = np.empty(len(self.cube)), np.empty(len(self.cube))
-        tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, greatest, log_f, log_q)
+        n = np.arange(min(self.cube.counts[-1].sum(), MOST_TABLED) + 1)
+        bases = np.array([[self._alpha], [self._alpha * self.cube.counts.shape[1]]])
+        tables = gammaln(bases + n) - gammaln(bases)
+        tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, tables, greatest, log_f, log_q)
         return log_f, log_q
 
     @property

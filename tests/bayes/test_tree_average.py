@@ -142,7 +142,7 @@ def test_better_than_one_tree(load_table):
     from sklearn.tree import DecisionTreeClassifier
 
     wins = 0
-    for name in ("breast_w", "heart_c", "tic_tac_toe", "vote", "titanic"):
+    for name in ("breast_w", "heart_c", "tic_tac_toe", "vote", "kr_vs_kp"):
         table = load_table(name).dropna()
         X, y = pd.get_dummies(table.iloc[:, :-1]).astype(float).to_numpy(), table.iloc[:, -1].astype(str).to_numpy()
         rows = np.random.default_rng(0).permutation(len(X))
