@@ -11,6 +11,7 @@ from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.text import TextClassifier
+from fastens.bayes.tree_average import ExactTreeAverageClassifier
 from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -29,6 +30,7 @@ __all__ = [
     "Conjunction",
     "DecisionTreeClassifier",
     "DecisionTreeRegressor",
+    "ExactTreeAverageClassifier",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "FiniteHypothesisLearner",
