@@ -13,6 +13,7 @@ from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.text import TextClassifier
 from fastens.bayes.tree_average import ExactTreeAverageClassifier
 from fastens.bayes.version_space import VersionSpaceClassifier
+from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
@@ -24,6 +25,8 @@ from fastens.storage import ModelFileError, load_model, pickles_allowed
 __version__ = "0.1.0"
 __all__ = [
     "ANY",
+    "BaggingClassifier",
+    "BaggingRegressor",
     "BernoulliNB",
     "CategoricalNB",
     "ComplementNB",
