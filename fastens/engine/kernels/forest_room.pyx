@@ -48,6 +48,8 @@ cdef void _plan_room(const Forest* forest, const Layout* layout, Py_ssize_t n_en
     room.drawn = <int32_t*>_part(plan, forest.table.n_features, sizeof(int32_t))
     room.set_words = <uint32_t*>_part(plan, room.n_set_words, sizeof(uint32_t))
     room.visited = <uint64_t*>_part(plan, room.n_mask_words, sizeof(uint64_t))
+    if forest.rules.random_thresholds:
+        room.row_codes = <uint16_t*>_part(plan, n_entries, sizeof(uint16_t))
     if forest.rules.criterion == ABSOLUTE:
         _plan_medians(&room.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
 

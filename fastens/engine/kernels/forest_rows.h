@@ -181,6 +181,51 @@ static inline int32_t collect_marked(const Cells* from, int code_size, ptrdiff_t
     return n;
 }
 
+/* The codes of a node's rows, and the smallest and the largest that is not missing (0). */
+typedef struct {
+    uint32_t smallest, largest;
+    int has_missing;
+} CodeRange;
+
+#define FASTENS_READ_CODES(code_t)                                                                               \
+    FASTENS_INLINE CodeRange read_##code_t(const code_t* codes, ptrdiff_t stride, const Entry* rows,             \
+                                           ptrdiff_t n_rows, uint16_t* out)                                      \
+    {                                                                                                            \
+        /* One less than the code, so that a missing one is the largest. */                                      \
+        uint16_t smallest = UINT16_MAX, largest = 0, any_missing = 0;                                            \
+        for (ptrdiff_t i = 0; i < n_rows; i++) {                                                                 \
+            const uint16_t code = codes[(ptrdiff_t)rows[i].row * stride], less = (uint16_t)(code - 1);           \
+            if (i + ENTRIES_AHEAD < n_rows)                                                                      \
+                FASTENS_PREFETCH_ROW(&codes[(ptrdiff_t)rows[i + ENTRIES_AHEAD].row * stride]);                   \
+            out[i] = code;                                                                                       \
+            smallest = less < smallest ? less : smallest;                                                        \
+            largest = code > largest ? code : largest;                                                           \
+            any_missing |= code == 0;                                                                            \
+        }                                                                                                        \
+        return (CodeRange){smallest + 1u, largest, any_missing};                                                 \
+    }
+
+FASTENS_READ_CODES(uint8_t)
+FASTENS_READ_CODES(uint16_t)
+
+static inline CodeRange read_codes(int code_size, const CodeColumn* column, const Entry* rows, ptrdiff_t n_rows,
+                                   uint16_t* out)
+{
+    return code_size == 1 ? read_uint8_t((const uint8_t*)column->codes, column->stride, rows, n_rows, out)
+                          : read_uint16_t((const uint16_t*)column->codes, column->stride, rows, n_rows, out);
+}
+
+/* Sum of the words of the rows that go left: 1 <= code <= last, or code 0 and missing_left. */
+static inline uint64_t sum_left(const uint16_t* codes, const Entry* rows, ptrdiff_t n_rows, uint32_t last,
+                                uint32_t missing_left)
+{
+    const uint16_t shift = (uint16_t)(1 - missing_left), limit = (uint16_t)(last - shift);
+    uint64_t sum = 0;
+    for (ptrdiff_t i = 0; i < n_rows; i++)
+        sum += rows[i].word & (0 - (uint64_t)((uint16_t)(codes[i] - shift) <= limit));
+    return sum;
+}
+
 /* Left rows to the front, right rows to `right`, both in order; return how many go left. A row goes left if the bit of
  * its code is set (`set` given), or if 1 <= code <= last, or code is 0 and missing_left. */
 #define FASTENS_PART_ROWS(code_t)                                                                                \

@@ -9,6 +9,7 @@ from libc.string cimport memcpy, memset
 
 from .forest_groups cimport add_row, collect_groups, count_features
 from .forest_median cimport median_score, search_medians
+from .forest_random cimport search_threshold
 from .forest_scan cimport Groups, search_groups, words_score, words_weight
 from .forest_tree cimport (
     ABSOLUTE, FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Room, Sample
@@ -138,21 +139,33 @@ cdef int32_t _search_features(
     uint64_t* mask, FoundSplit* best,
 ) noexcept nogil:
     """Look at the n features drawn; mark those that are constant, and return how many."""
-    cdef int32_t i, j, n_constant = 0
+    cdef int32_t i, n_constant = 0
     cdef Groups groups
+    cdef bint counts = forest.rules.criterion != ABSOLUTE and not forest.rules.random_thresholds
     for i in range(n):
-        j = i % FEATURES_AT_ONCE
-        if j == 0 and forest.rules.criterion != ABSOLUTE:
+        if counts and i % FEATURES_AT_ONCE == 0:
             count_features(forest, sample, room, node, room.drawn + i, min(n - i, <int32_t>FEATURES_AT_ONCE))
         groups.feature = room.drawn[i]
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
         if forest.rules.criterion == ABSOLUTE:
             search_medians(forest, sample, room, node, &groups, best)
+        elif counts:
+            _search_counted(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
+        elif forest.table.is_categorical[groups.feature]:
+            count_features(forest, sample, room, node, &groups.feature, 1)
+            _search_counted(forest, sample, room, node, 0, &groups, best)
         else:
-            collect_groups(forest, sample, room, node, j, &groups)
-            if groups.n > 1:
-                search_groups(forest, sample, room, node, &groups, best)
+            search_threshold(forest, sample, room, node, &groups, best)
         if groups.n == 1:
             _set(mask, groups.feature)
             n_constant += 1
     return n_constant
+
+
+cdef inline void _search_counted(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups,
+    FoundSplit* best,
+) noexcept nogil:
+    collect_groups(forest, sample, room, node, place, groups)
+    if groups.n > 1:
+        search_groups(forest, sample, room, node, groups, best)

@@ -185,6 +185,7 @@ cdef struct Room:
     int32_t* order
     float64_t* axis                 # 2 * n_stats
     int32_t* drawn                  # features of one round
+    uint16_t* row_codes             # of a node's rows, where thresholds are random
     uint32_t* set_words             # of the best split so far
     MedianRoom medians
     void* memory
