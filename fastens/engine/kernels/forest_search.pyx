@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 
 from .forest_groups cimport add_row, collect_groups, count_features
 from .forest_median cimport median_score, search_medians
-from .forest_random cimport search_threshold
+from .forest_random cimport copy_codes, copy_words, search_threshold
 from .forest_scan cimport Groups, search_groups, words_score, words_weight
 from .forest_tree cimport (
     ABSOLUTE, FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Room, Sample
@@ -141,25 +141,37 @@ cdef int32_t _search_features(
     """Look at the n features drawn; mark those that are constant, and return how many."""
     cdef int32_t i, n_constant = 0
     cdef Groups groups
-    cdef bint counts = forest.rules.criterion != ABSOLUTE and not forest.rules.random_thresholds
+    cdef bint is_random = forest.rules.random_thresholds
+    if is_random and sample.layout.packed:
+        copy_words(node, room)
     for i in range(n):
-        if counts and i % FEATURES_AT_ONCE == 0:
-            count_features(forest, sample, room, node, room.drawn + i, min(n - i, <int32_t>FEATURES_AT_ONCE))
+        if i % FEATURES_AT_ONCE == 0 and forest.rules.criterion != ABSOLUTE:
+            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, <int32_t>FEATURES_AT_ONCE))
         groups.feature = room.drawn[i]
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
         if forest.rules.criterion == ABSOLUTE:
             search_medians(forest, sample, room, node, &groups, best)
-        elif counts:
-            _search_counted(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
-        elif forest.table.is_categorical[groups.feature]:
+        elif is_random and forest.table.is_categorical[groups.feature]:
             count_features(forest, sample, room, node, &groups.feature, 1)
             _search_counted(forest, sample, room, node, 0, &groups, best)
+        elif is_random:
+            search_threshold(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
         else:
-            search_threshold(forest, sample, room, node, &groups, best)
+            _search_counted(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
         if groups.n == 1:
             _set(mask, groups.feature)
             n_constant += 1
     return n_constant
+
+
+cdef inline void _prepare(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+) noexcept nogil:
+    """Read the codes of a few features in one go through the rows."""
+    if forest.rules.random_thresholds:
+        copy_codes(forest, room, node, features, n)
+    else:
+        count_features(forest, sample, room, node, features, n)
 
 
 cdef inline void _search_counted(

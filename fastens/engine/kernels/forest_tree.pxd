@@ -185,7 +185,10 @@ cdef struct Room:
     int32_t* order
     float64_t* axis                 # 2 * n_stats
     int32_t* drawn                  # features of one round
-    uint16_t* row_codes             # of a node's rows, where thresholds are random
+    # Where thresholds are random: codes of a node's rows on FEATURES_AT_ONCE features, and the rows' words.
+    uint8_t* row_codes
+    uint64_t* row_words
+    Py_ssize_t n_row_codes
     uint32_t* set_words             # of the best split so far
     MedianRoom medians
     void* memory
