@@ -10,7 +10,7 @@ from libc.math cimport INFINITY, log, log2
 from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
 from .random cimport random_below, random_bits, random_share
 from .split cimport first_with
-from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from .structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "scan.h" nogil:
@@ -165,6 +165,7 @@ cdef void _scan_fast(
         i += 1
     _keep(gain * scan.hessian, groups.feature, <int32_t>(candidates.first + begin + i), candidates.missing_left, best)
     best.left_weight = _weight(layout, room.sums[begin + i])
+    best.left_word = room.sums[begin + i]
 
 
 cdef void _scan_any(
@@ -202,6 +203,7 @@ cdef void consider_left(
         return
     _keep(gain, feature, -1, False, best)
     best.left_weight = words_weight(forest, sample, room.left)
+    best.left_word = room.left[0]
     if forest.rules.monotonic != NULL:
         best.left_value = _value(forest, &sample.layout, room.left)
         best.right_value = _value(forest, &sample.layout, room.left + n_words)
@@ -255,8 +257,8 @@ cdef void _scan_one(
 
 cdef int32_t random_code(const Forest* forest, const Groups* groups, int32_t low, int32_t high) noexcept nogil:
     """The last code on the left of a threshold drawn between the values of two codes."""
-    cdef const float64_t* centres = forest.table.centres + forest.table.first_centre[groups.feature]
-    cdef float64_t threshold = centres[low] + random_share(groups.key, 0) * (centres[high] - centres[low])
+    cdef const float32_t* centres = forest.table.centres + forest.table.first_centre[groups.feature]
+    cdef float32_t threshold = centres[low] + <float32_t>random_share(groups.key, 0) * (centres[high] - centres[low])
     cdef int32_t half, length = high - low
     # The condition is added, not branched on: it is random.
     while length > 1:

@@ -15,7 +15,7 @@ from .forest_tree cimport (
     ABSOLUTE, FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Room, Sample
 )
 from .random cimport random_below, random_bits
-from .structs cimport int32_t, uint32_t, uint64_t
+from .structs cimport float64_t, int32_t, uint32_t, uint64_t
 
 
 cdef enum:
@@ -78,26 +78,47 @@ cdef int32_t _draw(
     return n_wanted
 
 
-cdef bint _is_pure(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
+cdef bint is_pure_word(const Forest* forest, const Sample* sample, uint64_t total) noexcept nogil:
+    """Whether packed sums are those of rows of one class."""
+    cdef uint64_t second = total >> sample.layout.number_shift
+    return forest.targets.classes != NULL and sample.layout.packed and (
+        second == 0 or second == (total >> sample.layout.weight_shift) & sample.layout.weight_mask
+    )
+
+
+cdef bint _is_pure(const Forest* forest, const NodeSums* node) noexcept nogil:
     """Whether all rows have the same targets."""
-    cdef Py_ssize_t i
-    cdef int32_t t, n = forest.targets.n_targets
-    cdef uint32_t first = node.rows[0].row
+    cdef const float64_t* numbers = forest.targets.numbers
+    cdef const int32_t* classes = forest.targets.classes
+    cdef Py_ssize_t i, t, n = forest.targets.n_targets, first = node.rows[0].row * n, place
     for i in range(1, node.n_rows):
+        place = node.rows[i].row * n
         for t in range(n):
-            if forest.targets.classes != NULL:
-                if forest.targets.classes[<Py_ssize_t>node.rows[i].row * n + t] != forest.targets.classes[<Py_ssize_t>first * n + t]:
-                    return False
-            elif forest.targets.numbers[<Py_ssize_t>node.rows[i].row * n + t] != forest.targets.numbers[<Py_ssize_t>first * n + t]:
+            if classes != NULL and classes[place + t] != classes[first + t]:
+                return False
+            if numbers != NULL and numbers[place + t] != numbers[first + t]:
                 return False
     return True
 
 
-cdef void _sum_up(const Forest* forest, const Sample* sample, Room* room, NodeSums* node) noexcept nogil:
+cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) noexcept nogil:
     cdef Py_ssize_t i
-    memset(room.total, 0, sample.layout.n_words * sizeof(uint64_t))
-    for i in range(node.n_rows):
-        add_row(forest, sample, &node.rows[i], room.total)
+    cdef uint64_t total = 0
+    for i in range(begin, end):
+        total += sample.entries[i].word
+    return total
+
+
+cdef void _sum_up(
+    const Forest* forest, const Sample* sample, Room* room, const Open* open, NodeSums* node
+) noexcept nogil:
+    cdef Py_ssize_t i
+    if sample.layout.packed:
+        room.total[0] = open.total
+    else:
+        memset(room.total, 0, sample.layout.n_words * sizeof(uint64_t))
+        for i in range(node.n_rows):
+            add_row(forest, sample, &node.rows[i], room.total)
     node.weight = words_weight(forest, sample, room.total)
     if forest.rules.criterion == ABSOLUTE:
         node.score = median_score(forest, sample, room, node)
@@ -116,9 +137,11 @@ cdef bint find_split(
     best.feature, best.gain = -1, -INFINITY
     node.rows, node.n_rows = sample.entries + open.begin, open.end - open.begin
     node.lower, node.upper = open.lower, open.upper
-    if _is_pure(forest, sample, &node):
+    if is_pure_word(forest, sample, open.total) or (
+        not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(forest, &node)
+    ):
         return False
-    _sum_up(forest, sample, room, &node)
+    _sum_up(forest, sample, room, open, &node)
     if node.weight < 2 * sample.min_weight:
         return False
     memcpy(room.visited, mask, room.n_mask_words * sizeof(uint64_t))
