@@ -164,6 +164,7 @@ class TreeEnsemble:
         first_word = np.cumsum([0, *(len(tree.category_words) for tree in trees)])[:-1]
         category_set = arrays["category_set"]
         arrays["category_set"] = np.where(category_set < 0, -1, category_set + np.repeat(first_word, n_nodes))
+        _drop_unused_words(arrays, binning)
         arrays["node_offsets"] = np.cumsum([0, *n_nodes])
         return cls(binning, tree_output=np.asarray(tree_output), baseline=np.asarray(baseline), **arrays)
 
@@ -347,6 +348,17 @@ class TreeEnsemble:
         weights = self.gain[inner] if kind == "gain" else None
         counts = np.bincount(self.feature[inner], weights, minlength=self.binning.n_features)
         return counts.astype(np.float64)
+
+
+def _drop_unused_words(arrays: dict[str, np.ndarray], binning: Binning) -> None:
+    """Put the category sets that nodes have one after another, where there are other words between them."""
+    nodes = np.flatnonzero(arrays["category_set"] >= 0)
+    n_words = (np.asarray(binning.n_codes, dtype=np.int64)[arrays["feature"][nodes]] + 31) // 32
+    if len(arrays["category_words"]) > n_words.sum():
+        first = np.cumsum(n_words) - n_words
+        places = np.arange(n_words.sum()) + np.repeat(arrays["category_set"][nodes] - first, n_words)
+        arrays["category_words"] = arrays["category_words"][places]
+        arrays["category_set"][nodes] = first
 
 
 def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:
