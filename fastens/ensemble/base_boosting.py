@@ -20,6 +20,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
+from fastens.inspection.tree_methods import ShowsTrees
 from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -48,7 +49,7 @@ RULES = {
 }
 
 
-class BaseGradientBoosting(ContributionsMixin, BaseFastens):
+class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
     """What the classifier and the regressor share: start, rounds, finish."""
 
     _ensemble: TreeEnsemble
