@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.ensemble.adaboost import AdaBoostClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
 __all__ = [
+    "AdaBoostClassifier",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "ModelFileError",

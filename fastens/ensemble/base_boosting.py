@@ -219,7 +219,8 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
         n_threads = resolve_n_jobs(self.n_jobs)
         blocks = dense_blocks(table) if issparse(table) else [(0, table)]
         leaves = np.concatenate([self._ensemble.apply(block, n_threads) for _, block in blocks])
-        return leaves if self._ensemble.n_outputs == 1 else leaves.reshape(len(leaves), -1, self._ensemble.n_outputs)
+        per_round = self._ensemble.trees_per_round
+        return leaves if per_round == 1 else leaves.reshape(len(leaves), -1, per_round)
 
     @property
     def feature_importances_(self) -> Array:

@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseRegressor
 from fastens.engine.losses import Loss, get_loss
 from fastens.ensemble.base_boosting import RULES, BaseGradientBoosting
+from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.parameters import ANYTHING, NONE, one_of, real
 
 Array = NDArray[np.float64]
 
 
-class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
+class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -153,39 +154,6 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
 
     def _get_loss(self) -> Loss:
         return get_loss("log_loss", n_classes=len(self.classes_))
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more."""
-        raw = self._raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def staged_decision_function(self, X: ArrayLike) -> Iterator[Array]:
-        """Yield the decision function after each round."""
-        for raw in self._staged_raw(X):
-            yield raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probability of each class, shape (n_samples, n_classes)."""
-        raw = self._raw(X)
-        return self._loss.predict(raw)
-
-    def staged_predict_proba(self, X: ArrayLike) -> Iterator[Array]:
-        """Yield the probabilities after each round."""
-        for raw in self._staged_raw(X):
-            yield self._loss.predict(raw)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
-        return self._labels_of(self._raw(X))
-
-    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the predicted classes after each round."""
-        for raw in self._staged_raw(X):
-            yield self._labels_of(raw)
-
-    def _labels_of(self, raw: Array) -> NDArray[Any]:
-        best = (raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
-        return self.classes_[best]
 
 
 class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):

@@ -23,6 +23,8 @@ cdef float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil
 cdef Sums feature_sums(
     const Histogram* histogram, const Feature* feature, const CellLayout* layout
 ) noexcept nogil
+# Sort the first n keys, and the codes with them: ascending, equal keys by code.
+cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil
 cdef void best_split_of_feature(
     const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const Sums* total, const SplitRules* rules, ScanRoom* room, Split* best,

@@ -229,7 +229,7 @@ cdef int32_t _order_categories(
             room.keys[n] = <float64_t>cell.gradient / (<float64_t>cell.hessian + smoothing)
             room.codes[n] = code
             n += 1
-    _heap_sort(room, n)
+    sort_codes(room, n)
     return n
 
 
@@ -242,7 +242,7 @@ cdef inline void _swap(ScanRoom* room, int32_t a, int32_t b) noexcept nogil:
     room.codes[a], room.codes[b] = room.codes[b], room.codes[a]
 
 
-cdef void _heap_sort(ScanRoom* room, int32_t n) noexcept nogil:
+cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil:
     cdef int32_t start, end
     for start in range(n // 2 - 1, -1, -1):
         _sift_down(room, start, n)
