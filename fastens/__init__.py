@@ -6,13 +6,18 @@ import os
 from typing import Any
 
 from fastens.ensemble.adaboost import AdaBoostClassifier
+from fastens.ensemble.adaboost_regressor import AdaBoostRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.stump import DecisionStumpClassifier, DecisionStumpRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
 __all__ = [
     "AdaBoostClassifier",
+    "AdaBoostRegressor",
+    "DecisionStumpClassifier",
+    "DecisionStumpRegressor",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "ModelFileError",

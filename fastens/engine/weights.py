@@ -35,6 +35,13 @@ class RowWeights:
         Positive. Whole numbers mean so many copies, to the bit.
     n_threads : int
         Most threads; no matter to the result.
+
+    Attributes
+    ----------
+    whole : int64 array of shape (n_rows,)
+        The weights, rounded; those of whole sample weights times `copies`.
+    total : int
+        Their sum.
     """
 
     def __init__(
@@ -43,10 +50,10 @@ class RowWeights:
         self.classes = classes
         self.n_rows = len(classes)
         self.logs = np.zeros(self.n_rows)
-        self._copies: NDArray[np.int64] | None = None
+        self.copies: NDArray[np.int64] | None = None
         if sample_weight is not None:
             self._start(sample_weight)
-        self.n_copies = self.n_rows if self._copies is None else int(self._copies.sum())
+        self.n_copies = self.n_rows if self.copies is None else int(self.copies.sum())
         self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
         self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
         self.whole = np.empty(self.n_rows, dtype=np.int64)
@@ -58,21 +65,21 @@ class RowWeights:
     def _start(self, sample_weight: NDArray[np.float64]) -> None:
         is_whole = bool((sample_weight == np.rint(sample_weight)).all())
         if is_whole and sample_weight.sum() < 2.0**40:
-            self._copies = sample_weight.astype(np.int64)
+            self.copies = sample_weight.astype(np.int64)
         else:
             np.log(sample_weight, out=self.logs)
 
     def _make_whole(self) -> None:
         self._shift = self._largest
         self.total = reweight.make_whole(
-            self.logs, self.classes, self._copies, self.whole, self._shift, self._scale, self._n_threads
+            self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, self._n_threads
         )
 
     def advance(self, codes: NDArray[np.unsignedinteger], steps: NDArray[np.float64]) -> None:
         """Add ``steps[code, class]`` to the logarithm of each row's weight."""
         self._shift = self._largest + float(steps.max())
         self.total, self._largest = reweight.advance(
-            self.logs, self.classes, self._copies, self.whole, self._shift, self._scale, codes, steps, self._n_threads
+            self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, codes, steps, self._n_threads
         )
         if self._shift - self._largest > _SLACK:
             self._make_whole()

@@ -13,7 +13,7 @@ from fastens.base import TrainingData
 from fastens.engine.binning import learn_binning
 from fastens.engine.exponential import ExponentialLoss
 from fastens.engine.growth import GrowthRules
-from fastens.engine.losses import Loss, get_loss
+from fastens.engine.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.stumps import StumpLearner, head, joined
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
@@ -29,6 +29,7 @@ from fastens.ensemble.weak_learners import (
     Trees,
     class_indices,
     class_values,
+    plain_trees,
     takes_weights,
     tree_values,
 )
@@ -36,6 +37,8 @@ from fastens.parameters import ANYTHING, FLAG, one_of, whole
 
 Array = NDArray[np.float64]
 
+# Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
+_LOGIT_STEP = 4.0
 _OWN_RULES = ("n_estimators", "learning_rate", "max_bins", "validation_fraction", "early_stopping", "n_iter_no_change")
 _OWN_RULES += ("tol", "categorical_features", "verbose", "random_state", "n_jobs")
 
@@ -82,8 +85,6 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         What counts as an improvement of the validation loss.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, multiplied with `sample_weight`.
     warm_start : bool, default=False
         Keep the rounds of the last `fit` and add those up to `n_estimators`, as if fitted at once.
     verbose : int, default=0
@@ -136,7 +137,6 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         "resample": FLAG,
         "max_depth": whole(1, 30),
         "criterion": one_of("gini", "entropy", "error"),
-        "class_weight": ANYTHING,
         "warm_start": FLAG,
     }
 
@@ -156,7 +156,6 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
         categorical_features: Any = "from_dtype",
-        class_weight: Any = None,
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
@@ -175,7 +174,6 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.categorical_features = categorical_features
-        self.class_weight = class_weight
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
@@ -245,7 +243,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
             return Stumps(rows, finder)
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, elsewhere, n_threads)
-        return Trees(rows, matrix, classes, self._growth_rules(), n_threads)
+        return Trees(rows, matrix, 2.0 * classes - 1.0, self._growth_rules(), n_threads)
 
     def _earlier_vote(self, index: int, learner: Any) -> Vote:
         """A round of the last fit, for `warm_start`."""
@@ -275,14 +273,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         )
 
     def _growth_rules(self) -> GrowthRules:
-        return GrowthRules(
-            max_leaf_nodes=None,
-            max_depth=self.max_depth,
-            min_samples_leaf=1,
-            min_child_weight=0.0,
-            category_l2=0.0,
-            category_smoothing=0.0,
-        )
+        return plain_trees(self.max_depth)
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
         return BoostingRules(
@@ -297,7 +288,11 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
 
     def _get_loss(self) -> Loss:
         n_classes = len(self.classes_)
-        return ExponentialLoss(n_classes) if self.algorithm == "gentle" else get_loss("log_loss", n_classes)
+        if self.algorithm == "gentle":
+            return ExponentialLoss(n_classes)
+        loss = BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
+        loss.max_step = _LOGIT_STEP
+        return loss
 
     def _finish(self, run: BoostingRun | VotingRun) -> None:
         if isinstance(run, BoostingRun):

@@ -42,8 +42,8 @@ class Learner(Protocol):
 
     columns: NDArray[Any]  # what the rows hold, (n_features, n_rows)
 
-    def fit(self, weights: NDArray[np.int64], index: int) -> Weak:
-        """Fit one to whole weights; `index` numbers the fits, for whatever is random."""
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+        """Fit one to the weights, or to how often each row was drawn; `index` numbers the fits, for what is random."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class VotingRun:
         drawn = None
         if self._order is not None:
             drawn = weights.draw(self._order, random_stream(self.rules.seed, index))
-        weak = self.learner.fit(weights.whole if drawn is None else drawn, index)
+        weak = self.learner.fit(weights, drawn, index)
         sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
         right = int(sums[np.arange(len(sums)), weak.cell_class].sum())
         error = (weights.total - right) / weights.total

@@ -15,6 +15,7 @@ from fastens.engine.binning import BinnedMatrix, Binning
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.engine.weights import RowWeights
 from fastens.ensemble.voting import Vote, Weak
 
 Codes = NDArray[np.unsignedinteger]
@@ -46,9 +47,9 @@ class Stumps:
         self.rows, self._finder = rows, finder
         self.columns = rows.columns
 
-    def fit(self, weights: NDArray[np.int64], index: int) -> Weak:
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a stump; of equal ones that on the first feature, at the lowest threshold."""
-        stump = self._finder.fit(weights)
+        stump = self._finder.fit(weights.whole if drawn is None else drawn)
         codes, elsewhere = self.columns[stump.feature], self.rows.elsewhere
         codes_elsewhere = None if elsewhere is None else elsewhere[stump.feature]
         return Weak(stump, codes, codes_elsewhere, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
@@ -60,27 +61,63 @@ class Stumps:
 
 
 class Trees:
-    """Fits trees of two classes on the boosting engine: gradient -w y with y of -1 and 1, hessian w."""
+    """Fits regression trees on the boosting engine: gradient -w y, hessian w. Two classes: y is -1 or 1."""
 
     def __init__(
-        self, rows: BinnedRows, matrix: BinnedMatrix, classes: NDArray[np.uint16], rules: GrowthRules, n_threads: int
+        self, rows: BinnedRows, matrix: BinnedMatrix, y: NDArray[np.float64], rules: GrowthRules, n_threads: int
     ) -> None:
-        self.rows = rows
+        self.rows, self._matrix, self.y = rows, matrix, y
         self.columns = rows.columns
-        self._signs = 2.0 * classes - 1.0
-        self._grower = TreeGrower(matrix, rules, n_threads=n_threads)
+        self._rules, self._n_threads = rules, n_threads
+        self._grower: TreeGrower | None = None
 
-    def fit(self, weights: NDArray[np.int64], index: int) -> Weak:
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Grow a tree; its cells are its nodes."""
-        hessians = weights / weights.mean()
-        tree = self._grower.grow((-hessians * self._signs).astype(np.float32), hessians.astype(np.float32))
+        tree = self.grow(weights, drawn)
         return Weak(tree, *self.rows.nodes(tree), None, (tree.value[:, 0] > 0).astype(np.intp), None)
+
+    def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None) -> Tree:
+        """Grow a tree on the rows as they are weighted, or as they were drawn."""
+        return self._grow_weighted(weights) if drawn is None else self._grow_drawn(drawn)
+
+    def _grow_weighted(self, weights: RowWeights) -> Tree:
+        copies = weights.copies
+        if self._grower is None:
+            sample_weight = None if copies is None else copies.astype(np.float64)
+            self._grower = TreeGrower(self._matrix, self._rules, sample_weight, n_threads=self._n_threads)
+        of_copy = weights.whole if copies is None else weights.whole / copies
+        hessians = of_copy / of_copy.max()
+        return self._grower.grow((-hessians * self.y).astype(np.float32), hessians.astype(np.float32))
+
+    def _grow_drawn(self, drawn: NDArray[np.int64]) -> Tree:
+        # As sample weights, so many copies of a row are the same as so many rows, to the bit.
+        copies = np.maximum(drawn, 1).astype(np.float64)
+        grower = TreeGrower(self._matrix, self._rules, copies, constant_hessian=True, n_threads=self._n_threads)
+        gradients = -self.y.astype(np.float32)
+        return grower.grow(gradients, np.ones_like(gradients), np.flatnonzero(drawn).astype(np.uint32))
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
         """The trees with their votes as values."""
-        trees = [replace(vote.weak.model, value=tree_values(vote.values)) for vote in votes]
-        n_values = trees[0].value.shape[1]
-        return TreeEnsemble.from_trees(trees, np.zeros(len(trees)), np.zeros(n_values), self.rows.binning)
+        return self.with_values([vote.weak.model for vote in votes], [tree_values(vote.values) for vote in votes])
+
+    def with_values(self, trees: Sequence[Tree], values: Sequence[NDArray[np.float64]]) -> TreeEnsemble:
+        """Trees with other values."""
+        renewed = [replace(tree, value=value) for tree, value in zip(trees, values, strict=True)]
+        return TreeEnsemble.from_trees(
+            renewed, np.zeros(len(renewed)), np.zeros(renewed[0].value.shape[1]), self.rows.binning
+        )
+
+
+def plain_trees(max_depth: int) -> GrowthRules:
+    """Trees limited by their depth alone."""
+    return GrowthRules(
+        max_leaf_nodes=None,
+        max_depth=max_depth,
+        min_samples_leaf=1,
+        min_child_weight=0.0,
+        category_l2=0.0,
+        category_smoothing=0.0,
+    )
 
 
 def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -106,13 +143,10 @@ class Estimators:
         dense = X.toarray() if hasattr(X, "toarray") else X
         self.columns = np.asarray(dense, dtype=np.float64).T
 
-    def fit(self, weights: NDArray[np.int64], index: int) -> Weak:
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a copy; its cells are the classes it predicts."""
-        model = clone(self._estimator)
-        if "random_state" in model.get_params(deep=False) and model.random_state is None:
-            model.set_params(random_state=index)
-        self._fit_weighted(model, weights)
-        return self.again(model)
+        y = self._labels[self._classes]
+        return self.again(fitted_copy(self._estimator, self._X, y, weights.whole if drawn is None else drawn, index))
 
     def again(self, model: Any) -> Weak:
         """A fitted copy as a weak classifier."""
@@ -120,13 +154,16 @@ class Estimators:
         predicted = class_indices(model, self._labels, self._X)
         return Weak(model, predicted, elsewhere, None, np.arange(len(self._labels)), None)
 
-    def _fit_weighted(self, model: Any, weights: NDArray[np.int64]) -> None:
-        y = self._labels[self._classes]
-        if takes_weights(model):
-            model.fit(self._X, y, sample_weight=weights / weights.mean())
-        else:
-            rows = np.repeat(np.arange(len(y)), weights)
-            model.fit(self._X[rows], y[rows])
+
+def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int64], index: int) -> Any:
+    """A copy of an estimator, fitted with whole weights, or to as many copies of each row where it takes none."""
+    model = clone(estimator)
+    if "random_state" in model.get_params(deep=False) and model.random_state is None:
+        model.set_params(random_state=index)
+    if takes_weights(model):
+        return model.fit(X, y, sample_weight=weights / weights.mean())
+    rows = np.repeat(np.arange(len(y)), weights)
+    return model.fit(X[rows], y[rows])
 
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
