@@ -110,6 +110,13 @@ class RowWeights:
         """The distribution: weights that sum to 1."""
         return self.whole / self.total
 
+    def rounded(self, n_bits: int) -> NDArray[np.int64]:
+        """The whole weights in fewer bits: their sum is about 2**n_bits or less; copies of a row stay alike."""
+        surplus = max(0, self.total.bit_length() - n_bits)
+        if self.copies is None:
+            return (self.whole + ((1 << surplus) >> 1)) >> surplus
+        return ((self.whole // self.copies + ((1 << surplus) >> 1)) >> surplus) * self.copies
+
     def sums(self, cells: NDArray[np.unsignedinteger], n_cells: int, n_classes: int) -> NDArray[np.int64]:
         """Sum of the weights by cell and class."""
         sums = np.zeros((n_cells, n_classes), dtype=np.int64)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from fastens.base import TrainingData
 from fastens.engine.binning import learn_binning
 from fastens.engine.exponential import ExponentialLoss
+from fastens.engine.forests import TreeRules, class_target
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.stumps import StumpLearner, head, joined
@@ -29,7 +30,6 @@ from fastens.ensemble.weak_learners import (
     Trees,
     class_indices,
     class_values,
-    plain_trees,
     takes_weights,
     tree_values,
 )
@@ -69,9 +69,10 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         Fit each round to as many rows as there are, drawn from the distribution; start again from the first
         distribution where the error is no better than chance.
     max_depth : int, default=1
-        Depth of the trees; 1 is a stump. Trees of more splits are for two classes, or "gentle" and "logit".
+        Depth of the trees; 1 is a stump.
     criterion : {"gini", "entropy", "error"}, default="gini"
-        What stumps lower: an impurity, or the weighted error itself.
+        What splits lower: an impurity, or ("error", stumps only) the weighted error itself; "gentle" and "logit" lower
+        the squared error of their steps.
     max_bins : int, default=255
         Most bins of a feature; a feature with no more distinct values keeps every one of them.
     early_stopping : bool or "auto", default="auto"
@@ -186,6 +187,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.criterion == "error" and self.max_depth > 1:
+            raise ValueError(f"criterion must be 'gini' or 'entropy' with max_depth={self.max_depth}; got 'error'.")
         if not self._votes:
             for name, default in (("estimator", None), ("resample", False), ("warm_start", False)):
                 value = getattr(self, name)
@@ -227,10 +230,6 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         n_classes, n_threads = len(self.classes_), resolve_n_jobs(self.n_jobs)
         if self.estimator is not None:
             return Estimators(self.estimator, self.classes_, data.X, classes, X_val)
-        if self.max_depth > 1 and n_classes > 2:
-            raise ValueError(
-                f"max_depth must be 1 with algorithm={self.algorithm!r} and more than two classes; got {self.max_depth}."
-            )
         if self._n_earlier:
             binning = self._ensemble.binning
         else:
@@ -243,7 +242,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
             return Stumps(rows, finder)
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, elsewhere, n_threads)
-        return Trees(rows, matrix, 2.0 * classes - 1.0, self._growth_rules(), n_threads)
+        rules = TreeRules(self.criterion, self.max_depth)
+        return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
 
     def _earlier_vote(self, index: int, learner: Any) -> Vote:
         """A round of the last fit, for `warm_start`."""
@@ -273,7 +273,14 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         )
 
     def _growth_rules(self) -> GrowthRules:
-        return plain_trees(self.max_depth)
+        return GrowthRules(
+            max_leaf_nodes=None,
+            max_depth=self.max_depth,
+            min_samples_leaf=1,
+            min_child_weight=0.0,
+            category_l2=0.0,
+            category_smoothing=0.0,
+        )
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
         return BoostingRules(

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from fastens.base import BaseRegressor, TrainingData
 from fastens.engine.binning import learn_binning
+from fastens.engine.forests import TreeRules, number_target
 from fastens.engine.losses import weighted_mean
 from fastens.engine.medians import TreeMedian
 from fastens.engine.sampling import random_stream
@@ -22,7 +23,7 @@ from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.adaboost import tree_importances
 from fastens.ensemble.base_boosting import RULES
 from fastens.ensemble.saving import SavedEnsemble
-from fastens.ensemble.weak_learners import BinnedRows, Trees, fitted_copy, plain_trees, takes_weights
+from fastens.ensemble.weak_learners import BinnedRows, Trees, fitted_copy, takes_weights
 from fastens.parameters import ANYTHING, FLAG, one_of, whole
 from fastens.tables import dense_blocks
 
@@ -173,7 +174,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
-        return _TreeRegressors(Trees(rows, matrix, data.y - center, plain_trees(self.max_depth), n_threads), center)
+        rules = TreeRules("squared_error", self.max_depth)
+        return _TreeRegressors(Trees(rows, matrix, number_target(data.y - center), rules, n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
         """Fit one regressor after another to the weights of the moment; with its predictions."""
@@ -287,14 +289,15 @@ class _TreeRegressors:
         self._trees, self._center = trees, center
 
     def content(self) -> NDArray[Any]:
-        return np.vstack([self._trees.columns.astype(np.float64), self._trees.y[None]])
+        return np.vstack([self._trees.columns.astype(np.float64), self._trees.target.y.T])
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         tree = self._trees.grow(weights, drawn)
-        return tree, tree.value[self._trees.rows.nodes(tree)[0], 0] + self._center
+        value = tree.value[:, 0].astype(np.float64) + self._center
+        return tree, value[self._trees.rows.nodes(tree)[0]]
 
     def ensemble(self, trees: list[Any]) -> TreeEnsemble:
-        return self._trees.with_values(trees, [tree.value + self._center for tree in trees])
+        return self._trees.with_values(trees, [tree.value.astype(np.float64) + self._center for tree in trees])
 
 
 class _Regressors:

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
 from fastens.engine.binning import Binning, learn_binning
+from fastens.engine.forests import TreeRules, number_target
 from fastens.engine.losses import weighted_mean
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.threads import resolve_n_jobs
@@ -17,7 +18,7 @@ from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights
 from fastens.ensemble.base_boosting import RULES
 from fastens.ensemble.saving import SavedEnsemble
-from fastens.ensemble.weak_learners import BinnedRows, Trees, plain_trees
+from fastens.ensemble.weak_learners import BinnedRows, Trees
 from fastens.parameters import ANYTHING, one_of
 from fastens.tables import dense_blocks
 
@@ -249,10 +250,10 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
-        trees = Trees(rows, matrix, data.y - center, plain_trees(1), n_threads)
+        trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", 1), n_threads)
         weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
         tree = trees.grow(weights, None)
-        return trees.with_values([tree], [tree.value + center])
+        return trees.with_values([tree], [tree.value.astype(np.float64) + center])
 
     def _n_outputs(self) -> int:
         return 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fastens.engine.binning import BinnedMatrix, Binning
-from fastens.engine.growth import GrowthRules, TreeGrower
+from fastens.engine.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 from fastens.engine.weights import RowWeights
@@ -20,6 +20,8 @@ from fastens.ensemble.voting import Vote, Weak
 
 Codes = NDArray[np.unsignedinteger]
 
+# The forests' engine sums whole weights exactly where all together stay below 2**40.
+_TREE_BITS = 39
 
 class BinnedRows:
     """Training rows, and perhaps rows to validate on, binned alike; columns are of shape (n_features, n_rows)."""
@@ -61,40 +63,27 @@ class Stumps:
 
 
 class Trees:
-    """Fits regression trees on the boosting engine: gradient -w y, hessian w. Two classes: y is -1 or 1."""
+    """Fits trees on the forests' engine, each on one thread or more, to classes or numbers."""
 
     def __init__(
-        self, rows: BinnedRows, matrix: BinnedMatrix, y: NDArray[np.float64], rules: GrowthRules, n_threads: int
+        self, rows: BinnedRows, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int
     ) -> None:
-        self.rows, self._matrix, self.y = rows, matrix, y
+        self.rows, self.target = rows, target
         self.columns = rows.columns
-        self._rules, self._n_threads = rules, n_threads
-        self._grower: TreeGrower | None = None
+        self._grower = ForestGrower(matrix, target, rules, n_threads)
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Grow a tree; its cells are its nodes."""
         tree = self.grow(weights, drawn)
-        return Weak(tree, *self.rows.nodes(tree), None, (tree.value[:, 0] > 0).astype(np.intp), None)
+        share = tree.value
+        cell_class = (share[:, 0] > 0.5).astype(np.intp) if share.shape[1] == 1 else share.argmax(axis=1)
+        return Weak(tree, *self.rows.nodes(tree), None, cell_class, None)
 
     def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None) -> Tree:
         """Grow a tree on the rows as they are weighted, or as they were drawn."""
-        return self._grow_weighted(weights) if drawn is None else self._grow_drawn(drawn)
-
-    def _grow_weighted(self, weights: RowWeights) -> Tree:
-        copies = weights.copies
-        if self._grower is None:
-            sample_weight = None if copies is None else copies.astype(np.float64)
-            self._grower = TreeGrower(self._matrix, self._rules, sample_weight, n_threads=self._n_threads)
-        of_copy = weights.whole if copies is None else weights.whole / copies
-        hessians = of_copy / of_copy.max()
-        return self._grower.grow((-hessians * self.y).astype(np.float32), hessians.astype(np.float32))
-
-    def _grow_drawn(self, drawn: NDArray[np.int64]) -> Tree:
-        # As sample weights, so many copies of a row are the same as so many rows, to the bit.
-        copies = np.maximum(drawn, 1).astype(np.float64)
-        grower = TreeGrower(self._matrix, self._rules, copies, constant_hessian=True, n_threads=self._n_threads)
-        gradients = -self.y.astype(np.float32)
-        return grower.grow(gradients, np.ones_like(gradients), np.flatnonzero(drawn).astype(np.uint32))
+        sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
+        [tree] = self._grower.grow([TreeSample(sample.astype(np.float64), None, 0)])
+        return tree
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
         """The trees with their votes as values."""
@@ -106,18 +95,6 @@ class Trees:
         return TreeEnsemble.from_trees(
             renewed, np.zeros(len(renewed)), np.zeros(renewed[0].value.shape[1]), self.rows.binning
         )
-
-
-def plain_trees(max_depth: int) -> GrowthRules:
-    """Trees limited by their depth alone."""
-    return GrowthRules(
-        max_leaf_nodes=None,
-        max_depth=max_depth,
-        min_samples_leaf=1,
-        min_child_weight=0.0,
-        category_l2=0.0,
-        category_smoothing=0.0,
-    )
 
 
 def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
