@@ -44,7 +44,13 @@ class StumpLearner:
     """
 
     def __init__(
-        self, binning: Binning, codes: Codes, classes: NDArray[np.uint16], n_classes: int, criterion: str, n_threads: int
+        self,
+        binning: Binning,
+        codes: Codes,
+        classes: NDArray[np.uint16],
+        n_classes: int,
+        criterion: str,
+        n_threads: int,
     ) -> None:
         self.codes = codes
         is_categorical = binning.is_categorical.astype(np.uint8)

@@ -39,8 +39,19 @@ Array = NDArray[np.float64]
 
 # Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
 _LOGIT_STEP = 4.0
-_OWN_RULES = ("n_estimators", "learning_rate", "max_bins", "validation_fraction", "early_stopping", "n_iter_no_change")
-_OWN_RULES += ("tol", "categorical_features", "verbose", "random_state", "n_jobs")
+_SHARED = (
+    "n_estimators",
+    "learning_rate",
+    "max_bins",
+    "validation_fraction",
+    "early_stopping",
+    "n_iter_no_change",
+    "tol",
+    "categorical_features",
+    "verbose",
+    "random_state",
+    "n_jobs",
+)
 
 
 class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
@@ -110,16 +121,16 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     estimators_ : list
         The weak classifiers, where `estimator` is given.
     train_score_, validation_score_ : arrays
-        Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for more, of
-        exp(sum of the votes against the class - half of all); "logit": log loss.
+        Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
+        exp(all votes / K - votes for the row's class); "logit": log loss.
     feature_importances_ : array of shape (n_features_in_,)
         Share of each feature in the trees' gain, each tree weighted as it votes.
 
     References
     ----------
     Freund & Schapire (1997), "A decision-theoretic generalization of on-line learning and an application to boosting",
-    figure 2; Zhu, Zou, Rosset & Hastie (2009), "Multi-class AdaBoost", algorithms 2 and 4; Friedman, Hastie & Tibshirani
-    (2000), "Additive logistic regression", algorithms 2 to 4.
+    figure 2; Zhu, Zou, Rosset & Hastie (2009), "Multi-class AdaBoost", algorithms 2 and 4; Friedman, Hastie &
+    Tibshirani (2000), "Additive logistic regression", algorithms 2 to 4.
 
     Examples
     --------
@@ -132,7 +143,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     """
 
     _parameter_rules: ClassVar = {
-        **{name: RULES[name] for name in _OWN_RULES},
+        **{name: RULES[name] for name in _SHARED},
         "estimator": ANYTHING,
         "algorithm": one_of("discrete", "real", "gentle", "logit"),
         "resample": FLAG,
@@ -252,7 +263,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
             weak, values = learner.again(self.estimators_[index]), self._values[index]
         else:
             tree = self._ensemble.tree(index)
-            weak = Weak(tree, *learner.rows.nodes(tree), None, np.zeros(0, np.intp), None)
+            codes, elsewhere = learner.rows.nodes(tree)
+            weak = Weak(tree, codes, elsewhere, None, np.zeros(0, np.intp), None)
             values = class_values(np.array(tree.value), is_real)
             # No row is in an inner node: let it be no larger than a leaf.
             values[tree.left_child > 0] = values[-1]
@@ -342,8 +354,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     def _raw(self, X: Any) -> Array:
         if getattr(self, "estimators_", None) is None:
             return super()._raw(X)
-        for raw in self._staged_raw(X):
-            pass
+        *_, raw = self._staged_raw(X)
         return raw
 
     def _staged_raw(self, X: Any) -> Iterator[Array]:

@@ -193,7 +193,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             index += 1
 
     def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
-        """A regressor's weight, its mean loss, and what the logarithms of the weights take; None where it is perfect."""
+        """A regressor's weight, its mean loss, and what the logarithms of the weights take; None: it is perfect."""
         largest = float(error.max())
         if largest == 0:
             return 1.0, 0.0, None

@@ -73,7 +73,7 @@ class AdditiveVotes(BaseClassifier):
         if self.algorithm != "discrete":
             return self.train_score_.copy()
         half, error = 0.5 * self.estimator_weights_, self.estimator_errors_
-        return np.cumprod((1 - error) * np.exp(-half) + error * np.exp(half))
+        return np.cumprod((1 - error) * np.exp(-half) + error * np.exp(half), dtype=np.float64)
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Return the margin of each row, shape (n_samples,): votes for its class less the most for another.
@@ -172,7 +172,9 @@ class AdditiveVotes(BaseClassifier):
                 raise ValueError(f"feature must be the name or index of a column; got {feature!r}.")
             return names.index(feature)
         if not 0 <= int(feature) < self.n_features_in_:
-            raise ValueError(f"feature must be less than {self.n_features_in_}, the number of columns; got {feature!r}.")
+            raise ValueError(
+                f"feature must be less than {self.n_features_in_}, the number of columns; got {feature!r}."
+            )
         return int(feature)
 
     def plot_contribution(self, feature: int | str, ax: Any = None) -> Any:
@@ -199,8 +201,12 @@ class AdditiveVotes(BaseClassifier):
                 ax.bar(np.arange(len(column)) + width * (place - 0.5 * (len(columns) - 1)), column, width, label=label)
             else:
                 ends = _ends(curve.thresholds)
-                ax.step(np.concatenate([ends[:1], curve.thresholds, ends[1:]]), np.append(column, column[-1]),
-                        where="post", label=label)
+                ax.step(
+                    np.concatenate([ends[:1], curve.thresholds, ends[1:]]),
+                    np.append(column, column[-1]),
+                    where="post",
+                    label=label,
+                )
         if curve.categories:
             ax.set_xticks(range(len(curve.categories)), [str(category) for category in curve.categories])
         if len(columns) > 1:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +23,8 @@ Codes = NDArray[np.unsignedinteger]
 
 # Resampling: how often in a row a round may start again from the first distribution before boosting ends.
 MAX_RESTARTS = 10
+# Rounded weights make an error that should be one half a little less.
+_ROUNDING = 1e-9
 
 
 class Weak(NamedTuple):
@@ -197,11 +198,11 @@ class VotingRun:
         return sums
 
     def _weight(self, error: float) -> float:
-        """SAMME's weight of a classifier (Zhu et al. 2009); 1 without any error, 0 where it is no better than chance."""
+        """SAMME's weight of a classifier (Zhu et al. 2009); 1 without any error, 0 if it is no better than chance."""
         n_classes = self.rules.n_classes
         if error == 0:
             return 1.0
-        if error >= 1 - 1 / n_classes:
+        if error >= 1 - 1 / n_classes - _ROUNDING:
             return 0.0
         return self.rules.learning_rate * (math.log((1 - error) / error) + math.log(n_classes - 1))
 
@@ -226,12 +227,11 @@ class VotingRun:
 def steps_of(values: Array, weight: float, is_real: bool) -> Array:
     """What a vote adds to the logarithms of the weights, by cell and class.
 
-    Discrete: half the weight up where the class is not the cell's, half of it down where it is.
+    Discrete: weight / K where the class is not the cell's, weight / K - weight where it is, so that the mean weight is
+    SAMME's exponential loss; for two classes half the weight up and down.
     """
-    return -values if is_real else 0.5 * weight - values
+    return -values if is_real else weight / values.shape[1] - values
 
 
 def _exp(x: float) -> float:
     return math.exp(x) if x < 709 else math.inf
-
-

@@ -23,6 +23,7 @@ Codes = NDArray[np.unsignedinteger]
 # The forests' engine sums whole weights exactly where all together stay below 2**40.
 _TREE_BITS = 39
 
+
 class BinnedRows:
     """Training rows, and perhaps rows to validate on, binned alike; columns are of shape (n_features, n_rows)."""
 
@@ -77,7 +78,8 @@ class Trees:
         tree = self.grow(weights, drawn)
         share = tree.value
         cell_class = (share[:, 0] > 0.5).astype(np.intp) if share.shape[1] == 1 else share.argmax(axis=1)
-        return Weak(tree, *self.rows.nodes(tree), None, cell_class, None)
+        codes, elsewhere = self.rows.nodes(tree)
+        return Weak(tree, codes, elsewhere, None, cell_class, None)
 
     def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None) -> Tree:
         """Grow a tree on the rows as they are weighted, or as they were drawn."""
