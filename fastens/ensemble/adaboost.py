@@ -286,7 +286,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
 
     def _growth_rules(self) -> GrowthRules:
         return GrowthRules(
-            max_leaf_nodes=None,
+            max_leaf_nodes=2**self.max_depth if self.max_depth <= 10 else None,
             max_depth=self.max_depth,
             min_samples_leaf=1,
             min_child_weight=0.0,

@@ -93,12 +93,13 @@ class AdditiveVotes(BaseClassifier):
         if len(index) != len(raw):
             raise ValueError(f"X and y must have the same number of rows; got {len(raw)} and {len(index)}.")
         if raw.shape[1] == 1:
-            return np.where(index == 1, 1.0, -1.0) * raw[:, 0] / self._sum_of_votes()
-        rows = np.arange(len(index))
-        own = raw[rows, index]
-        others = raw.copy()
-        others[rows, index] = -np.inf
-        return (own - others.max(axis=1)) / self._sum_of_votes()
+            difference = np.where(index == 1, raw[:, 0], -raw[:, 0])
+        else:
+            rows = np.arange(len(index))
+            own = raw[rows, index]
+            raw[rows, index] = -np.inf
+            difference = own - raw.max(axis=1)
+        return np.clip(difference / self._sum_of_votes(), -1.0, 1.0)
 
     def _sum_of_votes(self) -> float:
         """The largest difference that all votes together can make."""

@@ -54,9 +54,7 @@ def test_categories_of_three_classes_come_close(rng):
     for _ in range(20):
         codes, y, w = make(rng, n_features=1, n_codes=6, n_classes=3)
         found = finder(codes, y, 3, categorical=[0]).find(w, CRITERIA["gini"])
-        ratios.append(
-            found_impurity(found, codes, y, w, 3, "gini") / best_subset_impurity(codes[0], y, w, 3, "gini")
-        )
+        ratios.append(found_impurity(found, codes, y, w, 3, "gini") / best_subset_impurity(codes[0], y, w, 3, "gini"))
     assert max(ratios) < 1.02
 
 
