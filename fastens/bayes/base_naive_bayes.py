@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, TrainingData, check_weights, encode_labels
@@ -215,21 +214,27 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         """Refuse categories that `fit` did not see, where the model is to do so."""
 
     def _scores(self, X: ArrayLike) -> Array:
-        # Where no class could have made the row, the prior decides.
+        # Joint log probabilities, less the best of the row. Where no class could have made the row, the prior decides.
         scores = self.predict_joint_log_proba(X)
-        is_impossible = np.isneginf(scores).all(axis=1)
-        if is_impossible.any():
-            scores[is_impossible] = self.class_log_prior_
+        best = scores.max(axis=1, keepdims=True)
+        if best.min() == -np.inf:
+            impossible = best[:, 0] == -np.inf
+            scores[impossible], best[impossible] = self.class_log_prior_, self.class_log_prior_.max()
+        scores -= best
         return scores
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        return scores - logsumexp(scores, axis=1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return P(class | row), shape (n_samples, n_classes)."""
-        return np.exp(self.predict_log_proba(X))
+        scores = self._scores(X)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,)."""

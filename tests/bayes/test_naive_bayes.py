@@ -75,7 +75,15 @@ def test_fitted_attributes_are_those_of_scikit_learn(rows):
     X, y = rows
     for ours, theirs, parameters in PEERS.values():
         model, peer = ours(**parameters).fit(X, y), theirs(**parameters).fit(X, y)
-        for name in ("class_count_", "class_log_prior_", "feature_count_", "theta_", "var_", "epsilon_", "class_prior_"):
+        for name in (
+            "class_count_",
+            "class_log_prior_",
+            "feature_count_",
+            "theta_",
+            "var_",
+            "epsilon_",
+            "class_prior_",
+        ):
             if hasattr(peer, name):
                 assert_allclose(getattr(model, name), getattr(peer, name), rtol=1e-9, err_msg=name)
         if ours is CategoricalNB:
@@ -112,7 +120,7 @@ def test_pseudo_counts_by_column(rows):
     alpha = np.arange(6) + 0.5
     ours, theirs = MultinomialNB(alpha=alpha).fit(X, y), peers.MultinomialNB(alpha=alpha).fit(X, y)
     assert_allclose(ours.feature_log_prob_, theirs.feature_log_prob_)
-    with pytest.raises(ValueError, match="alpha must .* 6 columns; got 2"):
+    with pytest.raises(ValueError, match=r"alpha must .* 6 columns; got 2"):
         CategoricalNB(alpha=[1, 2]).fit(X, y)
 
 
@@ -166,7 +174,7 @@ def test_a_category_never_seen():
     with pytest.raises(ValueError, match="Column 'sky' must hold categories seen in fit; row 0 holds 'hail'"):
         strict.predict(new)
     strict.predict(new[1:])
-    with pytest.raises(ValueError, match="Column 0 must .* row 1 holds 7"):
+    with pytest.raises(ValueError, match=r"Column 0 must .* row 1 holds 7"):
         CategoricalNB(unseen="error").fit([[0], [1]], [0, 1]).predict([[0], [7]])
 
 
@@ -174,7 +182,9 @@ def test_numbers_that_are_no_positions_are_categories_by_value():
     X, y = np.array([[-1.0, 2.5], [-1.0, 0.1], [4.0, 0.1], [np.nan, 0.1]]), [0, 0, 1, 1]
     model = CategoricalNB().fit(X, y)
     assert model.n_categories_.tolist() == [2, 2]
-    named = CategoricalNB().fit(pd.DataFrame(X).astype(object).map(lambda value: None if value != value else str(value)), y)
+    named = CategoricalNB().fit(
+        pd.DataFrame(X).astype(object).map(lambda value: None if np.isnan(value) else str(value)), y
+    )
     assert_allclose(model.predict_proba(X), named.predict_proba(pd.DataFrame(X).map(str).replace("nan", None)))
     assert_allclose(model.predict_proba([[3.0, 0.1]]), model.predict_proba([[np.nan, 0.1]]))
     assert_array_equal(model.predict_proba(sparse.csr_matrix(np.nan_to_num(X))), model.predict_proba(np.nan_to_num(X)))
@@ -358,7 +368,7 @@ def test_bad_input(rows):
     X, y = rows
     with pytest.raises(ValueError, match="smoothing must be one of 'laplace'"):
         CategoricalNB(smoothing="more").fit(X, y)
-    with pytest.raises(ValueError, match="Negative values in data .* column 2 .* got -3"):
+    with pytest.raises(ValueError, match=r"Negative values in data .* column 2 .* got -3"):
         MultinomialNB().fit(np.where(np.arange(6) == 2, -3, X), y)
     with pytest.raises(ValueError, match="binarize must be at least 0 for a sparse X"):
         BernoulliNB(binarize=-1.0).fit(sparse.csr_matrix(X), y)
