@@ -12,6 +12,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector or a narwhals Series
@@ -226,6 +227,8 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         if table.array is None:
             chosen[:] = [is_categorical_column(column) for column in table.columns]
         return chosen
+    if isinstance(categorical_features, str) and categorical_features == "all":
+        return ~chosen
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
@@ -372,3 +375,55 @@ def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]
         yield first, block if isinstance(block, np.ndarray) else block.toarray()
+
+
+# Rows and columns of a table as it was given --------------------------------------------------
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a frame, an array or a CSR matrix, as the same kind of table."""
+    return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+
+
+def take_columns(X: Any, columns: list[int] | None) -> Any:
+    """Some columns, by their numbers, as the same kind of table; None for all."""
+    if columns is None:
+        return X
+    return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
+
+
+def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
+    """Which columns names, numbers or a mask stand for."""
+    given = np.atleast_1d(np.asarray(columns))
+    if given.dtype.kind == "b":
+        if given.shape != (n_features,):
+            raise ValueError(f"columns must have {n_features} entries as a mask; got shape {given.shape}.")
+        return np.flatnonzero(given).tolist()
+    chosen = []
+    for item in given.tolist():
+        if isinstance(item, str):
+            if names is None or item not in names:
+                known = f"the columns are {names}" if names else "X has no column names"
+                raise ValueError(f"columns must name columns of X; got {item!r}, and {known}.")
+            item = names.index(item)  # noqa: PLW2901
+        if not isinstance(item, int) or not -n_features <= item < n_features:
+            raise ValueError(f"columns must hold column numbers from 0 to {n_features - 1}; got {item!r}.")
+        chosen.append(item % n_features)
+    if not chosen:
+        raise ValueError("columns must hold at least one column; got none.")
+    return chosen
+
+
+def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
+    """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        series = [
+            nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
+            for name, column in zip(names, values.T, strict=True)
+        ]
+        wide = frame.with_columns(*series)
+        return wide.select([*names, *frame.columns]).to_native()
+    if sparse.issparse(X):
+        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
+    return np.hstack([values, X])
