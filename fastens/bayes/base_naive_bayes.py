@@ -27,7 +27,7 @@ PREDICT_MODES = (*MODES, "gibbs")
 
 def _holds_whole_numbers(X: Any) -> bool:
     """Whether `X` is a NumPy matrix of native integers, which need no conversion."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.dtype.isnative and X.size > 0
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.flags.aligned and X.size > 0
 
 
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
