@@ -269,13 +269,26 @@ def test_modes_are_estimates():
     model = CategoricalNB(alpha=2.0).fit(X, y)
     assert_allclose(np.exp(model.feature_log_prob_[0][0]), [4 / 9, 3 / 9, 2 / 9])
     assert_allclose(np.exp(model.map_estimator_.feature_log_prob_[0][0]), [3 / 6, 2 / 6, 1 / 6])
-    assert_allclose(np.exp(model._with_estimate("ml").feature_log_prob_[0][0]), [2 / 3, 1 / 3, 0])
+    assert_allclose(np.exp(model.ml_estimator_.feature_log_prob_[0][0]), [2 / 3, 1 / 3, 0])
     for mode in ("bayes", "map", "ml"):
         assert model.predict(X, mode=mode).tolist() == [0, 0, 1, 1, 1, 1]
     drawn = model.sample_posterior(1, random_state=3)[0]
     assert_array_equal(model.predict(X, mode="gibbs", random_state=3), drawn.predict(X))
     with pytest.raises(ValueError, match="mode must be one of 'bayes', 'map', 'ml', 'gibbs'; got 'best'"):
         model.predict(X, mode="best")
+
+
+def test_gibbs_errs_at_most_twice_as_often(rng):
+    # Where the world is drawn from the prior: Haussler, Kearns & Schapire (1994)
+    errors = []
+    for _ in range(40):
+        theta = rng.dirichlet([1, 1, 1], (2, 4))
+        y = np.r_[0, 1, rng.integers(0, 2, 100)]
+        X = (rng.random((102, 4, 1)) > theta[y].cumsum(axis=2)).sum(axis=2).clip(max=2)
+        model = CategoricalNB(min_categories=3, class_prior=[0.5, 0.5]).fit(X[:12], y[:12])
+        errors.append(fastens.estimate_errors(model, X[12:], y[12:]))
+    bayes, gibbs = np.mean(errors, axis=0)
+    assert bayes < gibbs <= 2 * bayes
 
 
 @pytest.mark.parametrize("Model", DISCRETE)
