@@ -200,6 +200,9 @@ def test_weights_are_repetition(rng, Model):
     X = X.drop(columns="size") if Model is CategoricalNB else X
     weight = rng.integers(0, 3, len(y))
     X.loc[0, "visits"], weight[0] = 40, 0
+    if "word" in X:
+        X["word"] = X["word"].astype(object)
+        X.loc[0, "word"] = "absent"
     repeated = np.repeat(np.arange(len(y)), weight)
     model, twice = Model().fit(X, y, weight), Model().fit(X.iloc[repeated], y[repeated])
     assert_allclose(model.predict_proba(X), twice.predict_proba(X), rtol=1e-9)
@@ -236,6 +239,15 @@ def test_parts_with_other_classes_and_categories(rng):
     assert one.classes_.tolist() == ["no", "yes"]
     stream = MixedNB().partial_fit(X[:200], y[:200], ["maybe", "no", "yes"]).partial_fit(X[200:], y[200:])
     assert_allclose(stream.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
+
+
+def test_a_stream_of_numbers_that_are_no_positions(rng):
+    X, y = rng.choice([-1.5, 0.25, 7.0], (60, 2)), rng.integers(0, 2, 60)
+    X[40:, 0] = 9.5
+    stream = CategoricalNB().partial_fit(X[:40], y[:40], [0, 1]).partial_fit(X[40:], y[40:])
+    assert_allclose(stream.predict_proba(X), CategoricalNB().fit(X, y).predict_proba(X))
+    with pytest.raises(ValueError, match="Column 0 must hold category positions"):
+        CategoricalNB().partial_fit([[0], [1]], [0, 1], [0, 1]).partial_fit(X[:, :1], y)
 
 
 def test_what_cannot_be_merged(rows):
