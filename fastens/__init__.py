@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
@@ -24,6 +25,7 @@ from fastens.storage import ModelFileError, load_model, pickles_allowed
 __version__ = "0.1.0"
 __all__ = [
     "ANY",
+    "BayesOptimalClassifier",
     "BernoulliNB",
     "CategoricalNB",
     "ComplementNB",
@@ -35,8 +37,11 @@ __all__ = [
     "ExtraTreesRegressor",
     "FiniteHypothesisLearner",
     "GaussianNB",
+    "GibbsClassifier",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "MAPClassifier",
+    "MLClassifier",
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
