@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
@@ -32,6 +33,7 @@ __all__ = [
     "AdaBoostRegressor",
     "BaggingClassifier",
     "BaggingRegressor",
+    "BayesOptimalClassifier",
     "BernoulliNB",
     "CategoricalNB",
     "ComplementNB",
@@ -45,8 +47,11 @@ __all__ = [
     "ExtraTreesRegressor",
     "FiniteHypothesisLearner",
     "GaussianNB",
+    "GibbsClassifier",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "MAPClassifier",
+    "MLClassifier",
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
