@@ -7,6 +7,8 @@ from typing import Any
 
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
+from fastens.ensemble.voting import VotingClassifier, VotingRegressor
+from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
 from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"
@@ -16,6 +18,9 @@ __all__ = [
     "ModelFileError",
     "StackingClassifier",
     "StackingRegressor",
+    "VotingClassifier",
+    "VotingRegressor",
+    "WeightedMajorityClassifier",
     "load",
 ]
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor, StackingClassifier, StackingRegressor
+from fastens import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+    WeightedMajorityClassifier,
+)
 
 CLASSIFIERS = [
     ("a", GradientBoostingClassifier(n_estimators=8, min_samples_leaf=1)),
@@ -16,6 +24,16 @@ REGRESSORS = [
 ]
 
 
-@parametrize_with_checks([StackingClassifier(CLASSIFIERS, cv=3), StackingRegressor(REGRESSORS, cv=3)])
+@parametrize_with_checks(
+    [
+        StackingClassifier(CLASSIFIERS, cv=3),
+        StackingRegressor(REGRESSORS, cv=3),
+        VotingClassifier(CLASSIFIERS),
+        VotingClassifier(CLASSIFIERS, voting="soft", weights="selection", cv=3),
+        VotingRegressor(REGRESSORS, weights="nnls", cv=3),
+        WeightedMajorityClassifier(CLASSIFIERS, cv=3),
+        WeightedMajorityClassifier(CLASSIFIERS, cv=3, algorithm="hedge", weighting="covariance"),
+    ]
+)
 def test_sklearn_check(estimator, check):
     check(estimator)
