@@ -5,23 +5,44 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
+from fastens.bayes.finite import FiniteHypothesisLearner
+from fastens.bayes.mixed import CategoricalNB, MixedNB
+from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.posterior import estimate_errors
+from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.ensemble.voting import VotingClassifier, VotingRegressor
 from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
+from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"
 __all__ = [
+    "ANY",
+    "BernoulliNB",
+    "CategoricalNB",
+    "ComplementNB",
+    "Conjunction",
+    "FiniteHypothesisLearner",
+    "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "MixedNB",
     "ModelFileError",
+    "MultinomialNB",
     "StackingClassifier",
     "StackingRegressor",
+    "VersionSpaceClassifier",
     "VotingClassifier",
     "VotingRegressor",
     "WeightedMajorityClassifier",
+    "bias_variance_decomposition",
+    "estimate_errors",
     "load",
+    "plot_bias_variance",
+    "sample_complexity",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}

@@ -59,7 +59,7 @@ class SavedEstimator(BaseFastens):
         arrays = self._fitted_arrays()
         arrays |= {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._fitted_names()}
         meta = {
-            "parameters": {name: plain_parameter(value) for name, value in self.get_params(deep=False).items()},
+            "parameters": {name: savable(name, value) for name, value in self.get_params(deep=False).items()},
             "door": self._door_state(),
             "metadata": self.metadata_,
         }
@@ -94,6 +94,16 @@ class SavedEstimator(BaseFastens):
         ValueError
             If the arrays are not those of such a model; what passes can be used safely.
         """
+
+
+def savable(name: str, value: Any) -> Any:
+    """A parameter as JSON can hold it; ValueError for what a file cannot hold, such as a function."""
+    plain = plain_parameter(value)
+    try:
+        json.dumps(plain)
+    except TypeError as error:
+        raise ValueError(f"{name}={value!r} cannot be saved: a file holds numbers and text, no code.") from error
+    return plain
 
 
 def plain_parameter(value: Any) -> Any:

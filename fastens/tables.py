@@ -208,11 +208,12 @@ def _categories_of(column: Column, name: str) -> list[Any]:
     return sorted(found, key=_order)
 
 
-def _positions(column: Column, categories: list[Any]) -> Floats:
-    """For each row the position of its value among the categories; NaN where it is missing or not among them."""
+def _positions(column: Column, categories: list[Any], unseen: float) -> Floats:
+    """For each row the position of its value among the categories; NaN where it is missing, else `unseen`."""
     codes, values = factorize(column)
     position = {category: index for index, category in enumerate(categories)}
-    table = np.array([position.get(value, np.nan) for value in values] + [np.nan])
+    places = [np.nan if is_missing(value) else position.get(value, unseen) for value in values]
+    table = np.array([*places, np.nan])
     return table[codes]
 
 
@@ -226,6 +227,8 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         if table.array is None:
             chosen[:] = [is_categorical_column(column) for column in table.columns]
         return chosen
+    if isinstance(categorical_features, str) and categorical_features == "all":
+        return ~chosen
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
@@ -253,7 +256,7 @@ class TableEncoder:
     """Remember a table's columns and categories; turn tables like it into one array of floats.
 
     A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for
-    missing values, and for categories that were not there in `fit`.
+    missing values; `unseen`, NaN unless it is set, for categories that were not there in `fit`.
 
     Attributes
     ----------
@@ -261,7 +264,11 @@ class TableEncoder:
         Names of the columns.
     categories : list
         For each column, its categories, or None where it holds numbers.
+    unseen : float
+        What stands for a category that is not among them.
     """
+
+    unseen: float = np.nan
 
     def __init__(self, names: list[str] | None, categories: list[list[Any] | None]) -> None:
         self.names = names
@@ -275,6 +282,24 @@ class TableEncoder:
         for index in np.flatnonzero(chosen).tolist():
             categories[index] = _categories_of(table.columns[index], table.name(index))
         return cls(table.names, categories)
+
+    def extended(self, table: Table) -> TableEncoder:
+        """An encoder that also knows the categories of a table, after its own."""
+        found = [
+            None if known is None else _categories_of(table.columns[index], table.name(index))
+            for index, known in enumerate(self.categories)
+        ]
+        return self.with_categories(found)
+
+    def with_categories(self, more: list[list[Any] | None]) -> TableEncoder:
+        """An encoder that knows more categories of its categorical columns, after its own."""
+        pairs = zip(self.categories, more, strict=True)
+        encoder = TableEncoder(
+            self.names,
+            [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
+        )
+        encoder.unseen = self.unseen
+        return encoder
 
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
@@ -292,7 +317,7 @@ class TableEncoder:
             if categories is None:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
-                out[:, index] = _positions(column, categories)
+                out[:, index] = _positions(column, categories, self.unseen)
         return out
 
     def _fits_float32(self, table: Table) -> bool:

@@ -89,7 +89,7 @@ class Binning:
         columns = _aligned((self.n_features, n_rows), self.code_dtype)
         records = _aligned((n_rows, _record_stride(payload_offset + _PAYLOAD_BYTES)), np.dtype(np.uint8))
         self._fill(X, columns, records, n_threads)
-        return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical)
+        return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical, self.thresholds)
 
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
         for start, part in _dense_parts(X):
@@ -128,6 +128,7 @@ class BinnedMatrix:
     payload_offset: int
     n_codes: np.ndarray
     is_categorical: np.ndarray
+    thresholds: list[np.ndarray]
 
     @property
     def n_rows(self) -> int:

@@ -19,8 +19,8 @@ from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
+from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
-from fastens.ensemble.saving import SavedEnsemble
 from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
 from fastens.tables import dense_blocks
 
@@ -50,7 +50,7 @@ RULES = {
 }
 
 
-class BaseGradientBoosting(SavedEnsemble, BaseFastens):
+class BaseGradientBoosting(ContributionsMixin, BaseFastens):
     """What the classifier and the regressor share: start, rounds, finish."""
 
     _ensemble: TreeEnsemble
@@ -130,6 +130,7 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
             self._boosting_rules(n_threads),
         )
         if validation is not None:
+            loss.check_measured()
             run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
         return run
 

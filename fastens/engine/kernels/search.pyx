@@ -3,6 +3,7 @@
 from cython.parallel cimport prange, threadid
 
 from .histogram cimport build_histogram, merge_histogram, subtract_histogram
+from .random cimport random_bits
 from .split cimport best_split_of_feature, feature_sums, write_category_set
 from .structs cimport Feature, Histogram, Split, int32_t, uint8_t, uint64_t
 from .workspace cimport Node, Task, Workspace, slot_histogram
@@ -83,25 +84,17 @@ cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noe
         _merge_feature(ws, &target, n_threads, &ws.features[f])
 
 
-cdef uint64_t _random(uint64_t seed, uint64_t counter) noexcept nogil:
-    """Counter-based random bits (splitmix64, Steele, Lea & Flood 2014)."""
-    cdef uint64_t z = seed + (counter + 1) * <uint64_t>0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
-
-
 cdef void _sample_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t* order) noexcept nogil:
     """Mark n_sampled features at random; depends only on the tree's seed and the node's number."""
     cdef int32_t i, j, n = ws.table.n_features
-    cdef uint64_t seed = _random(ws.seed, node)
+    cdef uint64_t seed = random_bits(ws.seed, node)
     for i in range(n):
         order[i] = i
         allowed[i] = ws.n_sampled == n
     if ws.n_sampled == n:
         return
     for i in range(ws.n_sampled):
-        j = i + <int32_t>(_random(seed, i) % <uint64_t>(n - i))
+        j = i + <int32_t>(random_bits(seed, i) % <uint64_t>(n - i))
         order[i], order[j] = order[j], order[i]
         allowed[order[i]] = True
 

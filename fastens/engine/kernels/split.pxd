@@ -19,6 +19,21 @@ cdef struct ScanRoom:
     uint64_t* sums
 
 
+cdef inline Py_ssize_t first_with(
+    const uint64_t* sums, Py_ssize_t n, uint64_t count_mask, int64_t count
+) noexcept nogil:
+    """The first of the running sums that counts so many rows."""
+    cdef Py_ssize_t low = 0, high = n, middle
+    while low < high:
+        middle = (low + high) // 2
+        if <int64_t>(sums[middle] & count_mask) < count:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil
 cdef float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil
 cdef Sums feature_sums(
     const Histogram* histogram, const Feature* feature, const CellLayout* layout

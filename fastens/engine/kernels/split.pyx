@@ -119,20 +119,6 @@ cdef inline void _consider(
         scan.left = sums[0]
 
 
-cdef inline Py_ssize_t _first_with(
-    const uint64_t* sums, Py_ssize_t n, uint64_t count_mask, int64_t count
-) noexcept nogil:
-    """The first of the running sums that counts so many rows."""
-    cdef Py_ssize_t low = 0, high = n, middle
-    while low < high:
-        middle = (low + high) // 2
-        if <int64_t>(sums[middle] & count_mask) < count:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 cdef void _scan_packed(
     const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout, const SplitRules* rules,
     ScanRoom* room, Scan* scan,
@@ -146,8 +132,8 @@ cdef void _scan_packed(
     for i in range(last):
         sum_ += cells[i + 1]
         room.sums[i] = sum_
-    first = _first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
-    end = _first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
+    first = first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
+    end = first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
     node.count_mask = layout.count_mask
     node.hessian_mask = layout.hessian_mask
     node.gradient_shift = layout.gradient_shift
@@ -229,7 +215,7 @@ cdef int32_t _order_categories(
             room.keys[n] = <float64_t>cell.gradient / (<float64_t>cell.hessian + smoothing)
             room.codes[n] = code
             n += 1
-    _heap_sort(room, n)
+    sort_codes(room, n)
     return n
 
 
@@ -242,7 +228,8 @@ cdef inline void _swap(ScanRoom* room, int32_t a, int32_t b) noexcept nogil:
     room.codes[a], room.codes[b] = room.codes[b], room.codes[a]
 
 
-cdef void _heap_sort(ScanRoom* room, int32_t n) noexcept nogil:
+cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil:
+    """Sort the codes by their keys, those of equal keys by themselves."""
     cdef int32_t start, end
     for start in range(n // 2 - 1, -1, -1):
         _sift_down(room, start, n)
