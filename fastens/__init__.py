@@ -12,6 +12,7 @@ from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, Mul
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.ensemble.voting import VotingClassifier, VotingRegressor
 from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
@@ -22,6 +23,8 @@ __version__ = "0.1.0"
 __all__ = [
     "ANY",
     "BernoulliNB",
+    "CascadeForestClassifier",
+    "CascadeForestRegressor",
     "CategoricalNB",
     "ComplementNB",
     "Conjunction",

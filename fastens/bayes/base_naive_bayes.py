@@ -137,9 +137,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         n_threads = resolve_n_jobs(self.n_jobs)
         y = data.y.astype(np.int32)
         for likelihood in likelihoods:
-            likelihood.count(
-                Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names)
-            )
+            likelihood.count(Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names))
         return likelihoods
 
     def _class_counts(self, data: TrainingData) -> Array:
@@ -158,7 +156,9 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         if given is not None:
             prior = np.asarray(given, dtype=np.float64)
             if len(prior) != len(class_count):
-                raise ValueError(f"Number of priors must match number of classes, {len(class_count)}; got {len(prior)}.")
+                raise ValueError(
+                    f"Number of priors must match number of classes, {len(class_count)}; got {len(prior)}."
+                )
             if not (prior >= 0).all():
                 raise ValueError(f"Priors must be non-negative; got {prior.tolist()}.")
             if not np.isclose(prior.sum(), 1.0):

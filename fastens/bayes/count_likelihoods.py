@@ -208,9 +208,7 @@ class GaussianLikelihood(Likelihood):
         for first, block in dense_blocks(X):
             rows = slice(first, first + len(block))
             part = GaussianLikelihood(self.var_smoothing, self.columns)
-            part._count_dense(
-                block, batch._replace(y=batch.y[rows], weight=None if weight is None else weight[rows])
-            )
+            part._count_dense(block, batch._replace(y=batch.y[rows], weight=None if weight is None else weight[rows]))
             parts.append(part)
         self.weight, self.mean, self.squares = parts[0].weight, parts[0].mean, parts[0].squares
         for part in parts[1:]:

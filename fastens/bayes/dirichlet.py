@@ -104,4 +104,6 @@ class Groups:
         cells = self.sums(gammaln(counts + self.pseudo) - gammaln(self.pseudo))
         prior = self.sums(np.broadcast_to(self.pseudo, counts.shape))
         total = prior + self.sums(counts)
-        return cells + np.where(self.sizes > 0, gammaln(np.maximum(prior, 1e-300)) - gammaln(np.maximum(total, 1e-300)), 0.0)
+        return cells + np.where(
+            self.sizes > 0, gammaln(np.maximum(prior, 1e-300)) - gammaln(np.maximum(total, 1e-300)), 0.0
+        )

@@ -359,7 +359,9 @@ class ComplementNB(_EventNaiveBayes):
         self.n_jobs = n_jobs
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        return [ComplementLikelihood(Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_)), norm=self.norm)]
+        return [
+            ComplementLikelihood(Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_)), norm=self.norm)
+        ]
 
     def _prior_of_scores(self) -> Array:
         return np.zeros(len(self.classes_))

@@ -45,7 +45,9 @@ def candidate_questions(
         values, index = np.unique(x[is_there], return_inverse=True)
         totals = np.bincount(index, weights=weight[is_there], minlength=len(values))
         if is_categorical[column]:
-            heaviest = np.argsort(-totals, kind="stable")[:MOST_CATEGORIES] if len(values) > 2 else range(len(values) - 1)
+            heaviest = (
+                np.argsort(-totals, kind="stable")[:MOST_CATEGORIES] if len(values) > 2 else range(len(values) - 1)
+            )
             found += [(column, EQUAL, float(values[place])) for place in sorted(heaviest)]
         else:
             found += [(column, AT_MOST, value) for value in _thresholds(values, totals, n_thresholds)]
@@ -80,7 +82,9 @@ def best_questions(
     n_classes = int(classes.max()) + 1
     cell = np.zeros(len(answers), dtype=np.int64)
     while len(chosen) < min(most, answers.shape[1]):
-        scores = np.array([_entropy((2 * cell + answer) * n_classes + classes, weight, n_classes) for answer in answers.T])
+        scores = np.array(
+            [_entropy((2 * cell + answer) * n_classes + classes, weight, n_classes) for answer in answers.T]
+        )
         scores[chosen] = np.inf
         best = int(scores.argmin())
         cell = np.unique(2 * cell + answers[:, best], return_inverse=True)[1]

@@ -21,7 +21,9 @@ MOST_QUESTIONS = 15
 _PROBABILITY = real(0, 1, open_low=True, open_high=True)
 _DECLINE = Rule(
     "a pair (a, b) for a (1 + depth)^-b, a between 0 and 1 and b at least 0",
-    lambda value: isinstance(value, tuple | list) and len(value) == 2 and _PROBABILITY.holds(value[0]) and value[1] >= 0,
+    lambda value: (
+        isinstance(value, tuple | list) and len(value) == 2 and _PROBABILITY.holds(value[0]) and value[1] >= 0
+    ),
 )
 
 
@@ -159,7 +161,9 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         self._answers, index = np.unique(answers, axis=0, return_inverse=True)
         n_classes = len(self.classes_)
         cell = index.ravel() * n_classes + classes
-        self._counts = np.bincount(cell, weights=weight, minlength=len(self._answers) * n_classes).reshape(-1, n_classes)
+        self._counts = np.bincount(cell, weights=weight, minlength=len(self._answers) * n_classes).reshape(
+            -1, n_classes
+        )
         self.__dict__.pop("_made_cube", None)
 
     def _average(self) -> None:

@@ -15,6 +15,16 @@ def default_classifiers() -> list[tuple[str, Any]]:
     ]
 
 
+def default_classifier_forests() -> list[tuple[str, Any]]:
+    """The forests of a cascade's layer."""
+    return default_classifiers()
+
+
+def default_regressor_forests() -> list[tuple[str, Any]]:
+    """The forests of a cascade's layer."""
+    return default_regressors()
+
+
 def default_regressors() -> list[tuple[str, Any]]:
     """Gradient boosting, slow and fast."""
     return [

@@ -55,7 +55,9 @@ class Finished:
 
 def _of_rows(data: MemberData, options: Any = None) -> str:
     validation, routed = data.validation, data.routed
-    return str(joblib.hash([data.X, data.y, data.classes, data.sample_weight, data.groups, validation, routed, options]))
+    return str(
+        joblib.hash([data.X, data.y, data.classes, data.sample_weight, data.groups, validation, routed, options])
+    )
 
 
 def _of_members(specs: list[MemberSpec]) -> dict[str, str]:

@@ -245,9 +245,7 @@ def kappa(first: ArrayLike, second: ArrayLike) -> float:
     return (observed - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan")
 
 
-def ambiguity_decomposition(
-    predictions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
-) -> dict[str, float]:
+def ambiguity_decomposition(predictions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> dict[str, float]:
     """Take the squared error of an average apart: error of the average = average error - ambiguity.
 
     Parameters
