@@ -10,10 +10,15 @@ from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from fastens.bayes.posterior import estimate_errors
+from fastens.bayes.text import TextClassifier
+from fastens.bayes.tree_average import ExactTreeAverageClassifier
 from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
+from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.ensemble.voting import VotingClassifier, VotingRegressor
 from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
@@ -28,6 +33,11 @@ __all__ = [
     "CategoricalNB",
     "ComplementNB",
     "Conjunction",
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "ExactTreeAverageClassifier",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
     "FiniteHypothesisLearner",
     "GaussianNB",
     "GradientBoostingClassifier",
@@ -35,8 +45,11 @@ __all__ = [
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
     "StackingClassifier",
     "StackingRegressor",
+    "TextClassifier",
     "VersionSpaceClassifier",
     "VotingClassifier",
     "VotingRegressor",
@@ -69,7 +82,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or from a later version of fastens; or if it holds pickles, and they are not allowed.
+        If the file is damaged, foreign, or from a later version of fastens, or holds pickles that are not allowed.
 
     Examples
     --------

@@ -118,7 +118,7 @@ def plain_parameter(value: Any) -> Any:
         return [plain_parameter(item) for item in value]
     if isinstance(value, SavedEstimator) and type(value).__name__ in SavedEstimator._kinds:
         return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
-    if hasattr(value, "get_params") or callable(getattr(value, "split", None)) and not isinstance(value, str):
+    if hasattr(value, "get_params") or (callable(getattr(value, "split", None)) and not isinstance(value, str)):
         content = to_pickle(value, "a parameter")
         return {"pickle": base64.b64encode(content.tobytes()).decode()}
     return value
