@@ -60,7 +60,7 @@ class BaseLevels(BaseMembers):
 
     @property
     def named_estimators_(self) -> Bunch:
-        """The fitted models by name; a list of the folds' models with `refit=False`."""
+        """The fitted models by name; a list of them where the folds' models are kept."""
         self._check_fitted()
         members = [member for level in self._fitted_levels for member in level]
         return Bunch(**{m.name: m.models if len(m.models) > 1 else m.models[0] for m in members})
