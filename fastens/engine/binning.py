@@ -24,6 +24,7 @@ from fastens.engine.kernels.sketch import (
     kth_distinct,
     note_values,
 )
+from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
 _ALIGNMENT = 64
@@ -79,6 +80,7 @@ class Binning:
         self._fill(X, columns, None, n_threads)
         return columns
 
+    @shared
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
         n_rows = X.shape[0]
@@ -438,6 +440,7 @@ class BinningSketch:
         return codes
 
 
+@shared
 def learn_binning(
     X: Any,
     sample_weight: np.ndarray | None = None,

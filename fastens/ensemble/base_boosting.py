@@ -128,6 +128,7 @@ class BaseGradientBoosting(ContributionsMixin, BaseFastens):
             self._boosting_rules(n_threads),
         )
         if validation is not None:
+            loss.check_measured()
             run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
         return run
 
