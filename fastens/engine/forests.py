@@ -42,7 +42,8 @@ class TreeRules:
     min_impurity_decrease : float
         A split must lower the impurity, times the share of the weight that the node has of the root's, by this much.
     features_per_split : int or None
-        How many features that are not constant in the node are drawn and looked at; None for all.
+        How many features that are not constant in the node are drawn and looked at, in the order drawn: of equal gains
+        the first one's wins. None for all, from the first to the last.
     random_thresholds : bool
         One threshold a feature, drawn between the smallest and the largest value in the node (Geurts, Ernst & Wehenkel
         2006), in place of the best one.

@@ -115,6 +115,7 @@ cdef class ForestData:
         to.max_leaves = rules.max_leaf_nodes or 0
         to.min_split, to.min_leaf = rules.min_samples_split, rules.min_samples_leaf
         to.n_drawn = min(rules.features_per_split or self.forest.table.n_features, self.forest.table.n_features)
+        to.in_random_order = rules.features_per_split is not None
         to.min_weight_leaf, to.min_decrease = rules.min_weight_leaf, rules.min_impurity_decrease
         if rules.monotonic is not None and np.any(rules.monotonic):
             to.monotonic = <const int8_t*>self._pointer(rules.monotonic, np.int8)

@@ -123,11 +123,6 @@ cdef bint is_monotone(int32_t sign, const NodeSums* node, float64_t left, float6
     )
 
 
-cdef bint is_better(float64_t gain, int32_t feature, const FoundSplit* best) noexcept nogil:
-    """Of equal gains the first feature's."""
-    return gain > best.gain or (gain == best.gain and (best.feature < 0 or feature < best.feature))
-
-
 cdef inline void _keep(
     float64_t gain, int32_t feature, int32_t position, bint missing_left, FoundSplit* best
 ) noexcept nogil:
@@ -163,7 +158,7 @@ cdef void _scan_fast(
     scan.max_hessian = <float64_t>(node.weight - sample.min_weight)
     split_gains(room.sums + begin, n - begin, &scan, room.gains)
     largest(room.gains, n - begin, &gain)
-    if gain < 0 or not is_better(gain * scan.hessian, groups.feature, best):
+    if gain < 0 or gain * scan.hessian <= best.gain:
         return
     i = 0
     while room.gains[i] != gain:
@@ -191,7 +186,7 @@ cdef void _scan_any(
             continue
         gain = words_score(forest, sample, room.left, room.stats)
         gain += words_score(forest, sample, room.left + n_words, room.stats) - node.score
-        if gain > -INFINITY and is_better(gain, groups.feature, best):
+        if gain > best.gain:
             _keep(gain, groups.feature, j, candidates.missing_left, best)
             best.left_weight = words_weight(forest, sample, room.left)
             if forest.rules.monotonic != NULL:

@@ -41,6 +41,14 @@ cdef int32_t _free_by_rank(const uint64_t* mask, int32_t rank) noexcept nogil:
         feature += 1
 
 
+cdef void _shuffle(int32_t* features, int32_t n, uint64_t key, uint64_t* counter) noexcept nogil:
+    cdef int32_t i, j
+    for i in range(n - 1, 0, -1):
+        j = <int32_t>random_below(key, counter[0], i + 1)
+        counter[0] += 1
+        features[i], features[j] = features[j], features[i]
+
+
 cdef int32_t _draw(
     const Forest* forest, Room* room, uint64_t key, int32_t n_wanted, int32_t n_left, uint64_t* counter
 ) noexcept nogil:
@@ -52,7 +60,8 @@ cdef int32_t _draw(
                 feature += 1
             room.drawn[i] = feature
             feature += 1
-        memset(room.visited, 255, room.n_mask_words * sizeof(uint64_t))
+        if forest.rules.in_random_order:
+            _shuffle(room.drawn, n_left, key, counter)
         return n_left
     for i in range(n_wanted):
         if (n_left - i) * SCARCE < n_features:

@@ -61,6 +61,7 @@ cdef struct ForestRules:
     int64_t min_split
     int64_t min_leaf
     int32_t n_drawn                 # features of a node that are looked at
+    bint in_random_order            # so that of equal gains any may win; else the first feature's does
     float64_t min_weight_leaf
     float64_t min_decrease          # per unit of the root's weight
     const int8_t* monotonic         # NULL: none
