@@ -161,8 +161,7 @@ class TreesClassifier(BaseClassifier):
         return sum(self._widths())
 
     def _target(self, y: NDArray[np.float64]) -> Target:
-        index = y.reshape(len(y), -1).astype(np.int32)
-        return class_target(index, [len(classes) for classes in self._classes_of_targets()])
+        return class_target(y, [len(classes) for classes in self._classes_of_targets()])
 
     def _by_target(self, mean: NDArray[np.floating]) -> list[NDArray[np.floating]]:
         widths = self._widths()
@@ -213,6 +212,7 @@ class TreesRegressor(BaseRegressor):
     """Trees whose values are numbers, one for each target."""
 
     _n_targets: int
+    _value_dtype: ClassVar[type[np.floating[Any]]] = np.float32
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -235,7 +235,7 @@ class TreesRegressor(BaseRegressor):
         return self._n_targets
 
     def _target(self, y: NDArray[np.float64]) -> Target:
-        return number_target(y.reshape(len(y), -1))
+        return number_target(y, self._value_dtype)
 
     def _answers(self, mean: Array) -> Array:
         return mean
