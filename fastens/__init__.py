@@ -10,6 +10,8 @@ from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from fastens.bayes.posterior import estimate_errors
+from fastens.bayes.text import TextClassifier
+from fastens.bayes.tree_average import ExactTreeAverageClassifier
 from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -28,6 +30,7 @@ __all__ = [
     "Conjunction",
     "DecisionTreeClassifier",
     "DecisionTreeRegressor",
+    "ExactTreeAverageClassifier",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "FiniteHypothesisLearner",
@@ -41,6 +44,7 @@ __all__ = [
     "RandomForestRegressor",
     "StackingClassifier",
     "StackingRegressor",
+    "TextClassifier",
     "VersionSpaceClassifier",
     "bias_variance_decomposition",
     "estimate_errors",

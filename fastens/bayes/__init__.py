@@ -3,12 +3,14 @@
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.posterior import ErrorEstimate, estimate_errors
+from fastens.bayes.tree_average import ExactTreeAverageClassifier
 from fastens.bayes.version_space import VersionSpaceClassifier
 
 __all__ = [
     "ANY",
     "Conjunction",
     "ErrorEstimate",
+    "ExactTreeAverageClassifier",
     "FiniteHypothesisLearner",
     "VersionSpaceClassifier",
     "estimate_errors",

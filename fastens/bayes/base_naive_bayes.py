@@ -38,6 +38,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     _likelihoods: list[Any]
     class_count_: Array
     class_log_prior_: Array
+    fit_prior: bool
+    class_prior: Any
     n_jobs: int | None
 
     def _make_likelihoods(self) -> list[Likelihood]:
@@ -45,7 +47,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _given_prior(self) -> tuple[bool, Any]:
         """Whether the prior of the classes is their share of the rows, and the one given."""
-        return self.fit_prior, self.class_prior  # type: ignore[attr-defined]
+        return self.fit_prior, self.class_prior
 
     # Fit --------------------------------------------------
 
@@ -101,8 +103,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         class_count = self._class_counts(data)
         if not is_first:
             for new, old in zip(likelihoods, self._likelihoods, strict=True):
-                old = copy.copy(old)
-                new.add(old)
+                new.add(copy.copy(old))
             class_count = class_count + self.class_count_
         self._take(likelihoods, class_count)
         return self
@@ -253,10 +254,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         other._check_fitted()
         self._check_mergeable(other)
         merged, added = copy.copy(self), copy.copy(other)
-        merged.classes_ = np.union1d(self.classes_, other.classes_)
-        merged._encoder = self._encoder.with_categories(other._encoder.categories)
+        classes = np.union1d(self.classes_, other.classes_)
+        encoder = self._encoder.with_categories(other._encoder.categories)
         for model in (merged, added):
-            model._move_into(merged.classes_, merged._encoder)
+            model._move_into(classes, encoder)
         for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):
             mine.add(others)
         merged._take(merged._likelihoods, merged.class_count_ + added.class_count_)
@@ -286,6 +287,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             likelihood.place_categories(self._encoder.categories, encoder.categories)
             likelihoods.append(likelihood)
         self._likelihoods = likelihoods
+        self.classes_, self._encoder = classes, encoder
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("class_count_", "class_log_prior_")

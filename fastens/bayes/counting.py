@@ -95,9 +95,10 @@ def pair_counts(
     if codes.size and out.size:
         work = codes.size * codes.shape[0] / 2
         count_pairs(codes, y, weights, offsets, out, threads_for(work, n_threads, GRAIN))
-    for table, single in zip(out, singles, strict=True):
-        table += table.T
-        table[np.diag_indices_from(table)] = single
+    diagonal = np.arange(offsets[-1])
+    for index, single in enumerate(singles):
+        out[index] += out[index].T
+        out[index, diagonal, diagonal] = single
     return out
 
 

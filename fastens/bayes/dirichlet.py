@@ -104,6 +104,7 @@ class Groups:
         cells = self.sums(gammaln(counts + self.pseudo) - gammaln(self.pseudo))
         prior = self.sums(np.broadcast_to(self.pseudo, counts.shape))
         total = prior + self.sums(counts)
-        return cells + np.where(
-            self.sizes > 0, gammaln(np.maximum(prior, 1e-300)) - gammaln(np.maximum(total, 1e-300)), 0.0
-        )
+        whole = np.zeros(total.shape)
+        filled = self.sizes > 0
+        whole[:, filled] = gammaln(prior[:, filled]) - gammaln(total[:, filled])
+        return cells + whole

@@ -105,9 +105,9 @@ class Likelihood:
 class DirichletLikelihood(Likelihood):
     """Counts of cells; each group of cells has a Dirichlet prior."""
 
-    statistics = ("counts", "sizes")
-    per_column = ("sizes",)
-    tables = ("log_prob",)
+    statistics: ClassVar[tuple[str, ...]] = ("counts", "sizes")
+    per_column: ClassVar[tuple[str, ...]] = ("sizes",)
+    tables: ClassVar[tuple[str, ...]] = ("log_prob",)
 
     def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None) -> None:
         super().__init__(columns)
