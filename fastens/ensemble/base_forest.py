@@ -157,8 +157,8 @@ class BaseForest(OutOfBag, BaseTrees):
 
     # What was drawn --------------------------------------------------
 
-    def _in_bag(self, tree: int) -> NDArray[np.int64]:
-        """How often each training row (of those with a weight) is in the bag of a tree; made again from its seed."""
+    def in_bag(self, tree: int) -> NDArray[np.int64]:
+        """Return how often each training row (of those with a weight above 0) was drawn for a tree, from its seed."""
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
         return self._bags().counts(tree, tree + 1)[0].astype(np.int64)
