@@ -183,7 +183,6 @@ class ForestGrower:
                 raise
         return trees
 
-
     def _grow_one(self, worker: TreeWorker, sample: TreeSample, stop: NDArray[np.uint8]) -> Any:
         """A tree; None where it was stopped."""
         arrays = worker.grow(sample.weight, sample.features, sample.seed, stop)
