@@ -201,6 +201,15 @@ class TreeEnsemble:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(TreeEnsemble.from_arrays(state).__dict__)
 
+    def with_values(self, value: np.ndarray) -> TreeEnsemble:
+        """Return the same trees with other values of the nodes."""
+        return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | {"value": value})
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """What others make of the trees and keep with them; no part of the state."""
+        return {}
+
     @cached_property
     def compiled(self) -> CompiledTrees:
         """The form that predicts. Two threads that ask at once may both make it; either is good."""

@@ -372,7 +372,7 @@ cdef class TreeWorker:
             "category_set": np.empty(n, np.int32),
             "category_words": np.array(<uint32_t[:tree.n_words]>tree.words) if tree.n_words else np.empty(0, np.uint32),
             "left_child": np.empty(n, np.int32),
-            "value": np.empty((n, self.data.n_values), np.float32),
+            "value": np.empty((n, self.data.n_values)),
             "gain": np.empty(n, np.float32),
             "n_samples": np.empty(n, np.int32),
             "weight": np.empty(n, np.float32),
@@ -392,7 +392,7 @@ cdef class TreeWorker:
         self._write_values(arrays["value"], arrays["weight"])
         return arrays
 
-    cdef _write_values(self, float32_t[:, ::1] value, float32_t[::1] weight):
+    cdef _write_values(self, float64_t[:, ::1] value, float32_t[::1] weight):
         """Shares, means or medians of every node, from sums over the rows of the leaves that are exact."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef const Layout* layout = &self.sample.layout
@@ -409,7 +409,7 @@ cdef class TreeWorker:
             for i in range(tree.n):
                 weight[i] = <float32_t>(<float64_t>sums[i, n_values] / layout.weight_scale)
                 for k in range(n_values):
-                    value[i, k] = <float32_t>self._value(i, k, <float64_t>sums[i, k] / <float64_t>sums[i, n_values] / scale)
+                    value[i, k] = self._value(i, k, <float64_t>sums[i, k] / <float64_t>sums[i, n_values] / scale)
 
     cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
         cdef const Grown* tree = &self.grown[self.n_threads]
