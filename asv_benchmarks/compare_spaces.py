@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from benchmarks.spaces import concept_table, tree_table
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.spaces import concept_table, tree_table
 from fastens import BayesOptimalClassifier, ExactTreeAverageClassifier, VersionSpaceClassifier
 
 HERE = Path(__file__).resolve().parent
@@ -43,19 +43,23 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
 
 
 def peak_memory(code: str) -> float:
-    """Megabytes that a fresh process takes beyond those of its imports."""
+    """Megabytes that a fresh process takes beyond those of its imports (Linux)."""
     program = f"import sys; sys.path.insert(0, {str(HERE)!r})\n{code}"
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     return float(found)
 
 
+# The high-water mark of a process that starts afresh; `ru_maxrss` would be inherited from this one.
 MEMORY = """
+from pathlib import Path
 from benchmarks.spaces import concept_table, tree_table
 from fastens import ExactTreeAverageClassifier, VersionSpaceClassifier
 X, y = {table}
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+before = peak()
 model = {model}.fit(X, y)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+print((peak() - before) / 1024)
 """
 
 
@@ -107,7 +111,7 @@ def held_out_losses(name: str, models: dict[str, Callable[[], object]]) -> dict[
     table = pd.read_parquet(DATA / f"{name}.parquet").dropna()
     X = pd.get_dummies(table.iloc[:, :-1]).astype(float).to_numpy()
     y = table.iloc[:, -1].astype(str).to_numpy()
-    found = {key: 0.0 for key in models}
+    found = dict.fromkeys(models, 0.0)
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
         for key, make in models.items():
             model = make().fit(X[train], y[train])  # type: ignore[attr-defined]

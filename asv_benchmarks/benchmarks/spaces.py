@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.common import Benchmark
 
+from benchmarks.common import Benchmark
 from fastens import ExactTreeAverageClassifier, VersionSpaceClassifier
 
 
