@@ -1,237 +1,306 @@
-"""The rounds of AdaBoost: fit a weak classifier to weighted rows, measure its error, reweight, vote.
-
-A weak classifier cuts the rows into cells (the two sides of a stump, the leaves of a tree, the classes that an
-estimator predicts) and votes by cell; a row's weight takes a step by its cell and class.
-"""
+"""Voting: the members' votes, probabilities or numbers, averaged."""
 
 from __future__ import annotations
 
-import math
-import warnings
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 
-from fastens.engine.sampling import random_stream
-from fastens.engine.weights import RowWeights, content_order
-from fastens.ensemble.rounds import History, OnRound
+from fastens.base import BaseClassifier, BaseRegressor
+from fastens.ensemble.base_voting import VOTING_RULES, BaseVoting
+from fastens.ensemble.defaults import default_classifiers, default_regressors
+from fastens.ensemble.members import NamedMembers
+from fastens.parameters import ANYTHING, FLAG, one_of
 
 Array = NDArray[np.float64]
-Codes = NDArray[np.unsignedinteger]
 
-# Resampling: how often in a row a round may start again from the first distribution before boosting ends.
-MAX_RESTARTS = 10
-# Rounded weights make an error that should be one half a little less.
-_ROUNDING = 1e-9
+SOFT = "soft"
 
 
-class Weak(NamedTuple):
-    """A weak classifier, fitted."""
-
-    model: Any
-    codes: Codes  # of the training rows
-    codes_elsewhere: Codes | None  # of the rows to validate on
-    cells: NDArray[np.integer] | None  # the cell of each code; None: they are the same
-    cell_class: NDArray[np.intp]  # the class that each cell votes for
-    sums: NDArray[np.int64] | None  # weights, as fitted, by cell and class; None: to be counted
+def _is_soft(self: VotingClassifier) -> bool:
+    if self.voting != SOFT:
+        raise AttributeError(f"predict_proba is not available when voting={self.voting!r}")
+    return True
 
 
-class Learner(Protocol):
-    """What fits weak classifiers to the training rows."""
-
-    columns: NDArray[Any]  # what the rows hold, (n_features, n_rows)
-
-    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Fit one to the weights, or to how often each row was drawn; `index` numbers the fits, for what is random."""
-
-
-@dataclass(frozen=True)
-class VotingRules:
-    """What the rounds do besides fitting.
-
-    Attributes
-    ----------
-    n_classes : int
-        K.
-    n_rounds : int
-        Most rounds to run.
-    is_real : bool
-        Vote with the logarithms of probabilities in place of classes.
-    learning_rate : float
-        Factor of every vote.
-    resample : bool
-        Fit each round to rows drawn from the distribution.
-    n_iter_no_change, tol : int, float
-        With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
-    seed, n_threads : int
-        Of the rows drawn; number of threads.
-    """
-
-    n_classes: int
-    n_rounds: int
-    is_real: bool
-    learning_rate: float
-    resample: bool
-    n_iter_no_change: int
-    tol: float
-    seed: int
-    n_threads: int
-
-
-class Vote(NamedTuple):
-    """A weak classifier's part in the ensemble."""
-
-    weak: Weak
-    values: Array  # by cell and class
-    weight: float
-    error: float
-    restarted: bool  # the round began from the first distribution
-
-
-class VotingRun:
-    """One fit of AdaBoost.
+class VotingClassifier(BaseClassifier, BaseVoting):
+    """Voting for classification: the class with most votes, or with the highest average probability.
 
     Parameters
     ----------
-    learner : Learner
-        What fits weak classifiers.
-    classes : uint16 array of shape (n_rows,)
-        The class of each row.
-    sample_weight : float64 array or None
-        Positive weights.
-    rules : VotingRules
-        Everything else.
+    estimators : list of (name, estimator), optional
+        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
+        it out. Default: gradient boosting, a random forest and extremely randomised trees.
+    voting : {"hard", "soft"}, default="hard"
+        "hard": each member votes for one class; of classes with as many votes, the first in `classes_` wins. "soft":
+        the class with the highest weighted average of the members' probabilities.
+    weights : array of shape (n_members,) or (n_members, n_classes), dict by name, or a way to learn them, optional
+        Weights of the members, or of each member's votes for each class. "nnls": those of the smallest squared error;
+        "likelihood": those of the most likely mixture; "selection": greedy ensemble selection with replacement; all
+        three from out-of-fold predictions, or, with `prefit`, from the predictions for the rows given to `fit`.
+    class_weights : array of shape (n_classes,) or dict by label, optional
+        Factor of each class's votes or average probability.
+    prefit : bool, default=False
+        The members are fitted already; `fit` learns the classes, and the weights where they are to be learned.
+    cv : int, splitter or list of (train, test), optional
+        The folds for weights to be learned; default: 5, stratified.
+    flatten_transform : bool, default=True
+        With soft voting `transform` gives (n_samples, n_members * n_classes); else (n_members, n_samples, n_classes).
+    columns : dict of str to columns, optional
+        By member: the columns it sees, as names, numbers or a mask.
+    random_state : int, RandomState or None, default=None
+        Seeds the members whose own random_state is None.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    weights_ : array of shape (n_members,) or (n_members, n_classes)
+        The weights used.
+    estimators_, named_estimators_ : list, Bunch
+        The fitted members.
+
+    References
+    ----------
+    Breiman (1996), "Stacked regressions"; Caruana et al. (2004), "Ensemble selection from libraries of models"; Yao et
+    al. (2018), "Using stacking to average Bayesian predictive distributions".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from fastens import GradientBoostingClassifier, VotingClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> members = [("boosting", GradientBoostingClassifier(n_estimators=10)), ("bayes", GaussianNB())]
+    >>> model = VotingClassifier(members, voting="soft", weights="likelihood").fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
     """
+
+    _parameter_rules: ClassVar = {
+        **VOTING_RULES,
+        "voting": one_of("hard", SOFT),
+        "flatten_transform": FLAG,
+        "class_weights": ANYTHING,
+    }
 
     def __init__(
-        self, learner: Learner, classes: NDArray[np.uint16], sample_weight: Array | None, rules: VotingRules
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        voting: str = "hard",
+        weights: Any = None,
+        class_weights: Any = None,
+        prefit: bool = False,
+        cv: Any = None,
+        flatten_transform: bool = True,
+        columns: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
-        self.learner, self.rules = learner, rules
-        self.weights = RowWeights(classes, sample_weight, rules.n_threads)
-        self.validation: RowWeights | None = None
-        self.votes: list[Vote] = []
-        self.history = History()
-        self.n_rounds = 0
-        self._order = content_order(learner.columns, classes) if rules.resample else None
-        self._one_hot = np.eye(rules.n_classes)
-        self._is_over = False
+        self.estimators = estimators
+        self.voting = voting
+        self.weights = weights
+        self.class_weights = class_weights
+        self.prefit = prefit
+        self.cv = cv
+        self.flatten_transform = flatten_transform
+        self.columns = columns
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
-    def validate_on(self, classes: NDArray[np.uint16], sample_weight: Array | None) -> None:
-        """Watch the loss on other rows, those that the learner knows."""
-        self.validation = RowWeights(classes, sample_weight, self.rules.n_threads)
+    def _default_members(self) -> NamedMembers:
+        return default_classifiers()
 
-    def run(self, on_round: OnRound | None = None) -> None:
-        """Run all rounds, or until a classifier is perfect or no better than chance, or the validation loss is flat."""
-        while self.n_rounds < self.rules.n_rounds and not self._is_over:
-            vote = self._next_vote()
-            if vote is None:
-                return
-            self.add(vote)
-            if on_round is not None:
-                on_round(self.n_rounds - 1, self.rules.n_rounds, self.history.train[-1], self.history.last_validation)
-            if self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change:
-                return
+    def _wanted_method(self) -> str:
+        return "predict_proba" if self.voting == SOFT else "predict"
 
-    def add(self, vote: Vote) -> None:
-        """Take a vote in: reweight the rows, note the loss."""
-        if vote.restarted:
-            self.weights.restart()
-        steps = steps_of(vote.values, vote.weight, self.rules.is_real)
-        if vote.weak.cells is not None:
-            steps = steps[vote.weak.cells]
-        self.weights.advance(vote.weak.codes, steps)
-        self.history.train.append(_exp(self.weights.log_loss_ratio))
-        if self.validation is not None and vote.weak.codes_elsewhere is not None:
-            self.validation.advance(vote.weak.codes_elsewhere, steps)
-            self.history.validation.append(_exp(self.validation.log_loss_ratio))
-        self.votes.append(vote)
-        self.n_rounds += 1
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        index = super()._learn_target(y)
+        if self.prefit:
+            # The members know the classes; the rows given need not have them all.
+            known = [member.classes_ for members in self._levels() for _, member in members]
+            labels = self.classes_[index.astype(np.intp)]
+            self.classes_ = np.unique(np.concatenate([self.classes_, *known]))
+            index = np.searchsorted(self.classes_, labels).astype(np.float64)
+        self._class_factors = _class_factors(self.class_weights, self.classes_)
+        return index
 
-    def _next_vote(self) -> Vote | None:
-        """Fit the next classifier; None where it is not worth a vote, and none will be."""
-        for attempt in range(MAX_RESTARTS + 1):
-            index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
-            vote = self._fit_vote(index, restarted=attempt > 0)
-            if vote.weight > 0:
-                return vote
-            if not self.rules.resample:
-                break
-            self.weights.restart()
-        if self.n_rounds:
-            return None
-        self._is_over = True
-        warnings.warn(
-            f"the first weak classifier is no better than chance (weighted error {vote.error:.3g}): it is all there is",
-            stacklevel=5,
-        )
-        return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
+    def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
+        return [(n_members,), (n_members, len(self.classes_))]
 
-    def _fit_vote(self, index: int, restarted: bool) -> Vote:
-        weights = self.weights
-        drawn = None
-        if self._order is not None:
-            drawn = weights.draw(self._order, random_stream(self.rules.seed, index))
-        weak = self.learner.fit(weights, drawn, index)
-        sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
-        right = sum(of_cell[k] for of_cell, k in zip(sums.tolist(), weak.cell_class.tolist(), strict=True))
-        error = (weights.total - right) / weights.total
-        if right == weights.total:
-            self._is_over = True
-        if self.rules.is_real:
-            values = self._log_odds(sums)
-            weight = 1.0 if np.ptp(values, axis=1).max() > 1e-10 else 0.0
-        else:
-            weight = self._weight(error)
-            values = weight * self._one_hot[weak.cell_class]
-        return Vote(weak, values, weight, error, restarted)
+    def _average(self, responses: Array) -> Array:
+        """Weighted sums over the members, (n_samples, n_classes), of which each row sums to 1."""
+        weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
+        total = (responses * weights).sum(axis=0) * self._class_factors
+        sums = total.sum(axis=1, keepdims=True)
+        # Where every class that got a vote counts nothing, all are alike.
+        return np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1])
 
-    def _sums(self, weak: Weak) -> NDArray[np.int64]:
-        """The distribution's weights by cell and class."""
-        n_codes = len(weak.cell_class) if weak.cells is None else len(weak.cells)
-        by_code = self.weights.sums(weak.codes, n_codes, self.rules.n_classes)
-        if weak.cells is None:
-            return by_code
-        sums = np.zeros((len(weak.cell_class), self.rules.n_classes), dtype=np.int64)
-        np.add.at(sums, weak.cells, by_code)
-        return sums
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of each row, shape (n_samples,)."""
+        responses = self._responses(X)
+        return self.classes_[self._average(responses).argmax(axis=1)]
 
-    def _weight(self, error: float) -> float:
-        """SAMME's weight of a classifier (Zhu et al. 2009); 1 without any error, 0 if it is no better than chance."""
-        n_classes = self.rules.n_classes
-        if error == 0:
-            return 1.0
-        if error >= 1 - 1 / n_classes - _ROUNDING:
-            return 0.0
-        return self.rules.learning_rate * (math.log((1 - error) / error) + math.log(n_classes - 1))
+    @available_if(_is_soft)
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the weighted average of the members' probabilities, shape (n_samples, n_classes)."""
+        return self._average(self._responses(X))
 
-    def _log_odds(self, sums: NDArray[np.int64]) -> Array:
-        """SAMME.R's votes: logarithms of the cells' class probabilities, less their mean.
+    def predict_spread(self, X: ArrayLike) -> Array:
+        """Return the standard deviation of the members' probabilities, or votes, shape (n_samples, n_classes)."""
+        return self._spread(self._responses(X))
 
-        Probabilities are smoothed by the weight of about a row, as Schapire & Singer (1999), section 4.2, advise.
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
+
+        Parameters
+        ----------
+        X : table
+            The rows.
+        coverage : float, default=0.9
+            Share of the members, by weight, inside the range. It tells how far the members agree; it is no confidence
+            interval.
         """
-        n_classes = self.rules.n_classes
-        logs = np.log(sums / self.weights.total + 1 / (n_classes * self.weights.n_copies))
-        if n_classes == 2:
-            half = 0.5 * self.rules.learning_rate * (logs[:, 1] - logs[:, 0])
-            return np.stack([-half, half], axis=1)
-        return self.rules.learning_rate * (logs - logs.mean(axis=1, keepdims=True))
+        return self._interval(self._responses(X), coverage)
 
-    @property
-    def best_round(self) -> int:
-        """The number of rounds with the lowest validation loss; all rounds where nothing was validated."""
-        return int(np.argmin(self.history.validation)) + 1 if self.history.validation else self.n_rounds
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the members' probabilities, or with hard voting their votes as indices of classes."""
+        responses = self._responses(X)
+        if self.voting != SOFT:
+            return responses.argmax(axis=2).T
+        return np.hstack(list(responses)) if self.flatten_transform else responses
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`."""
+        if self.voting == SOFT and not self.flatten_transform:
+            raise ValueError("flatten_transform must be True for names of the columns of soft voting; got False.")
+        return self._names_out(len(self.classes_) if self.voting == SOFT else 1, input_features)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        self._class_factors = _class_factors(self.class_weights, self.classes_)
 
 
-def steps_of(values: Array, weight: float, is_real: bool) -> Array:
-    """What a vote adds to the logarithms of the weights, by cell and class.
+class VotingRegressor(BaseRegressor, BaseVoting):
+    """Voting for regression: the weighted average of the members' predictions.
 
-    Discrete: weight / K where the class is not the cell's, weight / K - weight where it is, so that the mean weight is
-    SAMME's exponential loss; for two classes half the weight up and down.
+    Parameters
+    ----------
+    estimators : list of (name, estimator), optional
+        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
+        it out. Default: gradient boosting, a random forest and extremely randomised trees.
+    weights : array of shape (n_members,), dict by name, or a way to learn them, optional
+        Weights of the members. "nnls": those of the smallest squared error; "likelihood": those of the most likely
+        mixture of normal distributions around the members' predictions; "selection": greedy ensemble selection with
+        replacement; all three from out-of-fold predictions, or, with `prefit`, from the rows given to `fit`.
+    prefit : bool, default=False
+        The members are fitted already; `fit` learns the weights where they are to be learned.
+    cv : int, splitter or list of (train, test), optional
+        The folds for weights to be learned; default: 5.
+    columns : dict of str to columns, optional
+        By member: the columns it sees, as names, numbers or a mask.
+    random_state : int, RandomState or None, default=None
+        Seeds the members whose own random_state is None.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_members,)
+        The weights used.
+    estimators_, named_estimators_ : list, Bunch
+        The fitted members.
+
+    References
+    ----------
+    Breiman (1996), "Stacked regressions"; Caruana et al. (2004), "Ensemble selection from libraries of models"; Yao et
+    al. (2018), "Using stacking to average Bayesian predictive distributions".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from fastens import GradientBoostingRegressor, VotingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> members = [("boosting", GradientBoostingRegressor(n_estimators=20)), ("line", LinearRegression())]
+    >>> model = VotingRegressor(members, weights="nnls").fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.4
+    True
     """
-    return -values if is_real else weight / values.shape[1] - values
+
+    _parameter_rules: ClassVar = VOTING_RULES
+
+    def __init__(
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        weights: Any = None,
+        prefit: bool = False,
+        cv: Any = None,
+        columns: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.weights = weights
+        self.prefit = prefit
+        self.cv = cv
+        self.columns = columns
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _default_members(self) -> NamedMembers:
+        return default_regressors()
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the weighted average of the members' predictions, shape (n_samples,)."""
+        responses = self._responses(X)[:, :, 0]
+        return self._member_weights() @ responses
+
+    def predict_spread(self, X: ArrayLike) -> Array:
+        """Return the standard deviation of the members' predictions, shape (n_samples,)."""
+        return self._spread(self._responses(X))[:, 0]
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return the range of the members' predictions, shape (n_samples, 2).
+
+        Parameters
+        ----------
+        X : table
+            The rows.
+        coverage : float, default=0.9
+            Share of the members, by weight, inside the range. It tells how far the members agree; it is no prediction
+            interval of the target.
+        """
+        return self._interval(self._responses(X), coverage)[:, 0]
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the members' predictions, shape (n_samples, n_members)."""
+        return self._responses(X)[:, :, 0].T
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`."""
+        return self._names_out(1, input_features)
 
 
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else math.inf
+def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
+    """The factor of each class."""
+    if given is None:
+        return np.ones(len(classes))
+    if isinstance(given, Mapping):
+        unknown = [label for label in given if label not in classes.tolist()]
+        if unknown:
+            raise ValueError(f"class_weights must name classes of y; got {unknown[0]!r}, they are {classes.tolist()}.")
+        given = [given.get(label, 1.0) for label in classes.tolist()]
+    factors = np.asarray(given, dtype=np.float64)
+    if factors.shape != classes.shape or not np.isfinite(factors).all() or factors.min() < 0 or not factors.any():
+        raise ValueError(
+            f"class_weights must be {len(classes)} finite numbers, not negative and not all zero; got {given!r}."
+        )
+    return factors

@@ -16,7 +16,7 @@ from fastens.engine.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 from fastens.engine.weights import RowWeights
-from fastens.ensemble.voting import Vote, Weak
+from fastens.ensemble.weak_rounds import Vote, Weak
 
 Codes = NDArray[np.unsignedinteger]
 
