@@ -88,7 +88,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     >>> from fastens import AdaBoostRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = AdaBoostRegressor().fit(X[::2], y[::2])
-    >>> model.score(X[1::2], y[1::2]) > 0.35
+    >>> model.score(X[1::2], y[1::2]) > 0.3
     True
     """
 

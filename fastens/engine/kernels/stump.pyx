@@ -219,7 +219,9 @@ cdef void _scan_two_classes(
             found.score, found.bin, found.missing_left = scores[c], c, missing_left
 
 
-cdef int32_t _order_codes(const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, int32_t k) noexcept nogil:
+cdef int32_t _order_codes(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, int32_t k
+) noexcept nogil:
     """Put the codes of positive weight in the order of their share of class k (Fisher 1958; Breiman 1984)."""
     cdef int32_t c, j, n = 0
     cdef const int64_t* cell
