@@ -201,6 +201,15 @@ class TreeEnsemble:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(TreeEnsemble.from_arrays(state).__dict__)
 
+    def with_values(self, value: np.ndarray) -> TreeEnsemble:
+        """Return the same trees with other values of the nodes."""
+        return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | {"value": value})
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """What others make of the trees and keep with them; no part of the state."""
+        return {}
+
     @cached_property
     def compiled(self) -> CompiledTrees:
         """The form that predicts. Two threads that ask at once may both make it; either is good."""
@@ -259,13 +268,14 @@ class TreeEnsemble:
         return predict.predict_raw(self.compiled, X, self._enough_threads(X, n_threads), n_trees)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
-        """Yield the raw predictions after each round, that is after every `n_outputs` trees."""
+        """Yield the raw predictions after each round: after every `n_outputs` trees of one value, or tree of many."""
         codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         n_nodes = len(self.feature) * self.n_outputs // max(self.n_trees, 1)
         n_threads = _enough_threads(codes.shape[1], n_nodes, 0, n_threads)
-        for first in range(0, self.n_trees, self.n_outputs):
-            predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
+        for first in range(0, self.n_trees, self.trees_per_round):
+            last = min(first + self.trees_per_round, self.n_trees)
+            predict.add_to_raw(self.compiled, codes, raw, first, last, n_threads)
             yield raw.T.copy()
 
     def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
@@ -288,6 +298,11 @@ class TreeEnsemble:
     def n_outputs(self) -> int:
         """Number of raw columns."""
         return len(self.baseline)
+
+    @property
+    def trees_per_round(self) -> int:
+        """One for each raw column, or a single tree where trees have a value for each column."""
+        return self.n_outputs if self.value.shape[1] == 1 else 1
 
     @property
     def n_leaves(self) -> np.ndarray:

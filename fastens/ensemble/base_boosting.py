@@ -207,8 +207,8 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
         int32 array of shape (n_samples, n_estimators)
             Node numbers within the trees; (n_samples, n_estimators, n_classes) with three or more classes.
         """
-        leaves = self._leaves(X)
-        return leaves if self._ensemble.n_outputs == 1 else leaves.reshape(len(leaves), -1, self._ensemble.n_outputs)
+        leaves, per_round = self._leaves(X), self._ensemble.trees_per_round
+        return leaves if per_round == 1 else leaves.reshape(len(leaves), -1, per_round)
 
     @property
     def feature_importances_(self) -> Array:
