@@ -17,7 +17,7 @@ from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
 from .forest_tree cimport (
-    ABSOLUTE, ENTROPY, POISSON, SQUARES, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
+    ABSOLUTE, ENTROPY, GRID, POISSON, SQUARES, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
 )
 from .structs cimport (
     PREFETCH_AHEAD, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t, uint64_t
@@ -77,6 +77,9 @@ cdef class ForestData:
         if centres is not None:
             sizes = [len(of_feature) for of_feature in centres]
             table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
+            places = np.append(np.linspace(0.0, 1.0, GRID + 1), 1.0).astype(np.float32)
+            grid = [np.searchsorted(of_feature[1:], places, side="right") for of_feature in centres]
+            table.grid = <const uint16_t*>self._pointer(np.maximum(np.concatenate(grid), 1), np.uint16)
             table.centres = <const float32_t*>self._pointer(np.concatenate(centres), np.float32)
 
     cdef _set_targets(self, target, criterion):
