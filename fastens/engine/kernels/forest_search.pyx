@@ -21,8 +21,9 @@ from .structs cimport float64_t, int32_t, uint32_t, uint64_t
 cdef enum:
     # With less than this share of the features left, the next one is found by its rank, not by trying.
     SCARCE = 8
-    # A node of so few rows looks at one feature after another, for one that parts the classes ends the search.
-    FEW_ROWS = 16
+    # A node of so little weight looks at one feature after another, for one that parts the classes ends the search.
+    # (Not: of so few rows, for a weight means as many copies.)
+    LITTLE_WEIGHT = 16
 
 
 cdef inline bint _has(const uint64_t* mask, int32_t feature) noexcept nogil:
@@ -165,9 +166,11 @@ cdef int32_t _search_features(
     uint64_t* mask, FoundSplit* best,
 ) noexcept nogil:
     """Look at the n features drawn; mark those that are constant, and return how many."""
-    cdef int32_t i, n_constant = 0, at_once = 1 if node.n_rows <= FEW_ROWS else FEATURES_AT_ONCE
+    cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef Groups groups
     cdef bint is_random = forest.rules.random_thresholds
+    if <float64_t>node.weight <= LITTLE_WEIGHT * sample.layout.weight_scale:
+        at_once = 1
     if is_random and sample.layout.packed:
         copy_words(node, room)
     for i in range(n):
@@ -197,7 +200,7 @@ cdef inline bint _is_perfect(
     const Forest* forest, const Sample* sample, const Room* room, const NodeSums* node, const FoundSplit* best
 ) noexcept nogil:
     """Whether no split can be better. (Then what was not looked at loses nothing: the first of equal gains wins.)"""
-    return node.n_rows == 2 or (
+    return (node.n_rows == 2 and <float64_t>node.weight <= 2 * sample.layout.weight_scale) or (
         is_pure_word(forest, sample, best.left_word)
         and is_pure_word(forest, sample, room.total[0] - best.left_word)
     )
