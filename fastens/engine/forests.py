@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.kernels.forest_grow import ForestData, TreeWorker
-from fastens.engine.trees import Tree
+from fastens.engine.trees import TREE_DTYPES, Tree
 
 if TYPE_CHECKING:
     from fastens.engine.binning import BinnedMatrix
@@ -177,11 +177,12 @@ class ForestGrower:
 
 
 _GO = np.zeros(1, np.uint8)
+_NO_TREE = dict.fromkeys(TREE_DTYPES, np.empty(0))
 
 
 def _grow_one(worker: TreeWorker, sample: TreeSample, stop: NDArray[np.uint8]) -> Tree:
-    arrays = worker.grow(sample.weight, sample.features, sample.seed, stop)
-    return None if arrays is None else Tree(**arrays)
+    # Without arrays growing was stopped: an error is on its way and nobody will look at the tree.
+    return Tree(**(worker.grow(sample.weight, sample.features, sample.seed, stop) or _NO_TREE))
 
 
 def _wait(futures: list[Future[None]]) -> None:
