@@ -181,12 +181,6 @@ class BaseForest(OutOfBag, BaseTrees):
 
     # Saving --------------------------------------------------
 
-    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        arrays, meta = super()._to_state()
-        if callable(self.oob_score):  # a function is no data
-            meta["parameters"]["oob_score"] = True
-        return arrays, meta
-
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "_seed")
 
