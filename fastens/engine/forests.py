@@ -204,10 +204,9 @@ def _wait(futures: list[Future[None]]) -> None:
 
 
 def _centres(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A value inside each bin, by its code; the outer bins are as wide as their neighbours."""
+    """A value inside each bin by its code, as a share of the range; the outer bins are as wide as their neighbours."""
     if len(thresholds) < 2:
-        middle = thresholds[0] if len(thresholds) else 0.0
-        return np.array([np.nan, middle - 1.0, middle + 1.0])
+        return np.array([np.nan, 0.0, 1.0])
     inner = thresholds[:-1] + (thresholds[1:] - thresholds[:-1]) / 2
     first, last = thresholds[0] - (inner[0] - thresholds[0]), thresholds[-1] + (thresholds[-1] - inner[-1])
-    return np.concatenate([[np.nan, first], inner, [last]])
+    return np.concatenate([[np.nan, 0.0], (inner - first) / (last - first), [1.0]])

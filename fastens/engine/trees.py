@@ -164,6 +164,7 @@ class TreeEnsemble:
         first_word = np.cumsum([0, *(len(tree.category_words) for tree in trees)])[:-1]
         category_set = arrays["category_set"]
         arrays["category_set"] = np.where(category_set < 0, -1, category_set + np.repeat(first_word, n_nodes))
+        _drop_unused_words(arrays, binning)
         arrays["node_offsets"] = np.cumsum([0, *n_nodes])
         return cls(binning, tree_output=np.asarray(tree_output), baseline=np.asarray(baseline), **arrays)
 
@@ -267,13 +268,14 @@ class TreeEnsemble:
         return predict.predict_raw(self.compiled, X, self._enough_threads(X, n_threads), n_trees)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
-        """Yield the raw predictions after each round, that is after every `n_outputs` trees."""
+        """Yield the raw predictions after each round: after every `n_outputs` trees of one value, or tree of many."""
         codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         n_nodes = len(self.feature) * self.n_outputs // max(self.n_trees, 1)
         n_threads = _enough_threads(codes.shape[1], n_nodes, 0, n_threads)
-        for first in range(0, self.n_trees, self.n_outputs):
-            predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
+        for first in range(0, self.n_trees, self.trees_per_round):
+            last = min(first + self.trees_per_round, self.n_trees)
+            predict.add_to_raw(self.compiled, codes, raw, first, last, n_threads)
             yield raw.T.copy()
 
     def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
@@ -296,6 +298,11 @@ class TreeEnsemble:
     def n_outputs(self) -> int:
         """Number of raw columns."""
         return len(self.baseline)
+
+    @property
+    def trees_per_round(self) -> int:
+        """One for each raw column, or a single tree where trees have a value for each column."""
+        return self.n_outputs if self.value.shape[1] == 1 else 1
 
     @property
     def n_leaves(self) -> np.ndarray:
@@ -356,6 +363,17 @@ class TreeEnsemble:
         weights = self.gain[inner] if kind == "gain" else None
         counts = np.bincount(self.feature[inner], weights, minlength=self.binning.n_features)
         return counts.astype(np.float64)
+
+
+def _drop_unused_words(arrays: dict[str, np.ndarray], binning: Binning) -> None:
+    """Put the category sets that nodes have one after another, where there are other words between them."""
+    nodes = np.flatnonzero(arrays["category_set"] >= 0)
+    n_words = (np.asarray(binning.n_codes, dtype=np.int64)[arrays["feature"][nodes]] + 31) // 32
+    if len(arrays["category_words"]) > n_words.sum():
+        first = np.cumsum(n_words) - n_words
+        places = np.arange(n_words.sum()) + np.repeat(arrays["category_set"][nodes] - first, n_words)
+        arrays["category_words"] = arrays["category_words"][places]
+        arrays["category_set"][nodes] = first
 
 
 def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:

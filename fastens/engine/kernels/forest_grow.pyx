@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset
 
 from .forest_branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
 from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
+from .forest_search cimport packed_total
 from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
@@ -76,7 +77,7 @@ cdef class ForestData:
         if centres is not None:
             sizes = [len(of_feature) for of_feature in centres]
             table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
-            table.centres = <const float64_t*>self._pointer(np.concatenate(centres), np.float64)
+            table.centres = <const float32_t*>self._pointer(np.concatenate(centres), np.float32)
 
     cdef _set_targets(self, target, criterion):
         targets = &self.forest.targets
@@ -250,6 +251,7 @@ cdef class TreeWorker:
         memset(&root, 0, sizeof(Open))
         root.end = <uint32_t>self.sample.n_entries
         root.key = self.sample.seed
+        root.total = packed_total(&self.sample, root.begin, root.end)
         root.lower, root.upper = -INFINITY, INFINITY
         if features is not None:
             allowed = np.zeros(self.data.forest.table.n_features, bool)
