@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fastens import AdaBoostClassifier, GradientBoostingClassifier
 from fastens.engine.binning import learn_binning
 from fastens.engine.stumps import StumpLearner
-from fastens.ensemble.voting import VotingRules, VotingRun
+from fastens.ensemble.weak_rounds import VotingRules, VotingRun
 from fastens.ensemble.weak_learners import BinnedRows, Stumps
 from tests.reference.adaboost import (
     naive_stump,
