@@ -128,6 +128,14 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
         """What is predicted, given mean values: the number, or the index of the class, (n_samples, n_targets)."""
         raise NotImplementedError
 
+    def _paths(self, X: Any) -> tuple[csr_matrix, NDArray[np.int64]]:
+        """The nodes that each row visits, counted over all trees, and where the trees' nodes begin."""
+        table = self._check_table(X)
+        return decision_path(self._ensemble, table.toarray() if issparse(table) else table, resolve_n_jobs(self.n_jobs))
+
+    def _contribution_scale(self) -> float:
+        return 1 / self._ensemble.n_trees
+
     @property
     def feature_importances_(self) -> Array:
         """Share of each feature in the decrease of impurity, the mean over the trees, shape (n_features,)."""
