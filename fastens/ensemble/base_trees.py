@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.engine.binning import Binning
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
+from fastens.engine.paths import decision_path
+from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportance
