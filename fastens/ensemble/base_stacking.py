@@ -156,7 +156,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
             levels.append(members)
             for spec, found in zip(level, responses, strict=True):
                 out_of_fold[spec.name] = given.scatter(found)
-            known = ~np.isnan(np.hstack(responses)).any(axis=1)
+            known = np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
             if not known.all():
                 kept = np.flatnonzero(known)
                 folds, first = restrict(folds, known), first.take(kept)

@@ -78,7 +78,7 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
         raise ValueError(f"error must be from 0 to 1; got {error!r}.")
     if not 0 <= correlation <= 1:
         raise ValueError(f"correlation must be a number from 0 to 1; got {correlation!r}.")
-    if errors.ndim == 0 and 0 < correlation and 0 < errors < 1:
+    if errors.ndim == 0 and correlation > 0 and 0 < errors < 1:
         return _correlated(n_voters, float(errors), correlation)
     if correlation > 0 and errors.ndim == 1:
         raise ValueError("correlation must be 0 where the voters have errors of their own.")
