@@ -97,7 +97,7 @@ def test_prefit_members_are_not_fitted_again(table):
 class Watch(GaussianNB):
     """Notes in which thread it is fitted, and how many threads it may use."""
 
-    seen: list = []  # noqa: RUF012
+    seen: list = []
 
     def fit(self, X, y, sample_weight=None):
         Watch.seen.append((threading.get_ident(), resolve_n_jobs(None)))
