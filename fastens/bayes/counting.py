@@ -88,6 +88,7 @@ def pair_counts(
     -------
     array of shape (n_classes, n_codes.sum(), n_codes.sum())
         Symmetric in the last two axes. Where both are the same column, the counts of that column are on the diagonal.
+        It takes 8 bytes for each of its cells.
     """
     singles = class_counts(codes, y, n_codes, n_classes, weights, n_threads)
     offsets = offsets_of(n_codes)

@@ -17,7 +17,6 @@ from fastens.parameters import Rule, one_of, real
 
 Array = NDArray[np.float64]
 SMOOTHINGS = ("laplace", "m", "kt", "bdeu", "none")
-MODES = ("bayes", "map", "ml")
 
 
 def _is_pseudo_counts(value: Any) -> bool:

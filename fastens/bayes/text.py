@@ -275,7 +275,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Return P(class | text), shape (n_samples, n_classes)."""
-        return np.exp(self.predict_log_proba(X))
+        counts = self.transform(X)
+        return self.classifier_.predict_proba(counts)
 
     def most_telling_words(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
         """Return the terms that speak most for each class.

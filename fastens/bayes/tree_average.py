@@ -97,6 +97,9 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         "alpha": real(0, open_low=True),
     }
     _modes = ("bayes", "map", "gibbs")
+    # Each combination of answers once, and its weight of each class.
+    _answers: NDArray[np.int64]
+    _counts: Array
 
     def __init__(
         self,

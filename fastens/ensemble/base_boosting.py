@@ -20,6 +20,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
+from fastens.inspection.tree_methods import ShowsTrees
 from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -48,7 +49,7 @@ RULES = {
 }
 
 
-class BaseGradientBoosting(ContributionsMixin, BaseFastens):
+class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
     """What the classifier and the regressor share: start, rounds, finish."""
 
     _ensemble: TreeEnsemble
@@ -206,8 +207,8 @@ class BaseGradientBoosting(ContributionsMixin, BaseFastens):
         int32 array of shape (n_samples, n_estimators)
             Node numbers within the trees; (n_samples, n_estimators, n_classes) with three or more classes.
         """
-        leaves = self._leaves(X)
-        return leaves if self._ensemble.n_outputs == 1 else leaves.reshape(len(leaves), -1, self._ensemble.n_outputs)
+        leaves, per_round = self._leaves(X), self._ensemble.trees_per_round
+        return leaves if per_round == 1 else leaves.reshape(len(leaves), -1, per_round)
 
     @property
     def feature_importances_(self) -> Array:

@@ -146,10 +146,8 @@ class BaseForest(OutOfBag, BaseTrees):
     def _grow(self, trees: list[Tree], data: TrainingData, matrix: BinnedMatrix, weight: Weighting) -> None:
         """Add trees to those there are, a batch at a time."""
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
-        if bags.bootstrap is not None:
-            total = float(bags.bootstrap.draws[-1])
-        else:
-            total = float(n_rows) if weight is None else weight.sum()  # type: ignore[union-attr]
+        of_first = Samples(bags, weight, 0, 1)[0].weight
+        total = float(n_rows if of_first is None else of_first.sum())
         grower = ForestGrower(matrix, self._target(data.y), self._tree_rules(n_rows, total), n_threads)
         while len(trees) < self.n_estimators:
             last = min(len(trees) + _TREES_AT_A_TIME, self.n_estimators)
@@ -157,8 +155,8 @@ class BaseForest(OutOfBag, BaseTrees):
 
     # What was drawn --------------------------------------------------
 
-    def _in_bag(self, tree: int) -> NDArray[np.int64]:
-        """How often each training row (of those with a weight) is in the bag of a tree; made again from its seed."""
+    def in_bag(self, tree: int) -> NDArray[np.int64]:
+        """Return how often each training row (of those with a weight above 0) was drawn for a tree, from its seed."""
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
         return self._bags().counts(tree, tree + 1)[0].astype(np.int64)
@@ -234,10 +232,15 @@ class ForestClassifier(TreesClassifier, BaseForest):
             return None
         given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
 
+        # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
+        smallest = self._class_factors(given, data.y, data.sample_weight).min()
+        unit = 2.0 ** max(0.0, np.ceil(8 - np.log2(smallest)))
+
         def reweight(counts: Array) -> Array:
             drawn = counts > 0
+            factors = self._class_factors(given, data.y[drawn], counts[drawn])
             weight = np.zeros_like(counts)
-            weight[drawn] = counts[drawn] * self._class_factors(given, data.y[drawn], counts[drawn])
+            weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
             return weight
 
         return reweight

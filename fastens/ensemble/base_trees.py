@@ -20,14 +20,19 @@ from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, who
 Array = NDArray[np.float64]
 Loss = Callable[[Array, Array], Array]
 
+_PART = real(0, 1, open_low=True)
+SHARE = Rule(
+    "a share above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
+)
+
 RULES: dict[str, Rule] = {
     "max_depth": whole(1) | NONE,
     "max_leaf_nodes": whole(2) | NONE,
-    "min_samples_split": whole(2) | real(0, 1, open_low=True),
+    "min_samples_split": whole(2) | SHARE,
     "min_samples_leaf": whole(1) | real(0, 1, open_low=True, open_high=True),
     "min_weight_fraction_leaf": real(0, 0.5),
     "min_impurity_decrease": real(0),
-    "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
+    "max_features": whole(1) | SHARE | one_of("sqrt", "log2", None),
     "ccp_alpha": real(0),
     "monotonic_cst": ANYTHING,
     "max_bins": whole(2, 65_535),
@@ -161,8 +166,7 @@ class TreesClassifier(BaseClassifier):
         return sum(self._widths())
 
     def _target(self, y: NDArray[np.float64]) -> Target:
-        index = y.reshape(len(y), -1).astype(np.int32)
-        return class_target(index, [len(classes) for classes in self._classes_of_targets()])
+        return class_target(y, [len(classes) for classes in self._classes_of_targets()])
 
     def _by_target(self, mean: NDArray[np.floating]) -> list[NDArray[np.floating]]:
         widths = self._widths()
@@ -213,6 +217,7 @@ class TreesRegressor(BaseRegressor):
     """Trees whose values are numbers, one for each target."""
 
     _n_targets: int
+    _value_dtype: ClassVar[type[np.floating[Any]]] = np.float32
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -235,7 +240,7 @@ class TreesRegressor(BaseRegressor):
         return self._n_targets
 
     def _target(self, y: NDArray[np.float64]) -> Target:
-        return number_target(y.reshape(len(y), -1))
+        return number_target(y, self._value_dtype)
 
     def _answers(self, mean: Array) -> Array:
         return mean

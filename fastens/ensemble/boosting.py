@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseRegressor
 from fastens.engine.loss_names import (
     CLASSIFICATION,
     REGRESSION,
@@ -19,6 +19,7 @@ from fastens.engine.loss_names import (
 )
 from fastens.engine.losses import Loss
 from fastens.ensemble.base_boosting import RULES, BaseGradientBoosting
+from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
 Array = NDArray[np.float64]
@@ -27,7 +28,7 @@ LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 
 
-class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
+class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -173,39 +174,6 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
 
     def _get_loss(self) -> Loss:
         return classification_loss(self.loss, len(self.classes_))
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more."""
-        raw = self._raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def staged_decision_function(self, X: ArrayLike) -> Iterator[Array]:
-        """Yield the decision function after each round."""
-        for raw in self._staged_raw(X):
-            yield raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probability of each class, shape (n_samples, n_classes)."""
-        raw = self._raw(X)
-        return self._loss.predict(raw)
-
-    def staged_predict_proba(self, X: ArrayLike) -> Iterator[Array]:
-        """Yield the probabilities after each round."""
-        for raw in self._staged_raw(X):
-            yield self._loss.predict(raw)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
-        return self._labels_of(self._raw(X))
-
-    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the predicted classes after each round."""
-        for raw in self._staged_raw(X):
-            yield self._labels_of(raw)
-
-    def _labels_of(self, raw: Array) -> NDArray[Any]:
-        best = (raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
-        return self.classes_[best]
 
 
 class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):

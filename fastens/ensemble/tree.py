@@ -228,6 +228,7 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     """
 
     _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, **SPLITTER}
+    _value_dtype: ClassVar[type[np.floating[Any]]] = np.float64
 
     def __init__(
         self,

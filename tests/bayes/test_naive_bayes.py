@@ -75,7 +75,15 @@ def test_fitted_attributes_are_those_of_scikit_learn(rows):
     X, y = rows
     for ours, theirs, parameters in PEERS.values():
         model, peer = ours(**parameters).fit(X, y), theirs(**parameters).fit(X, y)
-        for name in ("class_count_", "class_log_prior_", "feature_count_", "theta_", "var_", "epsilon_", "class_prior_"):
+        for name in (
+            "class_count_",
+            "class_log_prior_",
+            "feature_count_",
+            "theta_",
+            "var_",
+            "epsilon_",
+            "class_prior_",
+        ):
             if hasattr(peer, name):
                 assert_allclose(getattr(model, name), getattr(peer, name), rtol=1e-9, err_msg=name)
         if ours is CategoricalNB:
@@ -112,7 +120,7 @@ def test_pseudo_counts_by_column(rows):
     alpha = np.arange(6) + 0.5
     ours, theirs = MultinomialNB(alpha=alpha).fit(X, y), peers.MultinomialNB(alpha=alpha).fit(X, y)
     assert_allclose(ours.feature_log_prob_, theirs.feature_log_prob_)
-    with pytest.raises(ValueError, match="alpha must .* 6 columns; got 2"):
+    with pytest.raises(ValueError, match=r"alpha must .* 6 columns; got 2"):
         CategoricalNB(alpha=[1, 2]).fit(X, y)
 
 
@@ -166,7 +174,7 @@ def test_a_category_never_seen():
     with pytest.raises(ValueError, match="Column 'sky' must hold categories seen in fit; row 0 holds 'hail'"):
         strict.predict(new)
     strict.predict(new[1:])
-    with pytest.raises(ValueError, match="Column 0 must .* row 1 holds 7"):
+    with pytest.raises(ValueError, match=r"Column 0 must .* row 1 holds 7"):
         CategoricalNB(unseen="error").fit([[0], [1]], [0, 1]).predict([[0], [7]])
 
 
@@ -174,7 +182,9 @@ def test_numbers_that_are_no_positions_are_categories_by_value():
     X, y = np.array([[-1.0, 2.5], [-1.0, 0.1], [4.0, 0.1], [np.nan, 0.1]]), [0, 0, 1, 1]
     model = CategoricalNB().fit(X, y)
     assert model.n_categories_.tolist() == [2, 2]
-    named = CategoricalNB().fit(pd.DataFrame(X).astype(object).map(lambda value: None if value != value else str(value)), y)
+    named = CategoricalNB().fit(
+        pd.DataFrame(X).astype(object).map(lambda value: None if np.isnan(value) else str(value)), y
+    )
     assert_allclose(model.predict_proba(X), named.predict_proba(pd.DataFrame(X).map(str).replace("nan", None)))
     assert_allclose(model.predict_proba([[3.0, 0.1]]), model.predict_proba([[np.nan, 0.1]]))
     assert_array_equal(model.predict_proba(sparse.csr_matrix(np.nan_to_num(X))), model.predict_proba(np.nan_to_num(X)))
@@ -190,6 +200,9 @@ def test_weights_are_repetition(rng, Model):
     X = X.drop(columns="size") if Model is CategoricalNB else X
     weight = rng.integers(0, 3, len(y))
     X.loc[0, "visits"], weight[0] = 40, 0
+    if "word" in X:
+        X["word"] = X["word"].astype(object)
+        X.loc[0, "word"] = "absent"
     repeated = np.repeat(np.arange(len(y)), weight)
     model, twice = Model().fit(X, y, weight), Model().fit(X.iloc[repeated], y[repeated])
     assert_allclose(model.predict_proba(X), twice.predict_proba(X), rtol=1e-9)
@@ -228,6 +241,15 @@ def test_parts_with_other_classes_and_categories(rng):
     assert_allclose(stream.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
 
 
+def test_a_stream_of_numbers_that_are_no_positions(rng):
+    X, y = rng.choice([-1.5, 0.25, 7.0], (60, 2)), rng.integers(0, 2, 60)
+    X[40:, 0] = 9.5
+    stream = CategoricalNB().partial_fit(X[:40], y[:40], [0, 1]).partial_fit(X[40:], y[40:])
+    assert_allclose(stream.predict_proba(X), CategoricalNB().fit(X, y).predict_proba(X))
+    with pytest.raises(ValueError, match="Column 0 must hold category positions"):
+        CategoricalNB().partial_fit([[0], [1]], [0, 1], [0, 1]).partial_fit(X[:, :1], y)
+
+
 def test_what_cannot_be_merged(rows):
     X, y = rows
     model = CategoricalNB().fit(X, y)
@@ -259,13 +281,26 @@ def test_modes_are_estimates():
     model = CategoricalNB(alpha=2.0).fit(X, y)
     assert_allclose(np.exp(model.feature_log_prob_[0][0]), [4 / 9, 3 / 9, 2 / 9])
     assert_allclose(np.exp(model.map_estimator_.feature_log_prob_[0][0]), [3 / 6, 2 / 6, 1 / 6])
-    assert_allclose(np.exp(model._with_estimate("ml").feature_log_prob_[0][0]), [2 / 3, 1 / 3, 0])
+    assert_allclose(np.exp(model.ml_estimator_.feature_log_prob_[0][0]), [2 / 3, 1 / 3, 0])
     for mode in ("bayes", "map", "ml"):
         assert model.predict(X, mode=mode).tolist() == [0, 0, 1, 1, 1, 1]
     drawn = model.sample_posterior(1, random_state=3)[0]
     assert_array_equal(model.predict(X, mode="gibbs", random_state=3), drawn.predict(X))
     with pytest.raises(ValueError, match="mode must be one of 'bayes', 'map', 'ml', 'gibbs'; got 'best'"):
         model.predict(X, mode="best")
+
+
+def test_gibbs_errs_at_most_twice_as_often(rng):
+    # Where the world is drawn from the prior: Haussler, Kearns & Schapire (1994)
+    errors = []
+    for _ in range(40):
+        theta = rng.dirichlet([1, 1, 1], (2, 4))
+        y = np.r_[0, 1, rng.integers(0, 2, 100)]
+        X = (rng.random((102, 4, 1)) > theta[y].cumsum(axis=2)).sum(axis=2).clip(max=2)
+        model = CategoricalNB(min_categories=3, class_prior=[0.5, 0.5]).fit(X[:12], y[:12])
+        errors.append(fastens.estimate_errors(model, X[12:], y[12:]))
+    bayes, gibbs = np.mean(errors, axis=0)
+    assert bayes < gibbs <= 2 * bayes
 
 
 @pytest.mark.parametrize("Model", DISCRETE)
@@ -358,7 +393,7 @@ def test_bad_input(rows):
     X, y = rows
     with pytest.raises(ValueError, match="smoothing must be one of 'laplace'"):
         CategoricalNB(smoothing="more").fit(X, y)
-    with pytest.raises(ValueError, match="Negative values in data .* column 2 .* got -3"):
+    with pytest.raises(ValueError, match=r"Negative values in data .* column 2 .* got -3"):
         MultinomialNB().fit(np.where(np.arange(6) == 2, -3, X), y)
     with pytest.raises(ValueError, match="binarize must be at least 0 for a sparse X"):
         BernoulliNB(binarize=-1.0).fit(sparse.csr_matrix(X), y)

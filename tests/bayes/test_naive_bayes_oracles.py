@@ -76,7 +76,9 @@ def test_which_columns_of_car_depend_on_the_class(car, prior, doors, lug_boot):
 def test_averages_over_columns_of_car(car):
     X, y = car
     model = CategoricalNB(feature_prior=0.5, class_prior=laplace_prior(y)).fit(X, y)
-    assert model.predict_proba(X.iloc[[11, 1645, 1727]])[:, 0] == pytest.approx([0.301507, 0.307484, 0.209418], abs=5e-7)
+    assert model.predict_proba(X.iloc[[11, 1645, 1727]])[:, 0] == pytest.approx(
+        [0.301507, 0.307484, 0.209418], abs=5e-7
+    )
     model = CategoricalNB(feature_prior=1e-5, class_prior=laplace_prior(y)).fit(X, y)
     assert model.predict_proba(X.iloc[[11, 17]])[:, 0] == pytest.approx([0.301510, 0.418681], abs=5e-7)
 

@@ -61,7 +61,7 @@ def test_stop_words_and_stems():
     assert_array_equal(model.transform(["Lunches, winning"]).toarray().sum(axis=1), [2])
     own = TextClassifier(stop_words=["win", "you"]).fit(TEXTS, LABELS)
     assert "win" not in own.terms_.tolist()
-    with pytest.raises(ValueError, match="stemmer must be None or one of 'arabic', .* got 'klingon'"):
+    with pytest.raises(ValueError, match=r"stemmer must be None or one of 'arabic', .* got 'klingon'"):
         TextClassifier(stemmer="klingon").fit(TEXTS, LABELS)
 
 

@@ -32,7 +32,7 @@ def encode(X, n_categories):
     codes = np.empty(X.T.shape, dtype=np.int64)
     for row, values in enumerate(X.tolist()):
         for column, value in enumerate(values):
-            if value != value:
+            if np.isnan(value):
                 codes[column, row] = 0
             elif 0 <= value < n_categories[column] and value == int(value):
                 codes[column, row] = int(value) + 1

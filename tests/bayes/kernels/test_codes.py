@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fastens.bayes.kernels.codes import add_entries, encode_positions
 from scipy import sparse
 
 from fastens.bayes.counting import encode, encode_all, offsets_of
-from fastens.bayes.kernels.codes import add_entries, encode_positions
 from reference import counts as plain
 
 
@@ -27,7 +27,7 @@ def test_codes_are_those_of_the_twin(rng, kind):
     n_categories = np.array([3, 8, 5, 1])
     found = encode(X, n_categories, n_threads=2)
     np.testing.assert_array_equal(found.codes, plain.encode(X, n_categories))
-    whole = np.where(np.isfinite(X) & (X == np.rint(X)), X, -1)
+    whole = np.where(np.isfinite(X) & (np.rint(X) == X), X, -1)
     np.testing.assert_array_equal(found.largest, np.maximum(whole.max(axis=0), -1))
     np.testing.assert_array_equal(found.faults, [3, 3, 3, 3])
 
@@ -46,7 +46,9 @@ def test_negative_whole_numbers_are_a_fault():
     assert found.largest.tolist() == [1, 4]
 
 
-@pytest.mark.parametrize(("largest", "dtype"), [(253, np.uint8), (254, np.uint16), (65_533, np.uint16), (70_000, np.uint32)])
+@pytest.mark.parametrize(
+    ("largest", "dtype"), [(253, np.uint8), (254, np.uint16), (65_533, np.uint16), (70_000, np.uint32)]
+)
 def test_codes_are_as_wide_as_need_be(largest, dtype):
     found = encode_all(np.array([[0.0], [np.nan], [largest]]))
     assert found.codes.dtype == dtype

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fastens.bayes.kernels.counts import count_columns, count_pairs
 
 from fastens.bayes.counting import CODE_DTYPES, class_counts, pair_counts
-from fastens.bayes.kernels.counts import count_columns, count_pairs
 from reference import counts as plain
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fastens.bayes.kernels.moments import add_gaussian, add_moments, add_sparse_sums
 from scipy import sparse, stats
 
-from fastens.bayes.kernels.moments import add_gaussian, add_moments, add_sparse_sums
 from reference import counts as plain
 
 
