@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.common import Benchmark
-from benchmarks.datasets import Table, generated
 from sklearn.metrics import log_loss
 
 import fastens
+from benchmarks.common import Benchmark
+from benchmarks.datasets import Table, generated
 
 
 def members() -> list[tuple[str, Any]]:

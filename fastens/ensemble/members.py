@@ -129,6 +129,7 @@ class BaseMembers(SavedEstimator):
         """What seeds the members, if anything."""
         return None if self.random_state is None else check_random_state(self.random_state)
 
+    @property
     def _is_prefit(self) -> bool:
         """Whether the members are fitted already."""
         return bool(getattr(self, "prefit", False))
@@ -174,7 +175,7 @@ class BaseMembers(SavedEstimator):
         self._check_parameters()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if self._is_prefit():
+        if self._is_prefit:
             for _, member in (pair for members in self._levels() for pair in members):
                 check_is_fitted(member)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
