@@ -41,11 +41,32 @@ class GrowthRules:
         Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
     features_per_split : int or None
         How many features, drawn at random, a node may split on; None for all.
+    features_per_tree : int or None
+        How many features, drawn at random, a tree may split on; None for all.
+    feature_weights : float64 array of shape (n_features,) or None
+        Chances of the features where some are drawn; None for equal ones.
+    monotone : int8 array of shape (n_features,) or None
+        1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
+    max_features_on_path : int or None
+        How many different features may stand between the root and a leaf.
+    feature_groups : uint8 array of shape (n_groups, n_features) or None
+        The features between the root and a leaf are all in one of these groups.
+    path_smooth : float
+        Pulls a node's value towards its parent's, as `l2_regularization` pulls it towards 0.
+    max_delta_step : float or None
+        Largest absolute value of a leaf.
     category_l2 : float
-        Added to `l2_regularization` in the gain of splits on categories, which have more freedom than thresholds.
+        Added to `l2_regularization` in the gain of splits on sets of categories, which have more freedom than
+        thresholds; in rows of average hessian.
     category_smoothing : float
         Added to a category's sum of hessians before categories are put in order of gradient over hessian, so that few
-        rows count for little.
+        rows count for little; in rows of average hessian.
+    min_samples_category : int
+        Categories with fewer rows in a node are pooled there: they go to the same side.
+    max_categories_per_split : int or None
+        Most categories on the side of a split that has fewer of them.
+    one_hot_max_size : int
+        A feature of no more categories splits them off one by one, without `category_l2`.
     """
 
     max_leaf_nodes: int | None = 31
@@ -56,8 +77,18 @@ class GrowthRules:
     min_gain_to_split: float = 0.0
     l2_regularization: float = 0.0
     features_per_split: int | None = None
+    features_per_tree: int | None = None
+    feature_weights: NDArray[np.float64] | None = None
+    monotone: NDArray[np.int8] | None = None
+    max_features_on_path: int | None = None
+    feature_groups: NDArray[np.uint8] | None = None
+    path_smooth: float = 0.0
+    max_delta_step: float | None = None
     category_l2: float = 10.0
     category_smoothing: float = 10.0
+    min_samples_category: int = 1
+    max_categories_per_split: int | None = None
+    one_hot_max_size: int = 0
 
 
 class TreeGrower:
