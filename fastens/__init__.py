@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.storage import ModelFileError, load_model
 
 __version__ = "0.1.0"
@@ -13,7 +14,9 @@ __all__ = [
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "ModelFileError",
+    "bias_variance_decomposition",
     "load",
+    "plot_bias_variance",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}

@@ -8,14 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import fastens
 from fastens.cli.errors import CommandError, first_line
-from fastens.cli.target import CLASSIFICATION, REGRESSION
-
-ESTIMATORS: dict[str, type] = {
-    CLASSIFICATION: fastens.GradientBoostingClassifier,
-    REGRESSION: fastens.GradientBoostingRegressor,
-}
+from fastens.cli.models import DEFAULT, FAMILIES, estimator_class
 
 
 def whole_or_none(text: str) -> int | None:
@@ -30,7 +24,7 @@ def count_or_share(text: str) -> int | float:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an estimator that the command line offers, with the estimator's default.
+    """One parameter of estimators that the command line offers, with their own defaults.
 
     A parameter without `parse` is a switch.
     """
@@ -73,11 +67,11 @@ PARAMETERS = (
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Add an option for every parameter; those that are not given are left to the estimator."""
-    defaults = _defaults()
+    """Add `--model` and an option for every parameter; those that are not given are left to the estimator."""
+    parser.add_argument("--model", choices=FAMILIES, default=DEFAULT, help=f"kind of model (default: {DEFAULT})")
     group = parser.add_argument_group("parameters of the model")
     for parameter in PARAMETERS:
-        text = f"{parameter.help} (default: {_shown(defaults[parameter.name])})"
+        text = f"{parameter.help} (default: {_shown_defaults(parameter.name)})"
         form: dict[str, Any] = {"type": parameter.parse, "metavar": parameter.metavar}
         if parameter.parse is None:
             form = {"action": argparse.BooleanOptionalAction}
@@ -86,13 +80,14 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 def make_model(task: str, options: argparse.Namespace) -> Any:
     """The estimator for the task, with the parameters given on the command line."""
-    estimator = ESTIMATORS[task]
-    known = inspect.signature(estimator).parameters
-    given = {name: value for name, value in vars(options).items() if name in _defaults()}
-    foreign = [name for name in given if name not in known]
+    estimator = estimator_class(options.model, task)
+    known = _signature(estimator)
+    given = {parameter.name for parameter in PARAMETERS} & vars(options).keys()
+    foreign = sorted(given - known.keys())
     if foreign:
-        raise CommandError(f"--{foreign[0].replace('_', '-')} does not apply to {task}")
-    return estimator(**given)
+        raise CommandError(f"--{foreign[0].replace('_', '-')} does not apply to {options.model} for {task}")
+    values = {name: getattr(options, name) for name in given}
+    return estimator(**values, **({"random_state": options.random_state} if "random_state" in known else {}))
 
 
 def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,10 +98,22 @@ def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
         raise CommandError(first_line(error)) from error
 
 
-def _defaults() -> dict[str, Any]:
-    """The default of every parameter of every estimator."""
-    signatures = [inspect.signature(estimator).parameters for estimator in ESTIMATORS.values()]
-    return {name: parameter.default for signature in signatures for name, parameter in signature.items()}
+def _signature(estimator: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters of an estimator and their defaults."""
+    return {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}
+
+
+def _shown_defaults(name: str) -> str:
+    """The default of a parameter: one, where all models that have the parameter agree, else one for each."""
+    found: dict[str, list[str]] = {}
+    for family, kind in FAMILIES.items():
+        for estimator in (kind.classifier, kind.regressor):
+            signature = {} if estimator is None else _signature(estimator)
+            if name in signature and family not in (models := found.setdefault(_shown(signature[name]), [])):
+                models.append(family)
+    if len(found) == 1:
+        return next(iter(found))
+    return ", ".join(f"{' and '.join(models)} {default}" for default, models in found.items())
 
 
 def _shown(default: Any) -> str:

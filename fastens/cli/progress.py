@@ -34,6 +34,25 @@ def training_progress(console: Console) -> Iterator[OnRound]:
         yield on_round
 
 
+@contextmanager
+def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str], None]]:
+    """Show how many fits are done; the value of the context is called with the model's name after each."""
+    progress = Progress(
+        TextColumn("comparing", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[model]}", markup=False),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left", markup=False),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    with progress:
+        bar = progress.add_task("comparing", total=n_fits, model="")
+        yield lambda model: progress.update(bar, advance=1, model=model)
+
+
 def _losses(train_loss: float | None, validation_loss: float | None) -> str:
     losses = [("loss", train_loss), ("validation", validation_loss)]
     return "  ".join(f"{name} {loss:#.5g}" for name, loss in losses if loss is not None)

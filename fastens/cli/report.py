@@ -11,6 +11,7 @@ from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from fastens.cli.leaderboard import Entry
 from fastens.cli.scores import Scores
 
 NO_VALUE = "-"
@@ -63,6 +64,21 @@ class Report:
             table.add_row(*cells)
         self.out.print(table)
 
+    def leaderboard(self, title: str, entries: Sequence[Entry]) -> None:
+        """Models from best to worst; below them those that could not do the table, and why."""
+        self.title(title)
+        done = [entry for entry in entries if entry.scores]
+        names = list(done[0].scores[0])
+        table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
+        table.add_column("model", no_wrap=True)
+        for name in (*(name.replace(" (one against the rest)", "") for name in names), "fit", "a row", "size"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for entry in done:
+            cells = [with_error(name, entry.mean(name), entry.error(name)) for name in names]
+            table.add_row(entry.name, *cells, *_costs(entry), style="" if entry.fit_seconds else "dim")
+        self.out.print(table)
+        self.notes([f"{entry.name}: {entry.failure}" for entry in entries if entry.failure])
+
     def importances(self, shares: Iterable[tuple[str, float]]) -> None:
         """The columns that gained most, each with a bar."""
         largest = sorted(shares, key=lambda pair: -pair[1])[:N_IMPORTANT]
@@ -83,6 +99,13 @@ class Report:
         self.err.print(text)
 
 
+def _costs(entry: Entry) -> tuple[str, str, str]:
+    if not entry.fit_seconds:
+        return NO_VALUE, NO_VALUE, NO_VALUE
+    size = f"{entry.n_bytes / 1024:,.0f} KiB"
+    return f"{entry.fit_time:.3g} s", f"{entry.microseconds_per_row:.2g} µs", size
+
+
 def _console(stream: IO[str]) -> Console:
     """A console for which names of columns are data: never markup, never coloured by what they look like."""
     width = None if stream.isatty() else PIPED_WIDTH
@@ -98,6 +121,16 @@ def shown(name: str, value: float) -> str:
     if name.startswith(("AUC", "R²")):
         return f"{round(value, 4) + 0.0:.4f}"  # adding 0 takes the sign off -0
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
+
+
+def with_error(name: str, value: float, error: float) -> str:
+    """A score and its standard error, with as many digits as the error allows."""
+    if math.isnan(value):
+        return NO_VALUE
+    if name == "accuracy":
+        return f"{value:.1%} ± {error:.1%}"
+    n_digits = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 4
+    return f"{value:,.{n_digits}f} ± {error:,.{n_digits}f}"
 
 
 def _grid(n_columns: int) -> Table:

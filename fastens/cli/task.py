@@ -98,8 +98,13 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
     add("--categorical", help="columns of numbers that stand for categories", **columns)
     add("--weight", metavar="COL", help="a column with the weight of each row")
-    add("--test-fraction", type=float, default=0.2, metavar="SHARE", help="share of rows to hold out (default: 0.2)")
     add("--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)")
+
+
+def add_test_fraction(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how many rows to hold out."""
+    text = "share of rows to hold out (default: 0.2)"
+    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help=text)
 
 
 def read_task(options: argparse.Namespace) -> Task:

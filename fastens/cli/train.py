@@ -18,10 +18,10 @@ from fastens.cli.progress import training_progress
 from fastens.cli.report import Report
 from fastens.cli.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.tables import check_writable
-from fastens.cli.task import Task, add_task_options, read_task
+from fastens.cli.task import Task, add_task_options, add_test_fraction, read_task
 
 DEFAULT_OUTPUT = "model.fastens"
-DESCRIPTION = """Train gradient boosting on a table and report how good it is on rows held out from training.
+DESCRIPTION = """Train a model on a table and report how good it is on rows held out from training.
 Without a table it trains on a real one that comes with scikit-learn."""
 
 
@@ -41,6 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     usage = "fastens train [TABLE] [--target COL] [options]"
     parser = commands.add_parser("train", help="train a model on a table", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
+    add_test_fraction(parser)
     where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
     add_parameters(parser)
@@ -61,7 +62,9 @@ def run(options: argparse.Namespace) -> None:
         _save(trained, output, task)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
-    report.importances(zip(task.rows.X.column_names, trained.model.feature_importances_, strict=True))
+    shares = getattr(trained.model, "feature_importances_", None)
+    if shares is not None:
+        report.importances(zip(task.rows.X.column_names, shares, strict=True))
     report.facts(_outcome(trained, output))
 
 
@@ -69,10 +72,13 @@ def train(task: Task, model: Any, report: Report) -> Trained:
     """Fit on the rows that are not held out, score on those that are."""
     rows = task.rows.take(~task.held_out)
     start = time.perf_counter()
-    with training_progress(report.err) as model._on_round:
+    if hasattr(model, "_on_round"):
+        with training_progress(report.err) as model._on_round:
+            fit(model, rows.X, rows.y, sample_weight=rows.weight)
+        del model._on_round
+    else:
         fit(model, rows.X, rows.y, sample_weight=rows.weight)
     seconds = time.perf_counter() - start
-    del model._on_round
     classes = model.classes_ if task.is_classification else None
     constant = constant_prediction(rows.y, rows.weight, classes)
     if not task.held_out.any():
@@ -94,7 +100,9 @@ def _save(trained: Trained, output: str, task: Task) -> None:
 
 def _outcome(trained: Trained, output: str | None) -> list[tuple[str, str]]:
     """How long it took, where the model is and what to do with it."""
-    facts = [("", ""), ("trained", f"{trained.model.n_estimators_:,} rounds in {trained.seconds:.2f} s")]
+    n_rounds = getattr(trained.model, "n_estimators_", None)
+    rounds = "" if n_rounds is None else f"{n_rounds:,} rounds "
+    facts = [("", ""), ("trained", f"{rounds}in {trained.seconds:.2f} s")]
     if output is None:
         return [*facts, ("your table", "fastens train TABLE --target COL  (CSV or Parquet)")]
     size = f"{os.path.getsize(output) / 1024:,.0f} KiB"

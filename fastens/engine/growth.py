@@ -148,9 +148,9 @@ class TreeGrower:
         nodes, rows, starts = self._grower.leaves()
         weights = None if self._sample_weight is None else self._sample_weight[rows]
         value = np.zeros_like(tree.value)
-        value[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
+        value[nodes, 0] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
         return replace(tree, value=value)
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
-        self._grower.add_values(value, raw)
+        self._grower.add_values(value[:, 0], raw)

@@ -34,13 +34,14 @@ class Tree:
         The sets, ``ceil(n_codes[feature] / 32)`` words each; bit c of a set stands for code c.
     left_child : int32 array
         The left child, 0 at a leaf. The right child is the node after it.
-    value : float64 array
-        What a leaf adds to the raw prediction.
-    gain : float64 array
+    value : float64 or float32 array of shape (n_nodes, n_values)
+        What a leaf adds to the raw prediction: to one column where ``n_values`` is 1, otherwise one value for each
+        column. Inner nodes have what they would add as leaves.
+    gain : float64 or float32 array
         How much a split lowered the objective, 0 at a leaf.
-    n_samples : int64 array
+    n_samples : int64 or int32 array
         Number of training rows in a node.
-    weight : float64 array
+    weight : float64 or float32 array
         Sum of the hessians of a node's training rows.
     """
 
@@ -66,24 +67,26 @@ class Tree:
         return (self.n_nodes + 1) // 2
 
 
-TREE_DTYPES: dict[str, type[np.generic]] = {
-    "feature": np.int32,
-    "bin_threshold": np.uint16,
-    "missing_left": np.uint8,
-    "category_set": np.int32,
-    "category_words": np.uint32,
-    "left_child": np.int32,
-    "value": np.float64,
-    "gain": np.float64,
-    "n_samples": np.int64,
-    "weight": np.float64,
+# The types that an array may have; the first one is that of anything else.
+TREE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
+    "feature": (np.int32,),
+    "bin_threshold": (np.uint16,),
+    "missing_left": (np.uint8,),
+    "category_set": (np.int32,),
+    "category_words": (np.uint32,),
+    "left_child": (np.int32,),
+    "value": (np.float64, np.float32),
+    "gain": (np.float64, np.float32),
+    "n_samples": (np.int64, np.int32),
+    "weight": (np.float64, np.float32),
 }
-ENSEMBLE_DTYPES: dict[str, type[np.generic]] = {
+ENSEMBLE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
     **TREE_DTYPES,
-    "node_offsets": np.int64,
-    "tree_output": np.int32,
-    "baseline": np.float64,
+    "node_offsets": (np.int64,),
+    "tree_output": (np.int32,),
+    "baseline": (np.float64,),
 }
+N_DIMENSIONS = dict.fromkeys(ENSEMBLE_DTYPES, 1) | {"value": 2}
 BINNING_PREFIX = "binning."
 MAX_CODES = 2**16
 
@@ -100,7 +103,7 @@ class TreeEnsemble:
         Tree t owns the nodes ``node_offsets[t]:node_offsets[t + 1]``; ``left_child`` counts inside the tree,
         ``category_set`` counts from the first word of the ensemble.
     tree_output : int32 array of shape (n_trees,)
-        Which column of the raw prediction a tree adds to.
+        Which column of the raw prediction a tree adds to; 0 for trees that have a value for each column.
     baseline : float64 array of shape (n_outputs,)
         The raw prediction before the first tree.
     binning : Binning
@@ -123,8 +126,9 @@ class TreeEnsemble:
 
     def __init__(self, binning: Binning, **arrays: np.ndarray) -> None:
         self.binning = binning
-        for name, dtype in ENSEMBLE_DTYPES.items():
-            array = np.ascontiguousarray(arrays[name], dtype=dtype).view()
+        for name, dtypes in ENSEMBLE_DTYPES.items():
+            given = np.asarray(arrays[name])
+            array = np.ascontiguousarray(given, dtype=given.dtype if given.dtype in dtypes else dtypes[0]).view()
             array.flags.writeable = False
             setattr(self, name, array)
 
@@ -150,8 +154,10 @@ class TreeEnsemble:
             What turns values into the codes the trees split on.
         """
         arrays = {
-            name: np.concatenate([getattr(tree, name) for tree in trees] or [np.empty(0, dtype)])
-            for name, dtype in TREE_DTYPES.items()
+            name: np.concatenate(
+                [getattr(tree, name) for tree in trees] or [np.empty((0, 1)[: N_DIMENSIONS[name]], dtypes[0])]
+            )
+            for name, dtypes in TREE_DTYPES.items()
         }
         n_nodes = [tree.n_nodes for tree in trees]
         first_word = np.cumsum([0, *(len(tree.category_words) for tree in trees)])[:-1]
@@ -179,9 +185,10 @@ class TreeEnsemble:
         binning = _read_binning(
             {k.removeprefix(BINNING_PREFIX): a for k, a in arrays.items() if k.startswith(BINNING_PREFIX)}
         )
-        for name, dtype in ENSEMBLE_DTYPES.items():
-            if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1:
-                raise ValueError(f"{name} must be a one-dimensional array of {np.dtype(dtype)}")
+        for name, dtypes in ENSEMBLE_DTYPES.items():
+            if name not in arrays or arrays[name].dtype not in dtypes or arrays[name].ndim != N_DIMENSIONS[name]:
+                types = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+                raise ValueError(f"{name} must be an array of {types} with {N_DIMENSIONS[name]} dimension(s)")
         ensemble = cls(binning, **{name: arrays[name] for name in ENSEMBLE_DTYPES})
         check_structure(ensemble)
         return ensemble
@@ -373,6 +380,9 @@ def check_structure(ensemble: TreeEnsemble) -> None:
     _require(bool(np.all((ensemble.tree_output >= 0) & (ensemble.tree_output < ensemble.n_outputs))), "tree_output")
     for name in TREE_DTYPES:
         _require(name == "category_words" or len(getattr(ensemble, name)) == n_nodes, name)
+    n_values = ensemble.value.shape[1]
+    _require(n_values in (1, ensemble.n_outputs), "value")
+    _require(n_values == 1 or not ensemble.tree_output.any(), "tree_output")
     _check_children(ensemble)
     _check_splits(ensemble)
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from fastens.cli.progress import training_progress
-from fastens.cli.report import Report, shown
+from fastens.cli.report import Report, shown, with_error
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,17 @@ def test_progress_is_silent_elsewhere():
     with training_progress(Console(file=screen)) as on_round:
         on_round(0, 1, 0.5, None)
     assert screen.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "text"),
+    [
+        ("accuracy", 0.97123, 0.0081, "97.1% ± 0.8%"),
+        ("log loss", 0.104812, 0.0281, "0.105 ± 0.028"),
+        ("RMSE", 31003.4, 812.0, "31,003 ± 812"),
+        ("AUC", 0.5, 0.0, "0.5000 ± 0.0000"),
+        ("AUC", float("nan"), 0.1, "-"),
+    ],
+)
+def test_standard_errors_have_two_digits(name, value, error, text):
+    assert with_error(name, value, error) == text

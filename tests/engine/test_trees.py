@@ -169,13 +169,15 @@ def set_at(index, value):
         ("baseline", lambda array: array[:0]),
         ("baseline", lambda array: array[None]),
         ("value", lambda array: array[:-1]),
-        ("value", lambda array: array.astype(np.float32)),
+        ("value", lambda array: array.astype(np.float16)),
+        ("value", lambda array: array[:, 0]),
+        ("value", lambda array: np.repeat(array, 2, axis=1)),
         ("gain", lambda array: array[:-1]),
     ],
 )
 def test_from_arrays_refuses_what_is_no_ensemble(name, change):
     arrays = make_ensemble((31, 1, 5)).to_arrays()
-    with pytest.raises(ValueError, match=r"does not describe trees|must be a one-dimensional array"):
+    with pytest.raises(ValueError, match=r"does not describe trees|must be an array of"):
         TreeEnsemble.from_arrays(arrays | {name: change(arrays[name])})
     with pytest.raises(ValueError, match=name):
         TreeEnsemble.from_arrays({key: array for key, array in arrays.items() if key != name})

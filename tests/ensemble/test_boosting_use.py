@@ -213,7 +213,7 @@ def test_apply_gives_leaves(loss, X, rng):
     assert (trees.left_child[nodes] == 0).all()
     raw = np.zeros((400, trees.n_outputs))
     for column, output in enumerate(trees.tree_output):
-        raw[:, output] += trees.value[nodes[:, column]]
+        raw[:, output] += trees.value[nodes[:, column], 0]
     np.testing.assert_allclose(raw + trees.baseline, trees.predict_raw(X))
 
 

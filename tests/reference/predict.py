@@ -38,11 +38,13 @@ def predict_raw(ensemble, codes, n_trees=None):
     leaves = apply(ensemble, codes)
     raw = np.tile(ensemble.baseline, (codes.shape[1], 1))
     for tree in range(ensemble.n_trees if n_trees is None else n_trees):
-        raw[:, ensemble.tree_output[tree]] += ensemble.value[ensemble.node_offsets[tree] + leaves[:, tree]]
+        value = ensemble.value[ensemble.node_offsets[tree] + leaves[:, tree]]
+        columns = ensemble.tree_output[tree] + np.arange(value.shape[1])
+        raw[:, columns] += value
     return raw
 
 
-def random_tree(rng, binning, n_leaves):
+def random_tree(rng, binning, n_leaves, n_values=1, dtype=np.float64):
     """A tree of random splits, useless ones (everything to one side) among them; leaves are split in random order."""
     n_nodes = 2 * n_leaves - 1
     left_child = np.zeros(n_nodes, dtype=np.int32)
@@ -64,7 +66,7 @@ def random_tree(rng, binning, n_leaves):
         category_set=np.where(is_categorical, np.cumsum(n_words) - n_words, -1).astype(np.int32),
         category_words=category_words,
         left_child=left_child,
-        value=np.where(inner, 0, rng.normal(size=n_nodes)),
+        value=rng.normal(size=(n_nodes, n_values)).astype(dtype),
         gain=np.where(inner, rng.random(n_nodes), 0),
         n_samples=rng.integers(1, 100, size=n_nodes),
         weight=rng.random(n_nodes),
@@ -72,6 +74,12 @@ def random_tree(rng, binning, n_leaves):
 
 
 def random_ensemble(rng, binning, n_leaves, n_outputs=1):
-    """An ensemble of random trees with the given numbers of leaves."""
+    """An ensemble of random trees with the given numbers of leaves, each for one of the outputs."""
     trees = [random_tree(rng, binning, n) for n in n_leaves]
     return TreeEnsemble.from_trees(trees, rng.integers(n_outputs, size=len(trees)), rng.normal(size=n_outputs), binning)
+
+
+def random_forest(rng, binning, n_leaves, n_outputs=1):
+    """An ensemble of random trees, each with a float32 value for all outputs."""
+    trees = [random_tree(rng, binning, n, n_outputs, np.float32) for n in n_leaves]
+    return TreeEnsemble.from_trees(trees, np.zeros(len(trees), np.int32), np.zeros(n_outputs), binning)

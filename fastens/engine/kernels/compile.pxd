@@ -46,7 +46,7 @@ cdef struct WalkNode:
 cdef struct TreePlan:
     ScanTree scan           # values is NULL where the tree is too large for a scan
     int32_t root
-    int32_t output
+    int32_t output          # the raw column of its values; the first one where it has a value for each column
 
 
 cdef struct Program:
@@ -54,7 +54,7 @@ cdef struct Program:
     ScanNode* scan_nodes
     float64_t* scan_values          # by tree and leaf
     WalkNode* nodes
-    float64_t* value                # by node
+    float64_t* value                # by node, n_values each
     uint32_t* category_words
     bint has_sets
     uint8_t* scan_sets
@@ -63,6 +63,7 @@ cdef struct Program:
     int32_t n_views
     int32_t n_trees
     int32_t n_outputs
+    int32_t n_values                # 1, or n_outputs
     int32_t n_features              # how many columns rows must have at least
     float64_t* baseline             # by output
     const FeatureBins* bins         # NULL: codes only

@@ -29,6 +29,7 @@ cdef struct Arrays:
     const int32_t* left_child
     const float64_t* value
     const uint32_t* category_words
+    int64_t n_values
     int64_t n_trees
     int64_t n_nodes
     int64_t n_words
@@ -124,9 +125,9 @@ cdef void compile_walk(Program* program, const Arrays* a, const int32_t* column_
         program.trees[t].output = a.tree_output[t]
         for node in range(root, a.node_offsets[t + 1]):
             program.nodes[node] = walk_node(program, a, node, root, column_of)
-            program.value[node] = a.value[node]
             if program.nodes[node].test < -1:
                 program.has_sets = True
+    memcpy(program.value, a.value, a.n_nodes * a.n_values * sizeof(float64_t))
 
 
 cdef inline uint8_t scan_threshold(const Arrays* a, WalkNode walk, int64_t node, uint8_t* next_set) noexcept nogil:
@@ -174,6 +175,10 @@ cdef int copy_baseline(Program* program, const float64_t[::1] baseline) except -
     return 0
 
 
+cdef inline bint may_scan(const Program* program) noexcept nogil:
+    return program.code_size == 1 and program.n_values == 1
+
+
 cdef int allocate_program(Program* program, const Arrays* a) except -1:
     cdef size_t n_inner = (a.n_nodes - a.n_trees) // 2, n_scan_sets = 0
     cdef int64_t node
@@ -182,12 +187,13 @@ cdef int allocate_program(Program* program, const Arrays* a) except -1:
     program.n_trees = <int32_t> a.n_trees
     program.trees = <TreePlan*> allocate(a.n_trees, sizeof(TreePlan))
     program.nodes = <WalkNode*> allocate(a.n_nodes, sizeof(WalkNode))
-    program.value = <float64_t*> allocate(a.n_nodes, sizeof(float64_t))
+    program.value = <float64_t*> allocate(a.n_nodes * a.n_values, sizeof(float64_t))
     program.category_words = <uint32_t*> allocate(a.n_words, sizeof(uint32_t))
     if a.n_words:
         memcpy(program.category_words, a.category_words, a.n_words * sizeof(uint32_t))
     program.columns = <Column*> allocate(n_inner, sizeof(Column))
-    if program.code_size == 1:
+    program.n_values = <int32_t> a.n_values
+    if may_scan(program):
         program.scan_nodes = <ScanNode*> allocate(n_inner, sizeof(ScanNode))
         program.scan_values = <float64_t*> allocate(a.n_nodes - n_inner + SPARE_VALUES, sizeof(float64_t))
         program.scan_sets = <uint8_t*> allocate(n_scan_sets, SET_BYTES)
@@ -202,13 +208,13 @@ cdef int compile_trees(Program* program, ensemble) except -1:
     cdef const uint8_t[::1] missing_left = ensemble.missing_left
     cdef const int32_t[::1] category_set = ensemble.category_set
     cdef const int32_t[::1] left_child = ensemble.left_child
-    cdef const float64_t[::1] value = ensemble.value
+    cdef const float64_t[:, ::1] value = ensemble.value.astype(np.float64, copy=False)
     cdef const uint32_t[::1] category_words = ensemble.category_words
     cdef Arrays a = Arrays(
         node_offsets=&node_offsets[0], tree_output=&tree_output[0], feature=&feature[0],
         bin_threshold=&bin_threshold[0], missing_left=&missing_left[0], category_set=&category_set[0],
-        left_child=&left_child[0], value=&value[0],
-        category_words=NULL,
+        left_child=&left_child[0], value=&value[0, 0],
+        category_words=NULL, n_values=value.shape[1],
         n_trees=tree_output.shape[0], n_nodes=feature.shape[0], n_words=category_words.shape[0],
     )
     if a.n_words:
@@ -222,7 +228,7 @@ cdef int compile_trees(Program* program, ensemble) except -1:
     with nogil:
         plan_views(program, &a, &column_of[0])
         compile_walk(program, &a, &column_of[0])
-        if program.code_size == 1:
+        if may_scan(program):
             compile_scans(program, &a, &leaves[0, 0], &leaves[1, 0])
     return 0
 

@@ -314,7 +314,7 @@ cdef class Grower:
             "missing_left": np.zeros(n, np.uint8),
             "category_set": np.full(n, -1, np.int32),
             "left_child": np.empty(n, np.int32),
-            "value": np.empty(n, np.float64),
+            "value": np.empty((n, 1), np.float64),
             "gain": np.zeros(n, np.float64),
             "n_samples": np.empty(n, np.int64),
             "weight": np.empty(n, np.float64),
@@ -335,7 +335,7 @@ cdef class Grower:
                 if not ws.features[node.split.feature].is_categorical:
                     bin_threshold[i] = node.split.bin
                     missing_left[i] = node.split.missing_left
-        self._write_values(arrays["value"])
+        self._write_values(arrays["value"][:, 0])
         arrays["category_words"] = self._category_words(arrays["category_set"])
         return arrays
 

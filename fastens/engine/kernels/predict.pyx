@@ -180,6 +180,16 @@ cdef inline void fill_views(
 
 # ------------------------------------------------------------------------------------------------------------ blocks
 
+cdef inline void add_values(
+    const Program* program, const WalkNode* leaf, float64_t* raw, Py_ssize_t stride
+) noexcept nogil:
+    # The values of a leaf to one raw column or, where it has one for each, to all.
+    cdef const float64_t* value = program.value + (leaf - program.nodes) * program.n_values
+    cdef Py_ssize_t k
+    for k in range(program.n_values):
+        raw[k * stride] += value[k]
+
+
 cdef inline void add_tree(
     const Program* program, TreePlan tree, Scratch* scratch, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
@@ -192,7 +202,7 @@ cdef inline void add_tree(
             return
     walk_rows(program, tree.root, views, n_rows, scratch.nodes)
     for r in range(n_rows):
-        raw[r] += program.value[scratch.nodes[r] - program.nodes]
+        add_values(program, scratch.nodes[r], raw + r, SCAN_ROWS)
 
 
 cdef void add_block(
@@ -231,7 +241,7 @@ cdef void add_row(
     while t < sums.last_tree:
         walk_trees(program, t, sums.last_tree, views, leaves)
         for i in range(min(<int32_t> LANES, sums.last_tree - t)):
-            out[program.trees[t + i].output * sums.output_stride] += program.value[leaves[i] - program.nodes]
+            add_values(program, leaves[i], out + program.trees[t + i].output * sums.output_stride, sums.output_stride)
         t += LANES
 
 

@@ -41,7 +41,7 @@ def assert_like_twin(tree, nodes):
     assert tree.n_nodes == len(nodes)
     for index, node in enumerate(nodes):
         assert tree.n_samples[index] == len(node["rows"])
-        assert tree.value[index] == pytest.approx(node["value"], rel=1e-6, abs=1e-9)
+        assert tree.value[index, 0] == pytest.approx(node["value"], rel=1e-6, abs=1e-9)
         if "children" in node:
             assert tree.feature[index] == node["split"]["feature"]
             assert tree.gain[index] == pytest.approx(node["split"]["gain"])

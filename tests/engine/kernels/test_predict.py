@@ -62,6 +62,18 @@ def test_equals_the_twin(binning, level, n_outputs, n_rows):
     np.testing.assert_array_equal(raw.T, expected)
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_rows", [1, 9, 700])
+def test_values_for_all_outputs(binning, n_outputs, n_rows):
+    rng = np.random.default_rng(n_rows)
+    forest = twin.random_forest(rng, binning, SIZES[::3], n_outputs)
+    X = table(rng, n_rows)
+    expected = twin.predict_raw(forest, binning.codes(X, 1))
+    trees = compile_at(forest, 2)
+    for n_threads in (1, 3):
+        np.testing.assert_array_equal(predict.predict_raw(trees, X, n_threads), expected)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_routes_agree_on_many_rows(binning, level):
     rng = np.random.default_rng(2)

@@ -1,0 +1,101 @@
+"""`fastens compare`: every kind of model on one table, cross-validated on the same folds, as a leaderboard."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from fastens.cli.errors import CommandError
+from fastens.cli.leaderboard import Entry, constant_entry, cross_validate, fold_rows, ranked
+from fastens.cli.models import FAMILIES, families
+from fastens.cli.picture import check_picture, draw_leaderboard
+from fastens.cli.progress import comparison_progress
+from fastens.cli.report import Report
+from fastens.cli.tables import check_writable, table_format, write_table
+from fastens.cli.task import Task, add_task_options, read_task
+
+DESCRIPTION = """Cross-validate every kind of model on a table, all on the same folds, and rank them.
+Without a table it uses a real one that comes with scikit-learn."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    usage = "fastens compare [TABLE] [--target COL] [options]"
+    parser = commands.add_parser("compare", help="rank models on a table", description=DESCRIPTION, usage=usage)
+    add_task_options(parser)
+    add = parser.add_argument
+    add("--models", metavar="NAMES", help=f"only these, separated by commas: {', '.join(FAMILIES)}")
+    add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")
+    add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
+    add("-o", "--output", metavar="FILE", help="CSV or Parquet file for the leaderboard")
+    add("--picture", metavar="FILE", help="PNG, SVG or PDF file for a picture of the leaderboard")
+    parser.set_defaults(run=run, test_fraction=0.0)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, cross-validate each model, print and write the leaderboard."""
+    _check(options)
+    report = Report()
+    task = read_task(options)
+    models = _models(task, options)
+    if not 2 <= options.folds <= len(task.rows.y):
+        raise CommandError(f"--folds must be at least 2 and at most the number of rows, got {options.folds}")
+    folds = fold_rows(task, options.folds, options.random_state)
+    report.facts(task.facts())
+    report.notes(task.notes)
+    entries = [constant_entry(task, folds)]
+    with comparison_progress(report.err, len(models) * len(folds)) as advance:
+        for name, model in models.items():
+            entries.append(cross_validate(name, model, task, folds, lambda name=name: advance(name)))  # type: ignore[misc]
+    entries = ranked(entries)
+    report.leaderboard(f"Leaderboard ({options.folds} folds, mean ± standard error)", entries)
+    if options.output:
+        write_table(leaderboard_table(entries), options.output)
+    if options.picture:
+        draw_leaderboard(entries, task.title, options.picture)
+    written = [path for path in (options.output, options.picture) if path]
+    if written:
+        report.facts([("", ""), ("written", ", ".join(written))])
+
+
+def leaderboard_table(entries: list[Entry]) -> pa.Table:
+    """One row for each model: every score with its standard error, times and size."""
+    done = [entry for entry in entries if entry.scores]
+    names = list(done[0].scores[0])
+    columns: dict[str, list[Any]] = {"model": [entry.name for entry in done]}
+    for name in names:
+        columns[name] = [entry.mean(name) for entry in done]
+        columns[f"{name} standard error"] = [entry.error(name) for entry in done]
+    columns["fit seconds"] = [entry.fit_time for entry in done]
+    columns["prediction microseconds per row"] = [entry.microseconds_per_row for entry in done]
+    columns["bytes"] = [entry.n_bytes for entry in done]
+    return pa.table(columns)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.output:
+        table_format(options.output)
+        check_writable(options.output)
+    if options.picture:
+        check_picture(options.picture)
+        check_writable(options.picture)
+
+
+def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
+    """The estimators to compare, by name."""
+    known = families(task.card.task)
+    wanted = list(known) if options.models is None else options.models.split(",")
+    for name in wanted:
+        if name not in known:
+            raise CommandError(f"--models: no {name!r} for {task.card.task}; there are {', '.join(known)}")
+    return {name: _make(known[name], options) for name in wanted}
+
+
+def _make(estimator: Callable[..., Any], options: argparse.Namespace) -> Any:
+    common = {"random_state": options.random_state, "n_jobs": options.n_jobs}
+    parameters = inspect.signature(estimator).parameters
+    return estimator(**{name: value for name, value in common.items() if name in parameters})

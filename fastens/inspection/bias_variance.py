@@ -1,0 +1,273 @@
+"""Where a model's error comes from: bias, variance and noise, measured by training on bootstrap samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+
+from fastens.inspection.plotting import axes
+
+Array = NDArray[np.float64]
+LOSSES = ("squared_error", "zero_one")
+MAX_SEED = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class BiasVariance:
+    """The parts of an expected loss, each a mean over the test rows.
+
+    Attributes
+    ----------
+    loss : float
+        Expected loss of a model trained on a bootstrap sample.
+    bias : float
+        Squared error: squared bias. 0-1 loss: share of rows whose main prediction is wrong.
+    variance : float
+        Squared error: variance of the predictions. 0-1 loss: net variance, that of the unbiased rows less the part of
+        that of the biased rows which makes predictions right (Domingos 2000).
+    noise : float
+        Loss that no model can avoid; 0 where `optimal` was not given, and the noise is then part of the bias.
+    main_prediction : array of shape (n_test,)
+        What the models predict on average (squared error), or most often (0-1 loss).
+    row_bias, row_variance : arrays of shape (n_test,)
+        Both parts for each test row; for the 0-1 loss, the variance without its sign.
+    """
+
+    loss: float
+    bias: float
+    variance: float
+    noise: float
+    main_prediction: NDArray[Any]
+    row_bias: Array
+    row_variance: Array
+
+
+def bias_variance_decomposition(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    loss: str | None = None,
+    optimal: ArrayLike | None = None,
+    X_test: Any = None,
+    y_test: ArrayLike | None = None,
+    test_size: float | int = 0.25,
+    n_rounds: int = 100,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> BiasVariance:
+    """Decompose the expected loss of an estimator into bias, variance and noise.
+
+    The estimator is trained on `n_rounds` bootstrap samples of the training rows; its predictions on the test rows
+    vary from sample to sample.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier or regressor with scikit-learn's interface; it is cloned.
+    X, y : table of shape (n_samples, n_features) and array of shape (n_samples,)
+        The data; a part is held out as test rows, unless `X_test` and `y_test` are given.
+    loss : {"squared_error", "zero_one"}, optional
+        Default: zero_one for a classifier, squared_error for a regressor.
+    optimal : array, optional
+        The best possible prediction for each row of `y` (of `y_test` where given), such as the noise-free function of
+        made-up data. Without it the targets themselves count as optimal: bias then includes the noise.
+    X_test, y_test : table and array, optional
+        Test rows of your own.
+    test_size : float or int, default=0.25
+        Share or number of rows to hold out.
+    n_rounds : int, default=100
+        Number of bootstrap samples, at least 2.
+    random_state : int, RandomState or None
+        Fixes the samples, and the `random_state` of the estimator in each round where it has one.
+    n_jobs : int, optional
+        Rounds that run side by side.
+
+    Returns
+    -------
+    BiasVariance
+        With squared error, loss = bias + variance + noise in expectation, and exactly where `optimal` is not given.
+        With 0-1 loss, loss = bias + variance + noise exactly, each with its factor (c2, c1) applied.
+
+    Raises
+    ------
+    ValueError
+        For a loss of another name, fewer than two rounds, or arrays that do not fit together.
+
+    References
+    ----------
+    S. Geman, E. Bienenstock, R. Doursat (1992). Neural networks and the bias/variance dilemma. Neural Computation 4.
+    P. Domingos (2000). A unified bias-variance decomposition and its applications. ICML, theorems 2 and 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from sklearn.linear_model import Ridge
+    >>> from fastens import bias_variance_decomposition
+    >>> X, y = make_friedman1(n_samples=300, random_state=0)
+    >>> parts = bias_variance_decomposition(Ridge(), X, y, n_rounds=20, random_state=0)
+    >>> parts.variance < parts.bias
+    True
+    """
+    kind = _checked_loss(estimator, loss)
+    if n_rounds < 2:
+        raise ValueError(f"n_rounds must be a whole number of at least 2; got {n_rounds!r}.")
+    random = check_random_state(random_state)
+    y = np.asarray(y)
+    if X_test is None and y_test is None:
+        rows = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED))
+    else:
+        rows = _own_test_rows(X, y, X_test, y_test, optimal)
+    seeds = random.randint(MAX_SEED, size=n_rounds)
+    predictions = np.stack(
+        Parallel(n_jobs=n_jobs)(delayed(_one_round)(estimator, rows.X, rows.y, rows.X_test, seed) for seed in seeds)
+    )
+    if kind == "zero_one":
+        return _zero_one_parts(predictions, rows.y_test, rows.optimal)
+    return _squared_parts(predictions.astype(np.float64), rows.y_test, rows.optimal)
+
+
+def plot_bias_variance(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    param_name: str,
+    param_range: Iterable[Any],
+    ax: Any = None,
+    **options: Any,
+) -> Any:
+    """Draw loss, bias, variance and noise over the values of a parameter.
+
+    Parameters
+    ----------
+    estimator, X, y
+        As for `bias_variance_decomposition`.
+    param_name : str
+        A parameter of the estimator.
+    param_range : iterable
+        Its values, from left to right.
+    ax : matplotlib Axes, optional
+        Where to draw.
+    **options
+        Passed to `bias_variance_decomposition`; the same `random_state` gives every value the same samples.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    values = list(param_range)
+    options.setdefault("random_state", 0)
+    parts = [
+        bias_variance_decomposition(clone(estimator).set_params(**{param_name: value}), X, y, **options)
+        for value in values
+    ]
+    ax = axes(ax, figsize=(6.4, 4))
+    squared = _checked_loss(estimator, options.get("loss")) == "squared_error"
+    labels = {
+        "loss": "expected loss",
+        "bias": "squared bias" if squared else "bias",
+        "variance": "variance" if squared else "net variance",
+        "noise": "noise",
+    }
+    position = np.arange(len(values))
+    for name, label in labels.items():
+        heights = [getattr(part, name) for part in parts]
+        if name != "noise" or any(heights):
+            ax.plot(position, heights, label=label, marker="o", markersize=4, linewidth=2.5 if name == "loss" else 1.5)
+    ax.set_xticks(position, [str(value) for value in values])
+    ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+    ax.set(xlabel=param_name, ylabel="mean squared error" if squared else "0-1 loss")
+    ax.legend(frameon=False)
+    return ax
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Training rows, test rows, and what would be best to predict for the latter."""
+
+    X: Any
+    y: NDArray[Any]
+    X_test: Any
+    y_test: NDArray[Any]
+    optimal: NDArray[Any]
+
+
+def _checked_loss(estimator: Any, loss: str | None) -> str:
+    if loss is None:
+        return "zero_one" if is_classifier(estimator) else "squared_error"
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {LOSSES} or None; got {loss!r}.")
+    return loss
+
+
+def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any) -> _Rows:
+    if X_test is None or y_test is None:
+        raise ValueError("X_test and y_test must be given together.")
+    y_test = np.asarray(y_test)
+    return _Rows(X, y, X_test, y_test, _checked_optimal(optimal, y_test))
+
+
+def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int) -> _Rows:
+    best = _checked_optimal(optimal, y)
+    train, test = train_test_split(np.arange(len(y)), test_size=test_size, random_state=seed)
+    return _Rows(_safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test])
+
+
+def _checked_optimal(optimal: Any, y: NDArray[Any]) -> NDArray[Any]:
+    if optimal is None:
+        return y
+    optimal = np.asarray(optimal)
+    if optimal.shape != y.shape:
+        raise ValueError(f"optimal must have one value for each row, {y.shape}; got shape {optimal.shape}.")
+    return optimal
+
+
+def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
+    """What a model trained on one bootstrap sample predicts."""
+    random = np.random.RandomState(seed)
+    sample = random.randint(len(y), size=len(y))
+    model = clone(estimator)
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=int(seed))
+    return np.asarray(model.fit(_safe_indexing(X, sample), y[sample]).predict(X_test))
+
+
+def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
+    mean = predictions.mean(axis=0)
+    bias, variance = (mean - optimal) ** 2, predictions.var(axis=0)
+    noise = (y - optimal) ** 2
+    loss = ((predictions - y) ** 2).mean()
+    mean_bias, mean_variance, mean_noise = (float(part.mean()) for part in (bias, variance, noise))
+    return BiasVariance(float(loss), mean_bias, mean_variance, mean_noise, mean, bias, variance)
+
+
+def _zero_one_parts(predictions: NDArray[Any], y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
+    main = _most_frequent(predictions)
+    bias = (main != optimal).astype(np.float64)
+    variance = (predictions != main).mean(axis=0)
+    right = (predictions == optimal).mean(axis=0)
+    # Of biased rows, only the deviations that hit the optimal class help: c2 V = -P(y = optimal).
+    net_variance = np.where(bias > 0, -right, variance)
+    # What a target other than the optimal one adds: P(y = optimal) - P(y = target).
+    noise = right - (predictions == y).mean(axis=0)
+    loss = (predictions != y).mean()
+    return BiasVariance(
+        float(loss), float(bias.mean()), float(net_variance.mean()), float(noise.mean()), main, bias, variance
+    )
+
+
+def _most_frequent(predictions: NDArray[Any]) -> NDArray[Any]:
+    """The most frequent prediction of each row, the first in order among equals."""
+    classes, codes = np.unique(predictions, return_inverse=True)
+    codes = codes.reshape(predictions.shape)
+    counts = np.stack([(codes == k).sum(axis=0) for k in range(len(classes))])
+    return classes[counts.argmax(axis=0)]

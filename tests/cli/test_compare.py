@@ -1,0 +1,73 @@
+"""`fastens compare`: the leaderboard on the screen, in a file and as a picture."""
+
+import re
+
+import numpy as np
+import pyarrow.csv
+import pytest
+from sklearn.dummy import DummyClassifier
+
+from fastens.cli import models
+from fastens.cli.leaderboard import CONSTANT, Entry, ranked
+
+
+@pytest.fixture
+def two_families(monkeypatch):
+    """Quick to fit: one family of ours, and one that cannot do any table."""
+    boosting = models.FAMILIES["boosting"]
+    hopeless = models.Family("hopeless", lambda: DummyClassifier(strategy="no such strategy"), None)
+    monkeypatch.setattr(models, "FAMILIES", {"boosting": boosting, "hopeless": hopeless})
+
+
+def test_leaderboard(run, houses, write_csv, two_families, tmp_path):
+    path = write_csv(houses.drop_columns("price"))
+    result = run("compare", path, "--target", "sold", "--folds", 3, "-o", "board.csv", "--picture", "board.png")
+    assert result.code == 0
+    boosting, constant = re.search(r"boosting .*", result.out)[0], re.search(rf"{CONSTANT} .*", result.out)[0]
+    assert result.out.index(boosting) < result.out.index(constant)
+    assert re.search(r"boosting +0\.\d+ ± 0\.\d+ .* s +[\d.]+ µs +\d+ KiB", result.out)
+    assert "hopeless: The 'strategy' parameter" in result.out
+    board = pyarrow.csv.read_csv("board.csv")
+    assert board["model"].to_pylist() == ["boosting", CONSTANT]
+    assert board["log loss"][0].as_py() < board["log loss"][1].as_py()
+    assert (tmp_path / "board.png").stat().st_size > 10_000
+
+
+def test_regression_with_weights(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("sold").append_column("w", pyarrow.array(np.arange(300.0) % 3)))
+    options = ("--target", "price", "--weight", "w", "--folds", 2, "--models", "boosting")
+    result = run("compare", path, *options)
+    assert result.code == 0
+    assert "RMSE" in result.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--models", "boosting,oracle"), "no 'oracle' for classification"),
+        (("--folds", 1), "--folds must be at least 2"),
+        (("--picture", "board.gif"), "--picture must end in .png"),
+        (("--output", "no/such/board.csv"), "no/such"),
+    ],
+)
+def test_errors(run, houses, write_csv, options, message):
+    result = run("compare", write_csv(houses), "--target", "sold", *options)
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_mean_standard_error_and_rank():
+    values = [0.1, 0.2, 0.4]
+    better = Entry("better", scores=[{"RMSE": value} for value in values])
+    worse = Entry("worse", scores=[{"RMSE": 1.0}, {"RMSE": 2.0}])
+    assert better.mean("RMSE") == pytest.approx(np.mean(values))
+    assert better.error("RMSE") == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
+    assert [entry.name for entry in ranked([Entry("failed", failure="why"), worse, better])] == [
+        "better", "worse", "failed",
+    ]  # fmt: skip
+
+
+def test_a_class_that_a_fold_lacks(run, write_csv):
+    table = pyarrow.table({"x": np.arange(40.0), "y": ["rare"] + ["a", "b"] * 19 + ["a"]})
+    result = run("compare", write_csv(table), "--target", "y", "--folds", 3, "--models", "boosting")
+    assert result.code == 0

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_friedman1
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from fastens import bias_variance_decomposition, plot_bias_variance
+
+mpl.use("Agg")
+
+
+def made_up(n_rows, seed=0, noise=1.0):
+    X, y = make_friedman1(n_rows, noise=0.0, random_state=seed)
+    return X, y + noise * np.random.default_rng(seed).normal(size=n_rows), y
+
+
+def test_squared_error_adds_up():
+    X, y, _ = made_up(200)
+    parts = bias_variance_decomposition(DecisionTreeRegressor(), X, y, n_rounds=30, random_state=0)
+    assert parts.loss == pytest.approx(parts.bias + parts.variance, rel=1e-12)
+    assert parts.noise == 0
+    assert parts.row_bias.mean() == pytest.approx(parts.bias)
+
+
+def test_noise_is_told_from_bias():
+    X, y, best = made_up(4000, noise=2.0)
+    parts = bias_variance_decomposition(LinearRegression(), X, y, optimal=best, n_rounds=10, random_state=0)
+    assert parts.noise == pytest.approx(4.0, rel=0.1)
+    assert parts.loss == pytest.approx(parts.bias + parts.variance + parts.noise, rel=0.05)
+
+
+def test_variance_of_a_mean():
+    """k-nearest-neighbours over all rows predicts the mean, whose variance over bootstrap samples is s^2 / n."""
+    y = np.random.default_rng(0).normal(size=400)
+    X = np.zeros((400, 1))
+    model = KNeighborsRegressor(n_neighbors=400)
+    parts = bias_variance_decomposition(model, X, y, X_test=X, y_test=y, n_rounds=400, random_state=0)
+    assert parts.variance == pytest.approx(y.var() / 400, rel=0.25)
+    assert parts.bias == pytest.approx(y.var(), rel=0.05)
+
+
+def test_deep_trees_trade_bias_for_variance():
+    X, y, _ = made_up(300)
+    stump, deep = (
+        bias_variance_decomposition(DecisionTreeRegressor(max_depth=d), X, y, n_rounds=30, random_state=0)
+        for d in (1, None)
+    )
+    assert stump.bias > 2 * deep.bias
+    assert deep.variance > 2 * stump.variance
+
+
+def naive_zero_one(predictions, y, best):
+    """Domingos (2000), theorem 2: the loss from c1 N + B + c2 V, row by row."""
+    parts = []
+    for column, target, optimum in zip(predictions.T, y, best, strict=True):
+        labels, counts = np.unique(column, return_counts=True)
+        main = labels[counts.argmax()]
+        bias, variance = float(main != optimum), (column != main).mean()
+        deviating = column[column != main]
+        factor = 1.0 if bias == 0 else -((deviating == optimum).mean() if deviating.size else 0.0)
+        noise = (column == optimum).mean() - (column == target).mean()
+        parts.append((bias, factor * variance, noise))
+    return np.mean(parts, axis=0)
+
+
+def test_zero_one_is_that_of_domingos():
+    from fastens.inspection.bias_variance import _zero_one_parts
+
+    random = np.random.default_rng(0)
+    predictions, y, best = random.integers(3, size=(15, 80)), random.integers(3, size=80), random.integers(3, size=80)
+    parts = _zero_one_parts(predictions, y, best)
+    assert (parts.bias, parts.variance, parts.noise) == pytest.approx(naive_zero_one(predictions, y, best))
+    assert parts.loss == pytest.approx(parts.bias + parts.variance + parts.noise)
+
+
+def test_labels_of_any_kind_and_one_neighbour_vary_more():
+    X, y = load_iris(return_X_y=True)
+    y = np.array(["a", "b", "c"])[y]
+    random = np.random.default_rng(0)
+    y[random.random(150) < 0.2] = "a"
+    few, many = (
+        bias_variance_decomposition(KNeighborsClassifier(k), X, y, n_rounds=40, random_state=0) for k in (1, 30)
+    )
+    assert set(few.main_prediction) <= {"a", "b", "c"}
+    assert few.row_variance.mean() > 1.2 * many.row_variance.mean()
+
+
+def test_same_for_any_n_jobs():
+    X, y = load_iris(return_X_y=True)
+    one, two = (
+        bias_variance_decomposition(
+            DecisionTreeClassifier(max_features=1), X, y, n_rounds=8, random_state=3, n_jobs=n_jobs
+        )
+        for n_jobs in (1, 2)
+    )
+    assert one.loss == two.loss
+    np.testing.assert_array_equal(one.row_variance, two.row_variance)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"n_rounds": 1}, "n_rounds must be a whole number of at least 2; got 1"),
+        ({"optimal": [1.0]}, "optimal must have one value for each row"),
+        ({"X_test": [[1.0]]}, "X_test and y_test must be given together"),
+    ],
+)
+def test_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        bias_variance_decomposition(LinearRegression(), np.zeros((9, 1)), np.arange(9.0), **options)
+
+
+def test_plot():
+    X, y, _ = made_up(150)
+    ax = plot_bias_variance(DecisionTreeRegressor(), X, y, param_name="max_depth", param_range=[1, 3, None], n_rounds=5)
+    assert [line.get_label() for line in ax.get_lines()[:3]] == ["expected loss", "squared bias", "variance"]
+    assert ax.get_xlabel() == "max_depth"
