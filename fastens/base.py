@@ -12,11 +12,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from fastens.engine.target_statistics import METHODS, TargetStatistics
 from fastens.parameters import Rule
 from fastens.tables import FLOATS, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
+# With categorical_encoding="auto", columns of more categories are encoded by target statistics.
+MOST_PARTITIONED = 255
 
 
 class TrainingData(NamedTuple):
@@ -47,6 +50,7 @@ class BaseFastens(BaseEstimator):
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
     _encoder: TableEncoder
+    _statistics: TargetStatistics | None = None
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
     _n_plain_features: int = -1
 
@@ -98,7 +102,8 @@ class BaseFastens(BaseEstimator):
             if sparse.issparse(X):
                 return self._learn_sparse(X, categorical_features)
             table = table_from_array(X)
-        self._encoder = TableEncoder.fit(table, categorical_features)
+        missing = getattr(self, "categorical_missing", "missing")
+        self._encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing == "category")
         self._set_plain()
         return self._encoder.transform(table)
 
@@ -110,6 +115,45 @@ class BaseFastens(BaseEstimator):
         self._encoder = TableEncoder(None, [None] * X.shape[1])
         self._set_plain()
         return X
+
+    def _learn_statistics(self, data: TrainingData, seed: int) -> TrainingData:
+        """Put target statistics in the place of categories where `categorical_encoding` says so.
+
+        For the training rows alone: rows to validate on go through `_apply_statistics`.
+        """
+        self._statistics = None
+        method = getattr(self, "categorical_encoding", "partition")
+        sizes = np.array([0 if found is None else len(found) for found in self._encoder.categories])
+        n_classes = len(getattr(self, "classes_", ()))
+        if method == "auto":
+            sizes[(sizes <= MOST_PARTITIONED) | (n_classes > 2)] = 0
+            method = "target"
+        columns = np.flatnonzero(sizes)
+        if method not in METHODS or columns.size == 0:
+            return data
+        targets = data.y[None] if n_classes <= 2 else (data.y == np.arange(n_classes)[:, None]).astype(np.float64)
+        self._statistics, X = TargetStatistics.learn(
+            data.X, targets, data.sample_weight, columns.tolist(), method, seed
+        )
+        return data._replace(X=X)
+
+    def _apply_statistics(self, data: TrainingData) -> TrainingData:
+        """Encode rows to validate on."""
+        return data if self._statistics is None else data._replace(X=self._statistics.transform(data.X))
+
+    @property
+    def _is_categorical(self) -> NDArray[np.bool_]:
+        """Which columns of the encoded table hold categories."""
+        kinds = self._encoder.is_categorical
+        if self._statistics is None:
+            return kinds
+        kinds[self._statistics.columns] = False
+        return np.append(kinds, np.zeros(len(self._column_of) - len(kinds), dtype=bool))
+
+    @property
+    def _column_of(self) -> NDArray[np.intp]:
+        """For each column of the encoded table, the column of X that it comes from."""
+        return np.arange(self.n_features_in_) if self._statistics is None else self._statistics.column_of(self.n_features_in_)
 
     def _set_plain(self) -> None:
         needs_look = self._encoder.names is not None or self._encoder.is_categorical.any()
@@ -140,7 +184,7 @@ class BaseFastens(BaseEstimator):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check data to validate on, by what `fit` learned."""
-        X = self._check_table(X)
+        X = self._encode_table(X)
         y = self._encode_target(_target_column(y, X.shape[0]))
         return TrainingData(X, y, _unless_ones(check_weights(sample_weight, X.shape[0])))
 
@@ -151,6 +195,11 @@ class BaseFastens(BaseEstimator):
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
+        X = self._encode_table(X)
+        return X if self._statistics is None else self._statistics.transform(X)
+
+    def _encode_table(self, X: Any) -> Any:
+        """The same with categories as positions, before target statistics."""
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
             return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))

@@ -207,12 +207,17 @@ def _categories_of(column: Column, name: str) -> list[Any]:
     return sorted(found, key=_order)
 
 
-def _positions(column: Column, categories: list[Any]) -> Floats:
-    """For each row the position of its value among the categories; NaN where it is missing or not among them."""
+def _positions(column: Column, categories: list[Any], *, missing_is_category: bool) -> Floats:
+    """For each row the position of its value among the categories; NaN where it is not among them.
+
+    A missing value is NaN too, or a category after all others.
+    """
     codes, values = factorize(column)
     position = {category: index for index, category in enumerate(categories)}
-    table = np.array([position.get(value, np.nan) for value in values] + [np.nan])
-    return table[codes]
+    missing = float(len(categories)) if missing_is_category else np.nan
+    # Arrow's dictionaries may list missing values.
+    found = [missing if is_missing(value) else position.get(value, np.nan) for value in values]
+    return np.array([*found, missing])[codes]
 
 
 def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_]:
@@ -260,20 +265,27 @@ class TableEncoder:
         Names of the columns.
     categories : list
         For each column, its categories, or None where it holds numbers.
+    missing_is_category : bool
+        In categorical columns, missing values have the position after the last category instead of NaN.
     """
 
-    def __init__(self, names: list[str] | None, categories: list[list[Any] | None]) -> None:
+    def __init__(
+        self, names: list[str] | None, categories: list[list[Any] | None], *, missing_is_category: bool = False
+    ) -> None:
         self.names = names
         self.categories = categories
+        self.missing_is_category = missing_is_category
 
     @classmethod
-    def fit(cls, table: Table, categorical_features: Any = "from_dtype") -> TableEncoder:
+    def fit(
+        cls, table: Table, categorical_features: Any = "from_dtype", *, missing_is_category: bool = False
+    ) -> TableEncoder:
         """Learn the columns and categories of a table."""
         chosen = _chosen_columns(table, categorical_features)
         categories: list[list[Any] | None] = [None] * len(table)
         for index in np.flatnonzero(chosen).tolist():
             categories[index] = _categories_of(table.columns[index], table.name(index))
-        return cls(table.names, categories)
+        return cls(table.names, categories, missing_is_category=missing_is_category)
 
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
@@ -291,7 +303,7 @@ class TableEncoder:
             if categories is None:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
-                out[:, index] = _positions(column, categories)
+                out[:, index] = _positions(column, categories, missing_is_category=self.missing_is_category)
         return out
 
     def _fits_float32(self, table: Table) -> bool:
@@ -316,7 +328,8 @@ class TableEncoder:
 
     def to_state(self) -> dict[str, Any]:
         """Plain lists, for saving."""
-        return {"names": self.names, "categories": self.categories}
+        state = {"names": self.names, "categories": self.categories}
+        return state | {"missing_is_category": True} if self.missing_is_category else state
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
@@ -327,7 +340,7 @@ class TableEncoder:
             found is None or _are_distinct(found, str | bool | int | float) for found in categories
         ):
             raise ValueError("the state of the columns is malformed")
-        return cls(names, categories)
+        return cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
 
 
 def _are_distinct(values: Any, kind: Any) -> bool:

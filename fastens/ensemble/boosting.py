@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.engine.losses import Loss, get_loss
-from fastens.ensemble.base_boosting import RULES, BaseGradientBoosting
+from fastens.ensemble.base_boosting import BaseGradientBoosting
+from fastens.ensemble.boosting_parameters import RULES
 from fastens.parameters import ANYTHING, NONE, one_of, real
 
 Array = NDArray[np.float64]
@@ -25,48 +26,7 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Number of rounds.
-    learning_rate : float, default=0.1
-        Factor of every leaf value.
-    max_leaf_nodes : int or None, default=31
-        Most leaves of a tree, which grows best-first; None grows level by level without that limit.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_leaf : int, default=20
-        Fewest rows in a leaf, whatever their weights.
-    min_child_weight : float, default=1e-3
-        Smallest sum of hessians in a leaf.
-    min_gain_to_split : float, default=0
-        A split must gain more than this.
-    l2_regularization : float, default=0
-        Added to the sum of hessians of a leaf.
-    max_bins : int, default=255
-        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
-        values have a bin of their own besides.
-    max_features : int or float, default=1.0
-        Number, or share, of the features drawn for each split.
-    subsample : float, default=1.0
-        Share of the rows drawn for each round.
-    min_weight_leaf : float, default=0
-        Smallest sum of sample weights in a leaf.
-    validation_fraction : float, default=0.1
-        Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
-    early_stopping : bool or "auto", default="auto"
-        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-        gets X_val.
-    n_iter_no_change : int, default=10
-        Rounds without improvement before stopping.
-    tol : float, default=1e-7
-        What counts as an improvement of the validation loss.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    verbose : int, default=0
-        Print the losses every so many rounds.
-    random_state : int, RandomState or None, default=None
-        Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+{parameters}
     class_weight : dict or "balanced", optional
         Weights of the classes, multiplied with `sample_weight`.
 
@@ -116,13 +76,26 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
+        max_features_per_tree: int | float = 1.0,
+        feature_weights: Any = None,
         subsample: float = 1.0,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        path_smooth: float = 0.0,
+        max_delta_step: float | None = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        one_hot_max_size: int = 4,
+        min_samples_category: int = 10,
+        max_categories_per_split: int | None = None,
+        category_smoothing: float = 10.0,
+        category_l2: float = 10.0,
         verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -139,13 +112,26 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
         self.l2_regularization = l2_regularization
         self.max_bins = max_bins
         self.max_features = max_features
+        self.max_features_per_tree = max_features_per_tree
+        self.feature_weights = feature_weights
         self.subsample = subsample
         self.min_weight_leaf = min_weight_leaf
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.path_smooth = path_smooth
+        self.max_delta_step = max_delta_step
         self.categorical_features = categorical_features
+        self.categorical_encoding = categorical_encoding
+        self.categorical_missing = categorical_missing
+        self.one_hot_max_size = one_hot_max_size
+        self.min_samples_category = min_samples_category
+        self.max_categories_per_split = max_categories_per_split
+        self.category_smoothing = category_smoothing
+        self.category_l2 = category_l2
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -203,48 +189,7 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         The quantile to predict with loss="quantile".
     alpha : float, default=0.9
         With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
-    n_estimators : int, default=100
-        Number of rounds.
-    learning_rate : float, default=0.1
-        Factor of every leaf value.
-    max_leaf_nodes : int or None, default=31
-        Most leaves of a tree, which grows best-first; None grows level by level without that limit.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_leaf : int, default=20
-        Fewest rows in a leaf, whatever their weights.
-    min_child_weight : float, default=1e-3
-        Smallest sum of hessians in a leaf.
-    min_gain_to_split : float, default=0
-        A split must gain more than this.
-    l2_regularization : float, default=0
-        Added to the sum of hessians of a leaf.
-    max_bins : int, default=255
-        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
-        values have a bin of their own besides.
-    max_features : int or float, default=1.0
-        Number, or share, of the features drawn for each split.
-    subsample : float, default=1.0
-        Share of the rows drawn for each round.
-    min_weight_leaf : float, default=0
-        Smallest sum of sample weights in a leaf.
-    validation_fraction : float, default=0.1
-        Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
-    early_stopping : bool or "auto", default="auto"
-        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-        gets X_val.
-    n_iter_no_change : int, default=10
-        Rounds without improvement before stopping.
-    tol : float, default=1e-7
-        What counts as an improvement of the validation loss.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    verbose : int, default=0
-        Print the losses every so many rounds.
-    random_state : int, RandomState or None, default=None
-        Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+{parameters}
 
     Attributes
     ----------
@@ -297,13 +242,26 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
+        max_features_per_tree: int | float = 1.0,
+        feature_weights: Any = None,
         subsample: float = 1.0,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        path_smooth: float = 0.0,
+        max_delta_step: float | None = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        one_hot_max_size: int = 4,
+        min_samples_category: int = 10,
+        max_categories_per_split: int | None = None,
+        category_smoothing: float = 10.0,
+        category_l2: float = 10.0,
         verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -321,13 +279,26 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         self.l2_regularization = l2_regularization
         self.max_bins = max_bins
         self.max_features = max_features
+        self.max_features_per_tree = max_features_per_tree
+        self.feature_weights = feature_weights
         self.subsample = subsample
         self.min_weight_leaf = min_weight_leaf
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.path_smooth = path_smooth
+        self.max_delta_step = max_delta_step
         self.categorical_features = categorical_features
+        self.categorical_encoding = categorical_encoding
+        self.categorical_missing = categorical_missing
+        self.one_hot_max_size = one_hot_max_size
+        self.min_samples_category = min_samples_category
+        self.max_categories_per_split = max_categories_per_split
+        self.category_smoothing = category_smoothing
+        self.category_l2 = category_l2
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs

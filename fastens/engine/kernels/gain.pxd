@@ -139,11 +139,11 @@ cdef inline float64_t _free_gain(const Sums* sums, const Scan* scan) noexcept no
 
 
 cdef inline float64_t _limited_gain(const Sums* sums, const SplitRules* rules, const Scan* scan) noexcept nogil:
-    """What the split gains with the values that its sides may have; -1 where they are in the wrong order."""
+    """What the split gains with the values that its sides may have; -1 where they are equal or in the wrong order."""
     cdef Sums rest = difference(&scan.total, sums)
     cdef float64_t left = limited_value(sums, scan.l2, rules.path_smooth, scan.limits)
     cdef float64_t right = limited_value(&rest, scan.l2, rules.path_smooth, scan.limits)
-    if scan.monotone * (right - left) < 0:
+    if left == right or scan.monotone * (right - left) < 0:
         return -1.0
     return score_at(sums, scan.l2, left) + score_at(&rest, scan.l2, right) - scan.node_score
 

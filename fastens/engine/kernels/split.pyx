@@ -38,7 +38,9 @@ cdef void _start_scan(
     scan.hessian = <float64_t>total.hessian + 2.0 * scan.l2
     scan.ratio = <float64_t>total.gradient / scan.hessian if scan.hessian > 0 else 0.0
     scan.monotone = feature.monotone
-    scan.limits = NULL if limits.is_free and feature.monotone == 0 else limits
+    scan.limits = limits
+    if limits.is_free and feature.monotone == 0:
+        scan.limits = NULL
     scan.node_score = node_score(total, rules.l2) if limits.is_free else score_at(total, rules.l2, limits.value)
     scan.gain = 0.0
     scan.found = False
