@@ -19,7 +19,7 @@ from fastens.tables import FLOATS, TableEncoder, is_frame, is_missing, table_fro
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
 # With categorical_encoding="auto", columns of more categories are encoded by target statistics.
-MOST_PARTITIONED = 255
+MOST_PARTITIONED = 64
 
 
 class TrainingData(NamedTuple):
@@ -226,6 +226,17 @@ class BaseFastens(BaseEstimator):
         if hasattr(self, "classes_"):
             state["classes"] = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
         return state
+
+    def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
+        return {} if self._statistics is None else self._statistics.to_arrays()
+
+    def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """From what `_statistics_arrays` gave; ValueError for anything else."""
+        if arrays:
+            self._statistics = TargetStatistics.from_arrays(arrays)
+            kinds = self._encoder.is_categorical
+            if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
+                raise ValueError("the statistics of the categories and the columns do not fit together")
 
     def _restore_door(self, state: dict[str, Any]) -> None:
         """From what `_door_state` gave; ValueError for anything else."""

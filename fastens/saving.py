@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fastens.base import BaseFastens
-from fastens.engine.target_statistics import TargetStatistics
 from fastens.storage import save_model
 
 
@@ -42,8 +41,7 @@ class SavedEstimator(BaseFastens):
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays = self._fitted_arrays()
         arrays |= {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._fitted_names()}
-        if self._statistics is not None:
-            arrays |= {STATISTICS + name: array for name, array in self._statistics.to_arrays().items()}
+        arrays |= {STATISTICS + name: array for name, array in self._statistics_arrays().items()}
         meta = {
             "parameters": {name: plain_parameter(value) for name, value in self.get_params(deep=False).items()},
             "door": self._door_state(),
@@ -66,13 +64,6 @@ class SavedEstimator(BaseFastens):
             setattr(model, name, array if array.ndim else array.item())
         model._restore_fitted(arrays)
         return model
-
-    def _restore_statistics(self, arrays: dict[str, np.ndarray]) -> None:
-        if arrays:
-            self._statistics = TargetStatistics.from_arrays(arrays)
-            kinds = self._encoder.is_categorical
-            if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
-                raise ValueError("the statistics of the categories and the columns do not fit together")
 
     def _fitted_names(self) -> tuple[str, ...]:
         """The fitted attributes, numbers and arrays of numbers, that are saved as they are."""

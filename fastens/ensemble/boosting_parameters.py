@@ -33,7 +33,7 @@ RULES = {
     "categorical_encoding": one_of("auto", "partition", "target", "ordered"),
     "categorical_missing": one_of("missing", "category"),
     "one_hot_max_size": whole(0, 255),
-    "min_samples_category": whole(1),
+    "min_samples_category": whole(1) | NONE,
     "max_categories_per_split": whole(1) | NONE,
     "category_smoothing": real(0),
     "category_l2": real(0),
@@ -97,20 +97,22 @@ PARAMETERS = """\
     categorical_encoding : "auto", "partition", "target" or "ordered", default="auto"
         What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
         row the mean target of the other rows of its category: those of the other parts of the rows ("target"), or
-        those that come before it in a random order ("ordered"). "auto": "target" for columns of more than
-        `max_partition_size` categories (not with more than two classes), "partition" for the others.
+        those that come before it in a random order ("ordered"); rows to predict for get the mean of all. With three or
+        more classes each has a column. "auto": "target" for columns of more than 64 categories, unless there are three
+        or more classes, and "partition" for the others.
     categorical_missing : "missing" or "category", default="missing"
         Whether a missing value in a categorical column is treated as missing, as one never seen is, or is a category
         of its own.
-    one_hot_max_size : int, default=4
+    one_hot_max_size : int, default=2
         Columns of no more categories split them off one by one.
-    min_samples_category : int, default=10
-        Categories with fewer rows in a node are pooled there: a split sends them all to the same side.
+    min_samples_category : int or None, default=None
+        Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: as
+        `min_samples_leaf`.
     max_categories_per_split : int or None, default=None
         Most categories on the side of a split that has fewer of them.
     category_smoothing : float, default=10
         Rows of average gradient that each category is given before the categories of a node are put in order.
-    category_l2 : float, default=10
+    category_l2 : float, default=3
         Added to `l2_regularization` in the gain of splits into sets of categories, in rows of average hessian.
     verbose : int, default=0
         Print the losses every so many rounds.
