@@ -5,30 +5,54 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
+from fastens.bayes.finite import FiniteHypothesisLearner
+from fastens.bayes.mixed import CategoricalNB, MixedNB
+from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.posterior import estimate_errors
+from fastens.bayes.version_space import VersionSpaceClassifier
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
-from fastens.storage import ModelFileError, load_model
+from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"
 __all__ = [
+    "ANY",
+    "BernoulliNB",
+    "CategoricalNB",
+    "ComplementNB",
+    "Conjunction",
+    "FiniteHypothesisLearner",
+    "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "MixedNB",
     "ModelFileError",
+    "MultinomialNB",
+    "StackingClassifier",
+    "StackingRegressor",
+    "VersionSpaceClassifier",
     "bias_variance_decomposition",
+    "estimate_errors",
     "load",
     "plot_bias_variance",
+    "sample_complexity",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that its `save` wrote; runs no code from the file.
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+    """Read a model that its `save` wrote; runs no code from the file, unless pickles are allowed.
 
     Parameters
     ----------
     path : str or path
         The file.
+    allow_pickle : bool, default=False
+        Whether to read members from other libraries that a composed model was saved with as pickles. Reading a pickle
+        can run any code: only for files you trust.
 
     Returns
     -------
@@ -37,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or from a later version of fastens.
+        If the file is damaged, foreign, or from a later version of fastens, or holds pickles that are not allowed.
 
     Examples
     --------
@@ -52,4 +76,5 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((same.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    return load_model(path, _SAVED)
+    with pickles_allowed(allow_pickle):
+        return load_model(path, _SAVED)

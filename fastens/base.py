@@ -12,9 +12,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from fastens.engine.sharing import shared
 from fastens.engine.target_statistics import METHODS, TargetStatistics
 from fastens.parameters import Rule
-from fastens.tables import FLOATS, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
+from fastens.tables import FLOATS, Table, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -87,16 +88,13 @@ class BaseFastens(BaseEstimator):
     def _learn_table(self, X: Any) -> Any:
         categorical_features = getattr(self, "categorical_features", None)
         if is_frame(X):
-            table = table_from_frame(X)
-            _check_not_empty(table.n_rows, len(table))
-            self.n_features_in_ = len(table)
-            self.__dict__.pop("feature_names_in_", None)
-            if table.names is not None:
-                self.feature_names_in_ = np.array(table.names, dtype=object)
-        elif is_plain(X):
+            names, self._encoder, encoded = _encode_frame(X, categorical_features)
+            self._set_columns(encoded.shape[1], names)
+            self._set_plain()
+            return encoded
+        if is_plain(X):
             table = table_from_array(X)
-            self.n_features_in_ = len(table)
-            self.__dict__.pop("feature_names_in_", None)
+            self._set_columns(len(table), None)
         else:
             X = self._validate_array(X, reset=True)
             if sparse.issparse(X):
@@ -106,6 +104,12 @@ class BaseFastens(BaseEstimator):
         self._encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing == "category")
         self._set_plain()
         return self._encoder.transform(table)
+
+    def _set_columns(self, n_features: int, names: list[str] | None) -> None:
+        self.n_features_in_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _learn_sparse(self, X: Any, categorical_features: Any) -> Any:
         if categorical_features is not None and not isinstance(categorical_features, str):
@@ -203,20 +207,24 @@ class BaseFastens(BaseEstimator):
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
             return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
+        return self._encoder.transform(self._match_frame(X))
+
+    def _match_frame(self, X: Any) -> Table:
+        """A frame with its columns in the order of those of `fit`."""
         name = type(self).__name__
         table = self._encoder.match(X)
         if table.names is not None and self._encoder.names is None:
-            warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=3)
+            warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=4)
         if table.names is None and self._encoder.names is not None:
             warnings.warn(
-                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=3
+                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4
             )
         if len(table) != self.n_features_in_:
             raise ValueError(
                 f"X has {len(table)} features, but {name} is expecting {self.n_features_in_} features as input."
             )
         _check_not_empty(table.n_rows, len(table))
-        return self._encoder.transform(table)
+        return table
 
     # Saving --------------------------------------------------
 
@@ -305,6 +313,15 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             return weight
         factors = class_factors(class_weight, self.classes_, y, weight)[y.astype(np.intp)]
         return factors if weight is None else weight * factors
+
+
+@shared
+def _encode_frame(X: Any, categorical_features: Any) -> tuple[list[str] | None, TableEncoder, Floats]:
+    """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
+    table = table_from_frame(X)
+    _check_not_empty(table.n_rows, len(table))
+    encoder = TableEncoder.fit(table, categorical_features)
+    return table.names, encoder, encoder.transform(table)
 
 
 def _check_not_empty(n_rows: int, n_features: int) -> None:

@@ -40,7 +40,7 @@ CHOOSING = {
 REPORTING = {
     "insteval": Task("y", is_class=False),
     "nycflights13": Task("arr_delay", is_class=False, left_out=DEPARTED),
-    "pg15_claims": Task("Indtppd", left_out=("Numtppd", "Numtpbi", "Indtpbi")),
+    "pg15_claims": Task("Numtppd", is_class=False, left_out=("Numtpbi", "Indtppd", "Indtpbi")),
     "kddcup99_10pct": Task("label"),
     "bank_marketing": Task("y"),
     "diamonds": Task("price", is_class=False),

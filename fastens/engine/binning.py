@@ -24,6 +24,7 @@ from fastens.engine.kernels.sketch import (
     kth_distinct,
     note_values,
 )
+from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
 _ALIGNMENT = 64
@@ -79,6 +80,7 @@ class Binning:
         self._fill(X, columns, None, n_threads)
         return columns
 
+    @shared
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
         n_rows = X.shape[0]
@@ -87,7 +89,7 @@ class Binning:
         columns = _aligned((self.n_features, n_rows), self.code_dtype)
         records = _aligned((n_rows, _record_stride(payload_offset + _PAYLOAD_BYTES)), np.dtype(np.uint8))
         self._fill(X, columns, records, n_threads)
-        return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical)
+        return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical, self.thresholds)
 
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
         for start, part in _dense_parts(X):
@@ -126,6 +128,7 @@ class BinnedMatrix:
     payload_offset: int
     n_codes: np.ndarray
     is_categorical: np.ndarray
+    thresholds: list[np.ndarray]
 
     @property
     def n_rows(self) -> int:
@@ -437,6 +440,7 @@ class BinningSketch:
         return codes
 
 
+@shared
 def learn_binning(
     X: Any,
     sample_weight: np.ndarray | None = None,

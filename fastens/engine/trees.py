@@ -218,20 +218,23 @@ class TreeEnsemble:
 
     def _with_used_thresholds(self) -> TreeEnsemble:
         thresholds = self.binning.thresholds
-        numeric = (self.feature >= 0) & (self.category_set < 0)
-        feature, code = self.feature[numeric].astype(np.int64), self.bin_threshold[numeric]
-        n_thresholds = np.array([len(t) for t in thresholds])[feature]
-        key = feature << 16 | code
-        used = np.unique(key[(code > 0) & (code <= n_thresholds)])
-        first = np.searchsorted(used, np.arange(len(thresholds) + 1) << 16)
-        codes = np.split(used & 0xFFFF, first[1:-1])
-        binning = Binning([t[c - 1] for t, c in zip(thresholds, codes, strict=True)], self.binning.category_codes)
+        # Each feature has a place for each of its thresholds and two more, for code 0 and the largest code.
+        n_places = np.array([len(t) + 2 for t in thresholds])
+        first = np.cumsum(n_places) - n_places
+        numeric = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
+        place = first[self.feature[numeric]] + self.bin_threshold[numeric]
+        is_used = np.zeros(n_places.sum(), dtype=bool)
+        is_used[place] = True
+        # A threshold of the largest code has all values to the left, and has that among fewer codes too.
+        is_used[first] = False
+        is_used[first + n_places - 1] = True
+        rank = np.cumsum(is_used)
+        rank -= np.repeat(rank[first], n_places)
+        used = [t[flags[1:-1]] for t, flags in zip(thresholds, np.split(is_used, first[1:]), strict=True)]
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
         arrays["bin_threshold"] = arrays["bin_threshold"].copy()
-        # A threshold of the largest code has all values to the left, and has that among fewer codes too.
-        rank = np.searchsorted(used, key, side="right") - first[feature]
-        arrays["bin_threshold"][numeric] = rank + (code > n_thresholds)
-        return TreeEnsemble(binning, **arrays)
+        arrays["bin_threshold"][numeric] = rank[place]
+        return TreeEnsemble(Binning(used, self.binning.category_codes), **arrays)
 
     # -------------------------------------------------------------------------------------------------- prediction
 

@@ -20,13 +20,14 @@ from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.boosting_parameters import PARAMETERS
+from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
-from fastens.ensemble.saving import SavedEnsemble
 from fastens.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
-class BaseGradientBoosting(SavedEnsemble, BaseFastens):
+
+class BaseGradientBoosting(ContributionsMixin, BaseFastens):
     """What the classifier and the regressor share: start, rounds, finish."""
 
     _ensemble: TreeEnsemble
@@ -112,6 +113,7 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
             rules,
         )
         if validation is not None:
+            loss.check_measured()
             validation = self._apply_statistics(validation)
             run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
         return run
@@ -120,7 +122,7 @@ class BaseGradientBoosting(SavedEnsemble, BaseFastens):
         """The parameters, with constraints on columns of X said of the columns that trees see."""
         columns, column_of = Columns(self.n_features_in_, self._encoder.names), self._column_of
         monotone = monotone_signs(self.monotonic_cst, columns, self._encoder.is_categorical)
-        if monotone is not None and self._n_outputs() > 1:
+        if monotone is not None and len(getattr(self, "classes_", ())) > 2:
             raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
         max_on_path, groups = interaction_groups(self.interaction_cst, columns)
         chances = feature_chances(self.feature_weights, columns)

@@ -54,7 +54,7 @@ cdef int32_t _order_categories(
     if room.pooled.count > 0:
         _append(room, n, POOL, &room.pooled, rules.category_smoothing)
         n += 1
-    _heap_sort(room, n)
+    sort_codes(room, n)
     return n
 
 
@@ -67,7 +67,8 @@ cdef inline void _swap(ScanRoom* room, int32_t a, int32_t b) noexcept nogil:
     room.codes[a], room.codes[b] = room.codes[b], room.codes[a]
 
 
-cdef void _heap_sort(ScanRoom* room, int32_t n) noexcept nogil:
+cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil:
+    """Sort the codes by their keys, those of equal keys by themselves."""
     cdef int32_t start, end
     for start in range(n // 2 - 1, -1, -1):
         _sift_down(room, start, n)

@@ -2,29 +2,22 @@
 
 from libc.string cimport memset
 
+from .random cimport random_bits, random_share
 from .structs cimport float64_t, int32_t, uint8_t, uint64_t
 from .workspace cimport Workspace
 
 cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of a tree's own draw; nodes have theirs from 0 on
 
 
-cdef uint64_t _random(uint64_t seed, uint64_t counter) noexcept nogil:
-    """Counter-based random bits (splitmix64, Steele, Lea & Flood 2014)."""
-    cdef uint64_t z = seed + (counter + 1) * <uint64_t>0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
-
-
 cdef int32_t _weighted_place(
-    const float64_t* weights, const int32_t* order, int32_t begin, int32_t end, uint64_t bits
+    const float64_t* weights, const int32_t* order, int32_t begin, int32_t end, float64_t share
 ) noexcept nogil:
     """A place in order[begin:end], with chances in proportion to the weights of the features there."""
     cdef int32_t i
     cdef float64_t total = 0.0, left
     for i in range(begin, end):
         total += weights[order[i]]
-    left = total * (<float64_t>(bits >> 11) / 9007199254740992.0)
+    left = total * share
     for i in range(begin, end - 1):
         left -= weights[order[i]]
         if left < 0:
@@ -36,7 +29,7 @@ cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* 
     """Leave `wanted` of the allowed features; depends only on the tree's seed and the counter."""
     cdef const float64_t* weights = ws.feature_rules.weights
     cdef int32_t i, j, n = 0, n_allowed = 0
-    cdef uint64_t seed = _random(ws.seed, counter)
+    cdef uint64_t seed = random_bits(ws.seed, counter)
     for i in range(ws.table.n_features):
         n_allowed += allowed[i]
         if allowed[i] and (weights == NULL or weights[i] > 0):
@@ -47,9 +40,9 @@ cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* 
     memset(allowed, 0, ws.table.n_features)
     for i in range(min(wanted, n)):
         if weights == NULL:
-            j = i + <int32_t>(_random(seed, i) % <uint64_t>(n - i))
+            j = i + <int32_t>(random_bits(seed, i) % <uint64_t>(n - i))
         else:
-            j = _weighted_place(weights, order, i, n, _random(seed, i))
+            j = _weighted_place(weights, order, i, n, random_share(seed, i))
         order[i], order[j] = order[j], order[i]
         allowed[order[i]] = True
 

@@ -1,5 +1,19 @@
 from .gain cimport ScanRoom, SplitRules, ValueLimits
-from .structs cimport CellLayout, Feature, Histogram, Split, Sums
+from .structs cimport CellLayout, Feature, Histogram, Split, Sums, int64_t, uint64_t
+
+
+cdef inline Py_ssize_t first_with(
+    const uint64_t* sums, Py_ssize_t n, uint64_t count_mask, int64_t count
+) noexcept nogil:
+    """The first of the running sums that counts so many rows."""
+    cdef Py_ssize_t low = 0, high = n, middle
+    while low < high:
+        middle = (low + high) // 2
+        if <int64_t>(sums[middle] & count_mask) < count:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 cdef Sums feature_sums(

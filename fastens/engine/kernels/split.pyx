@@ -60,18 +60,6 @@ cdef Sums feature_sums(
     return total
 
 
-cdef inline Py_ssize_t _first_with(
-    const uint64_t* sums, Py_ssize_t n, uint64_t count_mask, int64_t count
-) noexcept nogil:
-    """The first of the running sums that counts so many rows."""
-    cdef Py_ssize_t low = 0, high = n, middle
-    while low < high:
-        middle = (low + high) // 2
-        if <int64_t>(sums[middle] & count_mask) < count:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 cdef void _scan_packed(
@@ -87,8 +75,8 @@ cdef void _scan_packed(
     for i in range(last):
         sum_ += cells[i + 1]
         room.sums[i] = sum_
-    first = _first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
-    end = _first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
+    first = first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
+    end = first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
     node.count_mask = layout.count_mask
     node.hessian_mask = layout.hessian_mask
     node.gradient_shift = layout.gradient_shift

@@ -1,0 +1,202 @@
+"""Growing the trees of forests, extra trees and single trees: targets, samples, rules, and the call into the kernels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.engine.kernels.forest_grow import ForestData, TreeWorker
+from fastens.engine.trees import Tree
+
+if TYPE_CHECKING:
+    from fastens.engine.binning import BinnedMatrix
+
+# Seconds between two looks whether the user pressed Ctrl-C while threads grow trees.
+_LOOK_EVERY = 0.1
+
+
+@dataclass(frozen=True)
+class TreeRules:
+    """What a split must do and where a tree ends.
+
+    Attributes
+    ----------
+    criterion : {"gini", "entropy", "squared_error", "absolute_error", "poisson"}
+        The impurity that splits lower. The first two are for classes, the others for numbers.
+    max_depth : int or None
+        Largest number of splits between the root and a leaf.
+    max_leaf_nodes : int or None
+        Grow best-first up to this many leaves; None grows depth-first without that limit.
+    min_samples_split : int
+        Nodes of fewer rows are not split.
+    min_samples_leaf : int
+        Smallest number of rows in a leaf, whatever their weights.
+    min_weight_leaf : float
+        Smallest sum of weights in a leaf.
+    min_impurity_decrease : float
+        A split must lower the impurity, times the share of the weight that the node has of the root's, by this much.
+    features_per_split : int or None
+        How many features that are not constant in the node are drawn and looked at; None for all.
+    random_thresholds : bool
+        One threshold a feature, drawn between the smallest and the largest value in the node (Geurts, Ernst & Wehenkel
+        2006), in place of the best one.
+    monotonic : int8 array of shape (n_features,) or None
+        1: the prediction does not decrease with the feature, -1: does not increase, 0: no constraint. For two classes,
+        the probability of the second; not with several targets.
+    """
+
+    criterion: str = "gini"
+    max_depth: int | None = None
+    max_leaf_nodes: int | None = None
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    min_weight_leaf: float = 0.0
+    min_impurity_decrease: float = 0.0
+    features_per_split: int | None = None
+    random_thresholds: bool = False
+    monotonic: NDArray[np.int8] | None = None
+
+
+class Target(NamedTuple):
+    """What trees predict: class numbers (with the number of classes of each column) or numbers, a column a target."""
+
+    y: NDArray[Any]
+    n_classes: tuple[int, ...] | None
+
+
+def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
+    """Return the target of class numbers 0 .. n_classes[t] - 1, shape (n_rows,) or (n_rows, n_targets).
+
+    Examples
+    --------
+    >>> from fastens.engine.forests import class_target
+    >>> class_target([0, 2, 1], [3]).y.shape
+    (3, 1)
+    """
+    y = np.asarray(y, dtype=np.int32)
+    return Target(y.reshape(len(y), -1), tuple(n_classes))
+
+
+def number_target(y: ArrayLike) -> Target:
+    """Return the target of numbers, shape (n_rows,) or (n_rows, n_targets)."""
+    y = np.asarray(y, dtype=np.float64)
+    return Target(y.reshape(len(y), -1), None)
+
+
+class TreeSample(NamedTuple):
+    """What one tree grows on.
+
+    Attributes
+    ----------
+    weight : float64 array of shape (n_rows,) or None
+        0 leaves the row out; a whole number is the same, to the bit, as so many copies of the row; None is all ones.
+    features : int array or None
+        The columns the tree may use; None for all.
+    seed : int
+        Of the features drawn at each node and of random thresholds.
+    """
+
+    weight: NDArray[np.float64] | None
+    features: NDArray[np.integer[Any]] | None
+    seed: int
+
+
+class ForestGrower:
+    """Grows trees on the same rows; the trees do not depend on the number of threads.
+
+    Values stand at all nodes. Classes: the share of each class, but only of the second where there are two; numbers:
+    the mean, or the weighted median for absolute error; one target after another. `gain` is how much a split lowers the
+    node's weight times its impurity, so the gains below a node add up to R(t) - R(T_t) of cost-complexity pruning.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        The rows.
+    target : Target
+        What to predict.
+    rules : TreeRules
+        Limits of every tree.
+    n_threads : int
+        Threads for several trees, a tree each; for a single one, threads inside it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.binning import learn_binning
+    >>> from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> grower = ForestGrower(learn_binning(X).transform(X), class_target([0, 0, 1, 1], [2]), TreeRules())
+    >>> [tree] = grower.grow([TreeSample(None, None, 0)])
+    >>> tree.value.ravel()
+    array([0.5, 0. , 1. ], dtype=float32)
+    """
+
+    def __init__(self, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int = 1) -> None:
+        centres = [_centres(limits) for limits in matrix.thresholds] if rules.random_thresholds else None
+        self._data = ForestData(matrix, centres, target, rules)
+        self._n_threads = n_threads
+
+    def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
+        """Grow one tree for each sample. Samples are asked for one by one, so they may be made when needed."""
+        if len(samples) == 1 or self._n_threads == 1:
+            worker = TreeWorker(self._data, self._n_threads)
+            return [_grow_one(worker, sample, _GO) for sample in samples]
+        return self._grow_side_by_side(samples)
+
+    def _grow_side_by_side(self, samples: Sequence[TreeSample]) -> list[Tree]:
+        """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock."""
+        trees: list[Tree] = [None] * len(samples)  # type: ignore[list-item]
+        stop = np.zeros(1, np.uint8)
+        numbers = iter(range(len(samples)))
+        lock = threading.Lock()
+
+        def work() -> None:
+            worker = TreeWorker(self._data, 1)
+            while not stop[0]:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                trees[number] = _grow_one(worker, samples[number], stop)
+
+        n_threads = min(self._n_threads, len(samples))
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                _wait([pool.submit(work) for _ in range(n_threads)])
+            except BaseException:
+                stop[0] = 1
+                raise
+        return trees
+
+
+_GO = np.zeros(1, np.uint8)
+
+
+def _grow_one(worker: TreeWorker, sample: TreeSample, stop: NDArray[np.uint8]) -> Tree:
+    arrays = worker.grow(sample.weight, sample.features, sample.seed, stop)
+    return None if arrays is None else Tree(**arrays)
+
+
+def _wait(futures: list[Future[None]]) -> None:
+    """Wait for all, but notice Ctrl-C and the first error."""
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, timeout=_LOOK_EVERY)
+        for future in done:
+            future.result()
+
+
+def _centres(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A value inside each bin, by its code; the outer bins are as wide as their neighbours."""
+    if len(thresholds) < 2:
+        middle = thresholds[0] if len(thresholds) else 0.0
+        return np.array([np.nan, middle - 1.0, middle + 1.0])
+    inner = thresholds[:-1] + (thresholds[1:] - thresholds[:-1]) / 2
+    first, last = thresholds[0] - (inner[0] - thresholds[0]), thresholds[-1] + (thresholds[-1] - inner[-1])
+    return np.concatenate([[np.nan, first], inner, [last]])

@@ -1,0 +1,363 @@
+"""Shapley values of trees: how much each feature moves a row's raw prediction away from the expected one.
+
+A depth-first walk over a tree serves SHAPLEY_LANES rows. On the way down it carries, at the points of a quadrature, the
+product of the factors of the path (see shapley.h); on the way up the sums over the leaves below, from which each edge
+adds the part of its feature (the order of work of Yu et al. 2022, Linear TreeShap).
+"""
+
+import numpy as np
+
+from cython.parallel cimport prange, threadid
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from fastens.engine.kernels.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+
+cdef extern from "shapley.h" nogil:
+    enum:
+        SHAPLEY_LANES
+    ctypedef struct Quadrature:
+        int32_t n_points
+        const float64_t* points
+        const float64_t* weights
+    ctypedef struct PathElement:
+        float64_t share
+        const float64_t* passes
+    void extend_path(
+        const Quadrature* rule, const PathElement* element, const PathElement* replaced, const float64_t* product,
+        float64_t* out) noexcept
+    void collect_feature(
+        const Quadrature* rule, const PathElement* element, float64_t sign, const float64_t* sums,
+        float64_t* phi) noexcept
+    void collect_pair(
+        const Quadrature* rule, const PathElement* a, const PathElement* b, float64_t value, const float64_t* product,
+        float64_t* phi) noexcept
+
+
+cdef struct Trees:
+    # All trees one after another; children and `above` count inside their tree.
+    const int64_t* first_node
+    const int32_t* feature
+    const uint16_t* bin_threshold
+    const uint8_t* missing_left
+    const int32_t* category_set
+    const uint32_t* category_words
+    const int32_t* left_child
+    const float64_t* value          # by node, n_values each
+    Py_ssize_t n_values
+    const int32_t* output           # by tree: the output of its first value
+    Py_ssize_t n_trees
+    Py_ssize_t n_features
+    Py_ssize_t n_outputs
+    Py_ssize_t max_depth
+    # Of the edge that leads to a node: what share of the training weight passes the tests of its feature up to here,
+    # its feature, and the nearest node above whose edge tests the same feature (0: none).
+    const float64_t* share
+    const int32_t* edge_feature
+    const int32_t* above
+    const int32_t* depth
+    const int32_t* n_points         # by tree
+    const float64_t* points         # of quadratures with 1, 2, 3, ... points one after another
+    const float64_t* weights
+
+
+cdef struct Stack:
+    # Working memory of a walk, by depth: the node, how many of its children are done, whether the rows pass the tests
+    # of its edge's feature, the products of the path and the sums over the leaves.
+    int32_t* node
+    int32_t* n_done
+    float64_t* passes
+    float64_t* product
+    float64_t* sums
+    PathElement* elements           # of a leaf's path
+    int32_t* element_feature
+    uint8_t* replaced
+    # Results: (n_features, SHAPLEY_LANES), or for pairs (n_features, n_features, SHAPLEY_LANES)
+    float64_t* phi
+
+
+cdef struct Walk:
+    # One tree and one of its values, on some rows.
+    const Trees* trees
+    Quadrature rule
+    int64_t first
+    Py_ssize_t value_column
+    bint pairs
+
+
+# ------------------------------------------------------------------------------------------------------- preparation
+
+def edge_shares(
+    const int64_t[::1] first_node, const int32_t[::1] left_child, const int32_t[::1] feature,
+    const float64_t[::1] weight,
+):
+    """Return, for the edge to each node: share, feature, node above of the same feature, depth; and features by path.
+
+    All arrays are by node; the last one, by tree, is the largest number of different features on a path.
+    """
+    cdef Py_ssize_t n_nodes = left_child.shape[0], t, i, side
+    cdef int64_t root, node, child, other
+    cdef float64_t both
+    cdef float64_t[::1] share = np.ones(n_nodes)
+    cdef int32_t[::1] edge_feature = np.full(n_nodes, -1, dtype=np.int32)
+    cdef int32_t[::1] above = np.zeros(n_nodes, dtype=np.int32)
+    cdef int32_t[::1] depth = np.zeros(n_nodes, dtype=np.int32)
+    cdef int32_t[::1] n_features = np.zeros(n_nodes, dtype=np.int32)
+    cdef int32_t[::1] parent = np.zeros(n_nodes, dtype=np.int32)
+    cdef int32_t[::1] most = np.zeros(first_node.shape[0] - 1, dtype=np.int32)
+    for t in range(first_node.shape[0] - 1):
+        root = first_node[t]
+        for i in range(first_node[t + 1] - root):
+            node = root + i
+            most[t] = max(most[t], n_features[node])
+            if left_child[node] == 0:
+                continue
+            child = root + left_child[node]
+            both = weight[child] + weight[child + 1]
+            for side in range(2):
+                other = child + side
+                parent[other] = <int32_t> i
+                depth[other] = depth[node] + 1
+                edge_feature[other] = feature[node]
+                above[other] = _nearest(parent, edge_feature, root, i, feature[node])
+                share[other] = weight[other] / both if both > 0 else 0.5
+                n_features[other] = n_features[node] + (above[other] == 0)
+                if above[other]:
+                    share[other] *= share[root + above[other]]
+    return np.asarray(share), np.asarray(edge_feature), np.asarray(above), np.asarray(depth), np.asarray(most)
+
+
+cdef int32_t _nearest(
+    const int32_t[::1] parent, const int32_t[::1] edge_feature, int64_t root, int64_t node, int32_t feature
+) noexcept:
+    # The nearest node, from this one upwards, whose edge tests the feature; 0 where there is none.
+    while node > 0 and edge_feature[root + node] != feature:
+        node = parent[root + node]
+    return <int32_t> node
+
+
+# -------------------------------------------------------------------------------------------------------------- walk
+
+cdef inline bint goes_left(const Trees* trees, int64_t node, int32_t code) noexcept nogil:
+    if trees.category_set[node] >= 0:
+        return (trees.category_words[trees.category_set[node] + (code >> 5)] >> (code & 31)) & 1
+    if code == 0:
+        return trees.missing_left[node]
+    return code <= trees.bin_threshold[node]
+
+
+cdef inline PathElement element_at(const Walk* walk, const Stack* stack, int32_t node) noexcept nogil:
+    cdef PathElement element
+    element.share = walk.trees.share[walk.first + node]
+    element.passes = stack.passes + walk.trees.depth[walk.first + node] * SHAPLEY_LANES
+    return element
+
+
+cdef inline void enter(
+    const Walk* walk, Stack* stack, const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_lanes, int32_t depth
+) noexcept nogil:
+    # Come to the node at `depth` from the one above: the rows that pass, the product of the path.
+    cdef const Trees* trees = walk.trees
+    cdef int32_t node = stack.node[depth], parent = stack.node[depth - 1]
+    cdef int32_t above = trees.above[walk.first + node]
+    cdef bint is_left = trees.left_child[walk.first + parent] == node
+    cdef const code_t* column = codes + trees.edge_feature[walk.first + node] * n_rows
+    cdef float64_t* passes = stack.passes + depth * SHAPLEY_LANES
+    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, lane
+    cdef PathElement element = element_at(walk, stack, node), replaced
+    for lane in range(n_lanes):
+        passes[lane] = goes_left(trees, walk.first + parent, column[lane]) == is_left
+    if above:
+        replaced = element_at(walk, stack, above)
+        for lane in range(SHAPLEY_LANES):
+            passes[lane] *= replaced.passes[lane]
+    extend_path(
+        &walk.rule, &element, &replaced if above else NULL, stack.product + (depth - 1) * size,
+        stack.product + depth * size)
+
+
+cdef inline void leave(const Walk* walk, Stack* stack, int32_t depth) noexcept nogil:
+    # All leaves below are summed: the edge's feature has its part. Leaves below a later test of a feature are no
+    # business of the earlier one.
+    cdef int32_t node = stack.node[depth], above = walk.trees.above[walk.first + node]
+    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, i
+    cdef const float64_t* sums = stack.sums + depth * size
+    cdef float64_t* phi = stack.phi + walk.trees.edge_feature[walk.first + node] * SHAPLEY_LANES
+    cdef PathElement element = element_at(walk, stack, node)
+    collect_feature(&walk.rule, &element, 1.0, sums, phi)
+    if above:
+        element = element_at(walk, stack, above)
+        collect_feature(&walk.rule, &element, -1.0, sums, phi)
+    for i in range(size):
+        stack.sums[(depth - 1) * size + i] += sums[i]
+
+
+cdef void add_pairs(const Walk* walk, Stack* stack, float64_t value, int32_t depth) noexcept nogil:
+    # The parts of all pairs of features on the path of a leaf; of tests of one feature, the last counts for all.
+    cdef Py_ssize_t n_features = walk.trees.n_features, size = walk.rule.n_points * SHAPLEY_LANES
+    cdef int32_t n_elements = 0, k, a, b, above
+    memset(stack.replaced, 0, depth + 1)
+    for k in range(depth, 0, -1):
+        above = walk.trees.above[walk.first + stack.node[k]]
+        if above:
+            stack.replaced[walk.trees.depth[walk.first + above]] = True
+        if not stack.replaced[k]:
+            stack.elements[n_elements] = element_at(walk, stack, stack.node[k])
+            stack.element_feature[n_elements] = walk.trees.edge_feature[walk.first + stack.node[k]]
+            n_elements += 1
+    for a in range(n_elements):
+        for b in range(a):
+            collect_pair(
+                &walk.rule, stack.elements + a, stack.elements + b, value, stack.product + depth * size,
+                stack.phi + (stack.element_feature[a] * n_features + stack.element_feature[b]) * SHAPLEY_LANES)
+
+
+cdef void walk_tree(
+    const Walk* walk, Stack* stack, const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_lanes
+) noexcept nogil:
+    # Depth first, left before right.
+    cdef const Trees* trees = walk.trees
+    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, i
+    cdef int32_t depth = 0, node, left
+    cdef float64_t value
+    stack.node[0] = 0
+    stack.n_done[0] = 0
+    for i in range(size):
+        stack.product[i] = 1.0
+        stack.sums[i] = 0.0
+    while depth >= 0:
+        node = stack.node[depth]
+        left = trees.left_child[walk.first + node]
+        if left and stack.n_done[depth] < 2:
+            depth += 1
+            stack.node[depth] = left + stack.n_done[depth - 1]
+            stack.n_done[depth - 1] += 1
+            stack.n_done[depth] = 0
+            enter(walk, stack, codes, n_rows, n_lanes, depth)
+            memset(stack.sums + depth * size, 0, size * sizeof(float64_t))
+            continue
+        if not left:
+            value = trees.value[(walk.first + node) * trees.n_values + walk.value_column]
+            if walk.pairs:
+                add_pairs(walk, stack, value, depth)
+            else:
+                for i in range(size):
+                    stack.sums[depth * size + i] = value * stack.product[depth * size + i]
+        if depth > 0 and not walk.pairs:
+            leave(walk, stack, depth)
+        depth -= 1
+
+
+# ------------------------------------------------------------------------------------------------------------- doors
+
+cdef size_t n_numbers(const Trees* trees, Py_ssize_t most_points, bint pairs) noexcept nogil:
+    # How many results, and how many other float64 numbers, a stack holds.
+    cdef size_t results = trees.n_features * (trees.n_features if pairs else 1) * SHAPLEY_LANES
+    return results + (trees.max_depth + 1) * SHAPLEY_LANES * (1 + 2 * most_points)
+
+
+cdef size_t stack_size(const Trees* trees, Py_ssize_t most_points, bint pairs) noexcept nogil:
+    cdef size_t by_depth = sizeof(PathElement) + 3 * sizeof(int32_t) + 1
+    return (n_numbers(trees, most_points, pairs) * sizeof(float64_t) + (trees.max_depth + 1) * by_depth + 63) // 64 * 64
+
+
+cdef Stack stack_at(const Trees* trees, Py_ssize_t most_points, bint pairs, char* memory) noexcept nogil:
+    cdef Stack stack
+    cdef Py_ssize_t levels = trees.max_depth + 1
+    stack.phi = <float64_t*> memory
+    stack.passes = stack.phi + trees.n_features * (trees.n_features if pairs else 1) * SHAPLEY_LANES
+    stack.product = stack.passes + levels * SHAPLEY_LANES
+    stack.sums = stack.product + levels * SHAPLEY_LANES * most_points
+    stack.elements = <PathElement*> (stack.sums + levels * SHAPLEY_LANES * most_points)
+    stack.node = <int32_t*> (stack.elements + levels)
+    stack.n_done = stack.node + levels
+    stack.element_feature = stack.n_done + levels
+    stack.replaced = <uint8_t*> (stack.element_feature + levels)
+    return stack
+
+
+cdef void explain_lanes(
+    const Trees* trees, Stack* stack, const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_lanes, int32_t output,
+    bint pairs,
+) noexcept nogil:
+    # The contributions to one output, of the rows that `codes` begins with.
+    cdef Py_ssize_t t, skip, k
+    cdef Walk walk
+    walk.trees = trees
+    walk.pairs = pairs
+    memset(stack.phi, 0, <char*> stack.passes - <char*> stack.phi)
+    memset(stack.passes, 0, SHAPLEY_LANES * (trees.max_depth + 1) * sizeof(float64_t))
+    for t in range(trees.n_trees):
+        k = output - trees.output[t]
+        if 0 <= k < trees.n_values:
+            skip = trees.n_points[t] * (trees.n_points[t] - 1) // 2
+            walk.rule = Quadrature(trees.n_points[t], trees.points + skip, trees.weights + skip)
+            walk.first = trees.first_node[t]
+            walk.value_column = k
+            walk_tree(&walk, stack, codes, n_rows, n_lanes)
+
+
+def explain(ensemble, paths, const code_t[:, ::1] codes, bint pairs, int n_threads):
+    """Return the contributions of features, or of pairs of features, to raw predictions.
+
+    Parameters
+    ----------
+    ensemble : object with the arrays of a TreeEnsemble, `value` as float64
+    paths : object with what `edge_shares` returned, by name, and the quadratures
+    codes : uint8 or uint16 array of shape (n_features, n_rows)
+    pairs : bool
+        Whether to return those of pairs, only for a feature tested below the other: the rest is by symmetry.
+
+    Returns
+    -------
+    float64 array of shape (n_rows, n_outputs, n_features), or (n_rows, n_outputs, n_features, n_features)
+    """
+    cdef const int64_t[::1] first_node = ensemble.node_offsets
+    cdef const int32_t[::1] feature = ensemble.feature, category_set = ensemble.category_set
+    cdef const int32_t[::1] left_child = ensemble.left_child, tree_output = ensemble.tree_output
+    cdef const uint16_t[::1] bin_threshold = ensemble.bin_threshold
+    cdef const uint8_t[::1] missing_left = ensemble.missing_left
+    cdef const uint32_t[::1] words = np.append(ensemble.category_words, np.uint32(0))
+    cdef const float64_t[:, ::1] value = paths.value
+    cdef const float64_t[::1] share = paths.share, points = paths.points, weights = paths.weights
+    cdef const int32_t[::1] edge_feature = paths.edge_feature, above = paths.above, depth = paths.depth
+    cdef const int32_t[::1] n_points = paths.n_points
+    cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_outputs = len(ensemble.baseline)
+    cdef Py_ssize_t block, n_blocks = (n_rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES, most_points, size
+    cdef Py_ssize_t n_results = n_features * (n_features if pairs else 1)
+    cdef int n = <int> max(1, min(<Py_ssize_t> n_threads, n_blocks))
+    cdef float64_t[:, :, ::1] out = np.zeros((n_rows, n_outputs, n_results))
+    cdef char* memory
+    cdef Trees trees
+    if n_rows and len(tree_output):
+        trees = Trees(
+            &first_node[0], &feature[0], &bin_threshold[0], &missing_left[0], &category_set[0], &words[0],
+            &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_outputs,
+            max(paths.depth), &share[0], &edge_feature[0], &above[0], &depth[0], &n_points[0], &points[0], &weights[0])
+        most_points = max(n_points)
+        size = stack_size(&trees, most_points, pairs)
+        memory = <char*> calloc(n, size)
+        if memory == NULL:
+            raise MemoryError(f"cannot allocate {n * size} bytes for contributions")
+        with nogil:
+            for block in prange(n_blocks, num_threads=n, schedule="dynamic", use_threads_if=n > 1):
+                explain_block(&trees, codes, block * SHAPLEY_LANES, most_points, pairs, memory + threadid() * size, out)
+        free(memory)
+    if pairs:
+        return np.asarray(out).reshape(n_rows, n_outputs, n_features, n_features)
+    return np.asarray(out)
+
+
+cdef void explain_block(
+    const Trees* trees, const code_t[:, ::1] codes, Py_ssize_t row, Py_ssize_t most_points, bint pairs, char* memory,
+    float64_t[:, :, ::1] out,
+) noexcept nogil:
+    cdef Stack stack = stack_at(trees, most_points, pairs, memory)
+    cdef Py_ssize_t n_lanes = min(<Py_ssize_t> SHAPLEY_LANES, codes.shape[1] - row), i, lane
+    cdef int32_t output
+    for output in range(<int32_t> trees.n_outputs):
+        explain_lanes(trees, &stack, &codes[0, row], codes.shape[1], n_lanes, output, pairs)
+        for lane in range(n_lanes):
+            for i in range(out.shape[2]):
+                out[row + lane, output, i] = stack.phi[i * SHAPLEY_LANES + lane]

@@ -1,0 +1,443 @@
+"""Grow trees of forests: the rows of a tree are entries, its large nodes the trunk, and what grows on the trunk's small
+nodes are branches, which threads may share out. A tree's nodes are those of the trunk, then those of each branch, so
+they stand in the same order whoever grew them.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from cython cimport final
+from cython.parallel cimport prange, threadid
+from libc.math cimport INFINITY, rint
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from .forest_branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
+from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
+from .forest_sample cimport (
+    choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
+)
+from .forest_tree cimport (
+    ABSOLUTE, ENTROPY, POISSON, SQUARES, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
+)
+from .structs cimport (
+    PREFETCH_AHEAD, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t, uint64_t
+)
+
+import numpy as np
+
+cdef enum:
+    MAX_THREADS = 256
+    WORK_BETWEEN_SIGNALS = 1 << 25  # (row, feature) updates: some 50 ms
+    EXACT_BITS = 62
+
+CRITERIA = {
+    "gini": SQUARES, "squared_error": SQUARES, "entropy": ENTROPY, "poisson": POISSON, "absolute_error": ABSOLUTE
+}
+
+
+cdef struct Branch:
+    # Nodes that one thread grew: the first is the trunk's node again.
+    int32_t thread
+    int32_t first, end
+    int32_t first_word, end_word
+    Outcome outcome
+
+
+@final
+cdef class ForestData:
+    """What all trees of a forest share: binned rows, targets, rules. Arguments are trusted."""
+
+    cdef Forest forest
+    cdef float64_t widest
+    cdef readonly int32_t n_values
+    cdef list kept                  # arrays that the structs point into
+    cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none
+
+    def __init__(self, matrix, centres, target, rules):
+        self.kept = []
+        self._set_table(matrix, centres)
+        self._set_targets(target, rules.criterion)
+        self._set_rules(rules)
+
+    cdef size_t _pointer(self, array, dtype):
+        array = np.ascontiguousarray(array, dtype=dtype)
+        self.kept.append(array)
+        return array.ctypes.data
+
+    cdef _set_table(self, matrix, centres):
+        table = &self.forest.table
+        table.code_size = matrix.columns.itemsize
+        table.n_rows, table.n_features = matrix.n_rows, matrix.n_features
+        table.records = <const uint8_t*>self._pointer(matrix.records, np.uint8)
+        table.record_stride = matrix.records.shape[1] // table.code_size
+        table.columns = <const uint8_t*>self._pointer(matrix.columns, matrix.columns.dtype)
+        table.n_codes = <const int32_t*>self._pointer(matrix.n_codes, np.int32)
+        table.max_codes = max(matrix.n_codes)
+        table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
+        if centres is not None:
+            sizes = [len(of_feature) for of_feature in centres]
+            table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
+            table.centres = <const float64_t*>self._pointer(np.concatenate(centres), np.float64)
+
+    cdef _set_targets(self, target, criterion):
+        targets = &self.forest.targets
+        columns = []
+        if target.n_classes is not None:
+            first = np.cumsum([0, *target.n_classes])
+            targets.classes = <const int32_t*>self._pointer(target.y + first[:len(target.n_classes)], np.int32)
+            for n in target.n_classes:
+                shown = n if n != 2 else 1
+                columns += [-1] * (n - shown) + list(range(self.n_values, self.n_values + shown))
+                self.n_values += shown
+            targets.first_stat = <const int32_t*>self._pointer(first, np.int32)
+        else:
+            lowest = target.y.min(axis=0)
+            self.widest = (target.y.max(axis=0) - lowest).max()
+            targets.numbers = <const float64_t*>self._pointer(target.y, np.float64)
+            targets.minimum = <const float64_t*>self._pointer(0 * lowest if criterion == "poisson" else lowest, np.float64)
+            if criterion == "poisson":
+                self.widest = target.y.max()
+            elif criterion == "absolute_error":
+                order = np.argsort(target.y, axis=0, kind="stable")
+                ranks = np.empty(order.shape, np.int32)
+                np.put_along_axis(ranks, order, np.arange(len(order), dtype=np.int32)[:, None], axis=0)
+                targets.ranks = <const int32_t*>self._pointer(ranks.T, np.int32)
+            self.n_values = target.y.shape[1]
+            columns = list(range(self.n_values))
+        targets.n_targets = target.y.shape[1]
+        targets.n_stats = len(columns)
+        self.columns = np.array(columns, dtype=np.int32)
+
+    cdef _set_rules(self, rules):
+        to = &self.forest.rules
+        to.criterion = CRITERIA[rules.criterion]
+        to.random_thresholds = rules.random_thresholds
+        to.max_depth = 0x7FFFFFFF if rules.max_depth is None else rules.max_depth
+        to.max_leaves = rules.max_leaf_nodes or 0
+        to.min_split, to.min_leaf = rules.min_samples_split, rules.min_samples_leaf
+        to.n_drawn = min(rules.features_per_split or self.forest.table.n_features, self.forest.table.n_features)
+        to.min_weight_leaf, to.min_decrease = rules.min_weight_leaf, rules.min_impurity_decrease
+        if rules.monotonic is not None and np.any(rules.monotonic):
+            to.monotonic = <const int8_t*>self._pointer(rules.monotonic, np.int8)
+
+
+@final
+cdef class TreeWorker:
+    """Working memory for growing one tree after another; not for use by two threads at once."""
+
+    cdef ForestData data
+    cdef Sample sample
+    cdef int32_t n_threads
+    cdef Room* rooms                # one for each thread, and one more for the open roots of the branches
+    cdef Grown* grown               # likewise; the last is the trunk, and then the whole tree
+    cdef Branch* branches
+    cdef Layout allocated
+    cdef Py_ssize_t n_allocated
+
+    def __init__(self, ForestData data, int n_threads):
+        cdef int32_t i
+        self.data = data
+        self.n_threads = min(n_threads, MAX_THREADS)
+        self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
+        self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
+        if self.rooms == NULL or self.grown == NULL:
+            raise MemoryError("no memory for growing trees")
+        memset(self.rooms, 0, (self.n_threads + 1) * sizeof(Room))
+        memset(self.grown, 0, (self.n_threads + 1) * sizeof(Grown))
+        for i in range(self.n_threads + 1):
+            self.grown[i].n_values = data.n_values if data.forest.rules.criterion == ABSOLUTE else 0
+
+    def __dealloc__(self):
+        cdef int32_t i
+        for i in range(self.n_threads + 1):
+            if self.rooms != NULL:
+                free_room(&self.rooms[i])
+            if self.grown != NULL:
+                free_grown(&self.grown[i])
+        free(self.rooms)
+        free(self.grown)
+        free(self.branches)
+        free(self.sample.entries)
+        free(self.sample.scratch)
+        free(self.sample.numbers)
+
+    def grow(self, const float64_t[::1] weights, features, uint64_t seed, const uint8_t[::1] stop):
+        """Grow one tree.
+
+        Parameters
+        ----------
+        weights : float64 array of shape (n_rows,) or None
+            0: the row is not in the sample.
+        features : int array or None
+            The columns that the tree may use.
+        seed : int
+            Of the features' subsets and the random thresholds.
+        stop : uint8 array of shape (1,)
+            Growing ends soon after this is set.
+
+        Returns
+        -------
+        dict of the arrays of a Tree, or None when stopped
+        """
+        cdef Outcome outcome = GROWING
+        cdef int32_t first = 0
+        cdef bint in_trunk = True
+        self._start(weights, seed)
+        self._plant(features)
+        while outcome == GROWING and not stop[0]:
+            with nogil:
+                if in_trunk:
+                    outcome = self._advance_trunk()
+                else:
+                    outcome = self._advance_branches(&first)
+            if outcome == COMPLETE and in_trunk and first < self.rooms[self.n_threads].n_open:
+                in_trunk, outcome = False, GROWING
+                self._make_branches()
+            PyErr_CheckSignals()
+        if outcome == OUT_OF_MEMORY or (outcome == COMPLETE and not self._join_branches(first)):
+            raise MemoryError(f"no memory for the nodes of a tree on {self.sample.n_entries} rows")
+        return None if outcome == GROWING else self._tree()
+
+    cdef _start(self, const float64_t[::1] weights, uint64_t seed):
+        """The sample's entries, and room for growing on them."""
+        cdef const Forest* forest = &self.data.forest
+        cdef const float64_t* given = NULL if weights is None else &weights[0]
+        cdef float64_t total = 0.0
+        cdef bint whole = True
+        cdef Py_ssize_t i, n = 0
+        with nogil:
+            for i in range(forest.table.n_rows):
+                if given == NULL:
+                    n, total = forest.table.n_rows, <float64_t>forest.table.n_rows
+                    break
+                if given[i] > 0:
+                    n += 1
+                    total += given[i]
+                    whole = whole and given[i] == <float64_t><int64_t>given[i]
+        whole = whole and total < 2.0**40
+        self.sample.layout = choose_layout(forest, n, total, whole, self.data.widest)
+        self._allocate(n)
+        self.sample.seed = seed
+        with nogil:
+            scale_rules(forest, total, &self.sample)
+            fill_entries(forest, given, &self.sample)
+            if self.sample.numbers != NULL:
+                round_numbers(forest, &self.sample)
+
+    cdef _allocate(self, Py_ssize_t n):
+        cdef const Forest* forest = &self.data.forest
+        cdef int32_t i
+        if self.n_allocated < n or self.allocated.n_words != self.sample.layout.n_words:
+            free(self.sample.entries)
+            free(self.sample.scratch)
+            self.sample.entries = <Entry*>malloc(n * sizeof(Entry))
+            self.sample.scratch = <Entry*>malloc(n * sizeof(Entry))
+            if self.sample.entries == NULL or self.sample.scratch == NULL:
+                raise MemoryError(f"no memory for growing a tree on {n} rows")
+            for i in range(self.n_threads + 1):
+                if not allocate_room(forest, &self.sample.layout, n, &self.rooms[i]):
+                    raise MemoryError(f"no memory for growing a tree on {n} rows")
+            self.n_allocated, self.allocated = n, self.sample.layout
+        if forest.targets.numbers != NULL and not self.sample.layout.packed and self.sample.numbers == NULL:
+            self.sample.numbers = <int64_t*>malloc(forest.table.n_rows * forest.targets.n_targets * sizeof(int64_t))
+            if self.sample.numbers == NULL:
+                raise MemoryError(f"no memory for growing a tree on {n} rows")
+
+    cdef _plant(self, features):
+        cdef Open root
+        cdef uint64_t[::1] mask = np.zeros(self.rooms[0].n_mask_words, np.uint64)
+        cdef int32_t f
+        memset(&root, 0, sizeof(Open))
+        root.end = <uint32_t>self.sample.n_entries
+        root.key = self.sample.seed
+        root.lower, root.upper = -INFINITY, INFINITY
+        if features is not None:
+            allowed = np.zeros(self.data.forest.table.n_features, bool)
+            allowed[features] = True
+            for f in np.flatnonzero(~allowed):
+                mask[f // 64] |= <uint64_t>1 << (f % 64)
+            root.n_excluded = self.data.forest.table.n_features - <int32_t>allowed.sum()
+        for f in range(self.n_threads + 1):
+            self.grown[f].n = self.grown[f].n_words = 0
+            self.rooms[f].n_open = 0
+        if not plant(&self.data.forest, &self.sample, &self.rooms[0], &self.grown[self.n_threads], &root, &mask[0]):
+            raise MemoryError("no memory for the nodes of a tree")
+
+    cdef Outcome _advance_trunk(self) noexcept nogil:
+        cdef Grown* trunk = &self.grown[self.n_threads]
+        if self.data.forest.rules.max_leaves > 0:
+            return grow_best_first(&self.data.forest, &self.sample, &self.rooms[0], trunk, WORK_BETWEEN_SIGNALS)
+        return grow_depth_first(
+            &self.data.forest, &self.sample, &self.rooms[0], trunk, &self.rooms[self.n_threads], WORK_BETWEEN_SIGNALS
+        )
+
+    cdef _make_branches(self):
+        free(self.branches)
+        self.branches = <Branch*>malloc(self.rooms[self.n_threads].n_open * sizeof(Branch))
+        if self.branches == NULL:
+            raise MemoryError("no memory for the branches of a tree")
+
+    cdef Outcome _advance_branches(self, int32_t* first) noexcept nogil:
+        """Grow the next branches, as many as there may be between two looks at signals."""
+        cdef const Room* roots = &self.rooms[self.n_threads]
+        cdef int32_t i, end = first[0]
+        cdef Py_ssize_t work = 0
+        while end < roots.n_open and work < WORK_BETWEEN_SIGNALS:
+            work += <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * self.data.forest.rules.n_drawn
+            end += 1
+        if self.n_threads == 1 or end - first[0] == 1:
+            for i in range(first[0], end):
+                self._grow_branch(i, 0)
+        else:
+            for i in prange(first[0], end, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+                self._grow_branch(i, threadid())
+        for i in range(first[0], end):
+            if self.branches[i].outcome == OUT_OF_MEMORY:
+                return OUT_OF_MEMORY
+        first[0] = end
+        return COMPLETE if end == roots.n_open else GROWING
+
+    cdef void _grow_branch(self, int32_t i, int32_t thread) noexcept nogil:
+        cdef Room* roots = &self.rooms[self.n_threads]
+        cdef Room* room = &self.rooms[thread]
+        cdef Grown* grown = &self.grown[thread]
+        cdef Branch* branch = &self.branches[i]
+        cdef Open root = roots.open[i]
+        branch.thread = thread
+        branch.first, branch.first_word = grown.n, grown.n_words
+        branch.outcome = GROWING if plant(
+            &self.data.forest, &self.sample, room, grown, &root, roots.masks + <Py_ssize_t>i * roots.n_mask_words
+        ) else OUT_OF_MEMORY
+        while branch.outcome == GROWING:
+            branch.outcome = grow_depth_first(
+                &self.data.forest, &self.sample, room, grown, NULL, WORK_BETWEEN_SIGNALS
+            )
+        branch.end, branch.end_word = grown.n, grown.n_words
+
+    cdef bint _join_branches(self, int32_t n_branches) noexcept nogil:
+        """Put the branches' nodes behind those of the trunk."""
+        cdef Grown* tree = &self.grown[self.n_threads]
+        cdef const Grown* grown
+        cdef const Branch* branch
+        cdef int32_t i, k, shift, word_shift, n = 0, n_words = 0
+        for i in range(n_branches):
+            branch = &self.branches[i]
+            n += branch.end - branch.first - 1
+            n_words += branch.end_word - branch.first_word
+        while tree.capacity < tree.n + n or tree.words_capacity < tree.n_words + n_words:
+            if not reserve_nodes(tree, n, n_words):
+                return False
+        for i in range(n_branches):
+            branch = &self.branches[i]
+            grown = &self.grown[branch.thread]
+            shift = tree.n - branch.first - 1
+            word_shift = tree.n_words - branch.first_word
+            self._join_node(tree, grown, branch.first, self.rooms[self.n_threads].open[i].node, shift, word_shift)
+            for k in range(branch.first + 1, branch.end):
+                self._join_node(tree, grown, k, k + shift, shift, word_shift)
+            memcpy(
+                tree.words + tree.n_words, grown.words + branch.first_word,
+                (branch.end_word - branch.first_word) * sizeof(uint32_t)
+            )
+            tree.n += branch.end - branch.first - 1
+            tree.n_words += branch.end_word - branch.first_word
+        return True
+
+    cdef void _join_node(
+        self, Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift
+    ) noexcept nogil:
+        cdef ForestNode* node = &tree.nodes[to]
+        node[0] = grown.nodes[from_]
+        if node.left_child > 0:
+            node.left_child += shift
+        if node.category_set >= 0:
+            node.category_set += word_shift
+        if tree.n_values > 0:
+            memcpy(
+                tree.medians + <Py_ssize_t>to * tree.n_values, grown.medians + <Py_ssize_t>from_ * tree.n_values,
+                tree.n_values * sizeof(float64_t)
+            )
+
+    def _tree(self):
+        """The arrays of the tree just grown."""
+        cdef const Grown* tree = &self.grown[self.n_threads]
+        cdef int32_t i, n = tree.n
+        cdef const ForestNode* node
+        arrays = {
+            "feature": np.empty(n, np.int32),
+            "bin_threshold": np.empty(n, np.uint16),
+            "missing_left": np.empty(n, np.uint8),
+            "category_set": np.empty(n, np.int32),
+            "category_words": np.array(<uint32_t[:tree.n_words]>tree.words) if tree.n_words else np.empty(0, np.uint32),
+            "left_child": np.empty(n, np.int32),
+            "value": np.empty((n, self.data.n_values), np.float32),
+            "gain": np.empty(n, np.float32),
+            "n_samples": np.empty(n, np.int32),
+            "weight": np.empty(n, np.float32),
+        }
+        cdef int32_t[::1] feature = arrays["feature"], left_child = arrays["left_child"]
+        cdef int32_t[::1] n_samples = arrays["n_samples"], category_set = arrays["category_set"]
+        cdef uint16_t[::1] bin_threshold = arrays["bin_threshold"]
+        cdef uint8_t[::1] missing_left = arrays["missing_left"]
+        cdef float32_t[::1] gain = arrays["gain"]
+        with nogil:
+            for i in range(n):
+                node = &tree.nodes[i]
+                feature[i], left_child[i], category_set[i] = node.feature, node.left_child, node.category_set
+                bin_threshold[i], missing_left[i] = node.last_code, node.missing_left
+                n_samples[i] = <int32_t>(node.end - node.begin)
+                gain[i] = <float32_t>(node.gain * self.sample.gain_unit)
+        self._write_values(arrays["value"], arrays["weight"])
+        return arrays
+
+    cdef _write_values(self, float32_t[:, ::1] value, float32_t[::1] weight):
+        """Shares, means or medians of every node, from sums over the rows of the leaves that are exact."""
+        cdef const Grown* tree = &self.grown[self.n_threads]
+        cdef const Layout* layout = &self.sample.layout
+        cdef int32_t i, k, n_values = self.data.n_values
+        cdef float64_t scale = 1.0
+        cdef int64_t[:, ::1] sums = np.zeros((tree.n, n_values + 1), np.int64)
+        with nogil:
+            if self.data.forest.targets.numbers != NULL and self.data.widest > 0:
+                scale = power_of_two_below(
+                    2.0 ** EXACT_BITS / (<float64_t>layout.weight_mask + 1) / self.data.widest
+                )
+            for i in range(tree.n - 1, -1, -1):
+                self._add_up(&tree.nodes[i], scale, &sums[i, 0], &sums[0, 0])
+            for i in range(tree.n):
+                weight[i] = <float32_t>(<float64_t>sums[i, n_values] / layout.weight_scale)
+                for k in range(n_values):
+                    value[i, k] = <float32_t>self._value(i, k, <float64_t>sums[i, k] / <float64_t>sums[i, n_values] / scale)
+
+    cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
+        cdef const Grown* tree = &self.grown[self.n_threads]
+        if tree.n_values > 0:
+            return tree.medians[<Py_ssize_t>node * tree.n_values + column]
+        if self.data.forest.targets.numbers != NULL:
+            return mean + self.data.forest.targets.minimum[column]
+        return mean
+
+    cdef void _add_up(self, const ForestNode* node, float64_t scale, int64_t* sums, const int64_t* all_) noexcept nogil:
+        """The sums of a node: those of its children, or of its rows; the weight stands last."""
+        cdef Py_ssize_t n = self.data.n_values + 1, i, k
+        if node.left_child > 0:
+            for k in range(n):
+                sums[k] = all_[node.left_child * n + k] + all_[(node.left_child + 1) * n + k]
+            return
+        for i in range(node.begin, node.end):
+            self._add_row(i, scale, sums)
+
+    cdef inline void _add_row(self, Py_ssize_t entry, float64_t scale, int64_t* sums) noexcept nogil:
+        cdef const Forest* forest = &self.data.forest
+        cdef Py_ssize_t first = <Py_ssize_t>self.sample.entries[entry].row * forest.targets.n_targets
+        cdef int32_t t, column
+        cdef int64_t weight = entry_weight(&self.sample, entry)
+        sums[self.data.n_values] += weight
+        for t in range(forest.targets.n_targets):
+            if forest.targets.classes != NULL:
+                column = self.data.columns[forest.targets.classes[first + t]]
+                if column >= 0:
+                    sums[column] += weight
+            else:
+                sums[t] += weight * <int64_t>rint(
+                    (forest.targets.numbers[first + t] - forest.targets.minimum[t]) * scale
+                )

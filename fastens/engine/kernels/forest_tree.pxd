@@ -1,0 +1,198 @@
+# Records of growing one tree of a forest.
+
+from .structs cimport float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "forest_rows.h" nogil:
+    enum:
+        FEATURES_AT_ONCE
+
+    ctypedef struct Entry:
+        uint32_t row
+        uint32_t offset
+        uint64_t word
+
+    ctypedef struct CodeColumn:
+        const void* codes
+        Py_ssize_t stride
+
+    ctypedef struct Cells:
+        uint64_t* cells
+        uint64_t* marks
+        uint64_t* summary
+
+cdef enum Criterion:
+    SQUARES                         # Gini, squared error: sum of squares over the weight
+    ENTROPY
+    POISSON
+    ABSOLUTE                        # absolute error: no sums tell it, see forest_median.pyx
+
+
+cdef struct ForestTable:
+    # The binned rows.
+    const uint8_t* records          # row-major
+    Py_ssize_t record_stride        # in codes
+    const uint8_t* columns          # column-major
+    Py_ssize_t n_rows
+    int32_t code_size
+    int32_t n_features
+    int32_t max_codes
+    const int32_t* n_codes
+    const uint8_t* is_categorical
+    # a value within each bin of each feature: centres[first_centre[f] + code]
+    const float64_t* centres
+    const int64_t* first_centre
+
+
+cdef struct Targets:
+    int32_t n_targets
+    int32_t n_stats                 # classes of all targets together, or number of targets
+    const int32_t* classes          # (n_rows, n_targets), each already its position among the n_stats; NULL: numbers
+    const float64_t* numbers        # (n_rows, n_targets)
+    const int32_t* ranks            # (n_targets, n_rows) of the numbers; for ABSOLUTE only
+    const int32_t* first_stat       # of each target, and n_stats at the end
+    const float64_t* minimum        # what is subtracted from the numbers
+
+
+cdef struct ForestRules:
+    Criterion criterion
+    bint random_thresholds
+    int32_t max_depth
+    int32_t max_leaves              # 0: no limit, depth first
+    int64_t min_split
+    int64_t min_leaf
+    int32_t n_drawn                 # features of a node that are looked at
+    float64_t min_weight_leaf
+    float64_t min_decrease          # per unit of the root's weight
+    const int8_t* monotonic         # NULL: none
+
+
+cdef struct Forest:
+    # What all trees share.
+    ForestTable table
+    Targets targets
+    ForestRules rules
+
+
+cdef struct Layout:
+    # What the words of a cell hold. Sums of one number and of the weights fit in one word:
+    #     number << number_shift | weight << weight_shift | count          (packed; the number is the second class's
+    #                                                                       weight where there are two classes)
+    # else classes have a word each, weight << weight_shift | count; several numbers, or those that need more bits, have
+    # a word each and there is one for weight and count. Without a rule that needs it there is no count.
+    bint packed
+    int32_t n_words
+    int32_t number_shift
+    int32_t weight_shift
+    uint64_t weight_mask
+    uint64_t count_mask
+    # The numbers behind the sums are (sum / weight) / number_scale + minimum, the weights are weight / weight_scale.
+    float64_t number_scale
+    float64_t weight_scale
+
+
+cdef struct Sample:
+    # The rows of one tree. Nodes own ranges of the entries.
+    Entry* entries
+    Entry* scratch
+    Py_ssize_t n_entries
+    Py_ssize_t capacity
+    Layout layout
+    int64_t* numbers                # (n_rows, n_targets): rounded numbers where they are not in the entries' words
+    int64_t min_weight              # of a leaf, in units
+    float64_t min_gain
+    float64_t gain_unit             # a gain in units, times this, is in units of the target
+    uint64_t seed
+
+
+cdef struct ForestNode:
+    float64_t gain
+    uint32_t begin, end             # entries
+    int32_t feature                 # -1: leaf
+    int32_t left_child              # 0: leaf
+    int32_t category_set            # first word, -1 for a threshold
+    uint16_t last_code              # codes 1 .. last_code go left
+    uint8_t missing_left
+
+
+cdef struct FoundSplit:
+    float64_t gain
+    int32_t feature                 # -1: none
+    int32_t position                # of the last code that goes left, among those found
+    int32_t last_code
+    bint missing_left
+    bint is_set
+    int64_t left_weight
+    float64_t left_value, right_value
+
+
+cdef struct Open:
+    # A node that may be split.
+    int32_t node
+    int32_t depth
+    uint32_t begin, end             # its entries
+    uint64_t key                    # of its random numbers: follows from the path to it, so order does not matter
+    float64_t lower, upper          # bounds of its values that monotone constraints set
+    int32_t n_excluded              # features that are constant here, or not allowed: the bits of its mask
+    FoundSplit split
+
+
+cdef struct NodeSums:
+    # One node's sums; its words are in the room.
+    const Entry* rows
+    Py_ssize_t n_rows
+    int64_t weight
+    float64_t score
+    float64_t lower, upper
+
+
+cdef struct Grown:
+    # Nodes in the order in which they were made, and the words of their sets of categories.
+    ForestNode* nodes
+    int32_t n, capacity
+    uint32_t* words
+    int32_t n_words, words_capacity
+    float64_t* medians              # n_values a node, for ABSOLUTE only
+    int32_t n_values
+
+
+cdef struct MedianRoom:
+    # For ABSOLUTE only; n stands for the rows of a node.
+    uint64_t* keys                  # of n rows, sorted
+    int32_t* rank                   # (n_targets, n): each row's place by its number
+    int64_t* number                 # (n_targets, n), ascending
+    int64_t* tree_weight            # n + 1
+    int64_t* tree_sum
+    int64_t weight, sum             # of the rows in the set
+    int64_t* start                  # of each group
+    int32_t* group                  # the order of the groups
+    float64_t* loss
+    float64_t* left_median
+    float64_t* right_median
+    int64_t* left_weight
+
+
+cdef struct Room:
+    # What one thread needs to split nodes.
+    Cells cells[FEATURES_AT_ONCE]
+    uint16_t* codes                 # codes found, ascending, or in the order of categories
+    uint64_t* found                 # their words
+    uint64_t* left                  # words of the left side
+    uint64_t* total                 # words of the node
+    float64_t* stats                # 3 * n_stats: left, right, node
+    uint64_t* sums                  # running sums
+    float64_t* gains                # or keys of categories
+    int32_t* order
+    float64_t* axis                 # 2 * n_stats
+    int32_t* drawn                  # features of one round
+    uint32_t* set_words             # of the best split so far
+    MedianRoom medians
+    void* memory
+    uint64_t* visited               # mask of features that need no look any more
+    # A stack of open nodes, and their masks.
+    Open* open
+    uint64_t* masks
+    int32_t n_open, open_capacity
+    int32_t* heap                   # best-first: open nodes that have a split, the best in front
+    int32_t n_heap
+    uint32_t* sets                  # and the categories that go left
+    int32_t n_mask_words, n_set_words

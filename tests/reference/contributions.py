@@ -1,0 +1,68 @@
+"""Shapley values of trees by their definition: all subsets of features, the value of a subset by recursion."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import factorial
+
+import numpy as np
+
+from reference.predict import goes_left
+
+
+def subset_value(ensemble, tree, codes, known, node=0):
+    """A tree's value for one row of which only some features are known; the others are averaged over by weight."""
+    root = ensemble.node_offsets[tree]
+    left = int(ensemble.left_child[root + node])
+    if not left:
+        return ensemble.value[root + node].astype(np.float64)
+    feature = ensemble.feature[root + node]
+    if feature in known:
+        child = left + (not goes_left(ensemble, root + node, int(codes[feature])))
+        return subset_value(ensemble, tree, codes, known, child)
+    weight = ensemble.weight[root + left : root + left + 2].astype(np.float64)
+    parts = [subset_value(ensemble, tree, codes, known, left + side) for side in (0, 1)]
+    return (weight[0] * parts[0] + weight[1] * parts[1]) / weight.sum()
+
+
+def value_of(ensemble, codes, known):
+    """The raw prediction of one row of which only some features are known."""
+    raw = ensemble.baseline.copy()
+    for tree in range(ensemble.n_trees):
+        value = subset_value(ensemble, tree, codes, known)
+        raw[ensemble.tree_output[tree] : ensemble.tree_output[tree] + len(value)] += value
+    return raw
+
+
+def contributions(ensemble, codes):
+    """Shapley values of the features of one row, and last the expected prediction: (n_outputs, n_features + 1)."""
+    n = len(codes)
+    value = {s: value_of(ensemble, codes, s) for k in range(n + 1) for s in combinations(range(n), k)}
+    out = np.zeros((ensemble.n_outputs, n + 1))
+    for i in range(n):
+        for s, alone in value.items():
+            if i not in s:
+                weight = factorial(len(s)) * factorial(n - 1 - len(s)) / factorial(n)
+                out[:, i] += weight * (value[tuple(sorted((*s, i)))] - alone)
+    out[:, n] = value[()]
+    return out
+
+
+def interactions(ensemble, codes):
+    """Shapley interaction values of one row, halved as both orders of a pair have their entry."""
+    n = len(codes)
+    value = {s: value_of(ensemble, codes, s) for k in range(n + 1) for s in combinations(range(n), k)}
+    out = np.zeros((ensemble.n_outputs, n + 1, n + 1))
+    for i in range(n):
+        for j in range(n):
+            for s, alone in value.items():
+                if i == j or i in s or j in s:
+                    continue
+                weight = factorial(len(s)) * factorial(n - 2 - len(s)) / (2 * factorial(n - 1))
+                with_both, with_i, with_j = (tuple(sorted((*s, *add))) for add in ((i, j), (i,), (j,)))
+                out[:, i, j] += weight * (value[with_both] - value[with_i] - value[with_j] + alone)
+    total = contributions(ensemble, codes)
+    for i in range(n):
+        out[:, i, i] = total[:, i] - out[:, i].sum(axis=1)
+    out[:, n, n] = total[:, n]
+    return out
