@@ -26,6 +26,7 @@ cdef extern from "scan.h" nogil:
         float64_t min_hessian
         float64_t max_hessian
 
+    void running_sums(const uint64_t* cells, Py_ssize_t n, uint64_t start, uint64_t* sums)
     void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
     void largest(const float64_t* values, Py_ssize_t n, float64_t* result)
 
@@ -68,13 +69,11 @@ cdef void _scan_packed(
 ) noexcept nogil:
     """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
     cdef ScanNode node
-    cdef uint64_t sum_ = cells[0] if missing_left else 0
-    cdef int64_t some_value = <int64_t>(sum_ & layout.count_mask) + 1
+    cdef uint64_t start = cells[0] if missing_left else 0
+    cdef int64_t some_value = <int64_t>(start & layout.count_mask) + 1
     cdef Py_ssize_t i, first, end
     cdef float64_t gain
-    for i in range(last):
-        sum_ += cells[i + 1]
-        room.sums[i] = sum_
+    running_sums(cells + 1, last, start, room.sums)
     first = first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
     end = first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
     node.count_mask = layout.count_mask
@@ -117,30 +116,26 @@ cdef void _scan_cells(
         consider(&left, rules, code, missing_left, scan)
 
 
-cdef void _scan_direction(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature, int32_t last, bint missing_left,
-    const SplitRules* rules, ScanRoom* room, Scan* scan,
-) noexcept nogil:
-    if histogram.packed and scan.limits == NULL:
-        _scan_packed(
-            <const uint64_t*>histogram.cells + feature.offset, last, missing_left, layout, rules, room, scan
-        )
-    else:
-        _scan_cells(histogram, layout, feature, last, missing_left, rules, scan)
-
-
 cdef void _scan_numeric(
     const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const SplitRules* rules, ScanRoom* room, Scan* scan,
 ) noexcept nogil:
     """Both directions of the missing rows where the node has some; else they will follow the larger side."""
     cdef Sums missing = cell_sums(histogram, feature.offset, layout)
+    cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
-    _scan_direction(histogram, layout, feature, last, False, rules, room, scan)
+    cdef bint is_plain = histogram.packed and scan.limits == NULL
+    if is_plain:
+        _scan_packed(cells, last, False, layout, rules, room, scan)
+    else:
+        _scan_cells(histogram, layout, feature, last, False, rules, scan)
     if missing.count == 0:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
         return
-    _scan_direction(histogram, layout, feature, last - 1, True, rules, room, scan)
+    if is_plain:
+        _scan_packed(cells, last - 1, True, layout, rules, room, scan)
+    else:
+        _scan_cells(histogram, layout, feature, last - 1, True, rules, scan)
 
 
 cdef float64_t _whole_gain(const Scan* scan, const SplitRules* rules) noexcept nogil:
