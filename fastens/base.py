@@ -87,8 +87,9 @@ class BaseFastens(BaseEstimator):
 
     def _learn_table(self, X: Any) -> Any:
         categorical_features = getattr(self, "categorical_features", None)
+        missing_is_category = getattr(self, "categorical_missing", "missing") == "category"
         if is_frame(X):
-            names, self._encoder, encoded = _encode_frame(X, categorical_features)
+            names, self._encoder, encoded = _encode_frame(X, categorical_features, missing_is_category)
             self._set_columns(encoded.shape[1], names)
             self._set_plain()
             return encoded
@@ -100,8 +101,7 @@ class BaseFastens(BaseEstimator):
             if sparse.issparse(X):
                 return self._learn_sparse(X, categorical_features)
             table = table_from_array(X)
-        missing = getattr(self, "categorical_missing", "missing")
-        self._encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing == "category")
+        self._encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing_is_category)
         self._set_plain()
         return self._encoder.transform(table)
 
@@ -135,7 +135,9 @@ class BaseFastens(BaseEstimator):
         columns = np.flatnonzero(sizes)
         if method not in METHODS or columns.size == 0:
             return data
-        targets = data.y[None] if n_classes <= 2 else (data.y == np.arange(n_classes)[:, None]).astype(np.float64)
+        # A class each, or one target, or a column of y each.
+        targets = data.y == np.arange(n_classes)[:, None] if n_classes > 2 else np.atleast_2d(data.y.T)
+        targets = np.ascontiguousarray(targets, dtype=np.float64)
         self._statistics, X = TargetStatistics.learn(
             data.X, targets, data.sample_weight, columns.tolist(), method, seed
         )
@@ -316,11 +318,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
 
 
 @shared
-def _encode_frame(X: Any, categorical_features: Any) -> tuple[list[str] | None, TableEncoder, Floats]:
+def _encode_frame(
+    X: Any, categorical_features: Any, missing_is_category: bool
+) -> tuple[list[str] | None, TableEncoder, Floats]:
     """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
     table = table_from_frame(X)
     _check_not_empty(table.n_rows, len(table))
-    encoder = TableEncoder.fit(table, categorical_features)
+    encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing_is_category)
     return table.names, encoder, encoder.transform(table)
 
 

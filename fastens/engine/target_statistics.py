@@ -202,6 +202,6 @@ def _of_other_rows(
         ordered_means(values, target, weights, order, smoothing.mean, smoothing.prior, room, out)
     else:
         fold = draw.integers(0, N_FOLDS, len(values), dtype=np.uint8)
-        folds = np.zeros((n_categories, N_FOLDS + 1, 2))
+        folds = np.zeros((n_categories, N_FOLDS, 4))
         means_of_other_folds(values, target, weights, fold, smoothing.mean, smoothing.prior, folds, out)
     return out

@@ -146,7 +146,7 @@ cdef class Grower:
         cdef const int8_t[::1] monotone
         cdef const float64_t[::1] weights
         cdef const uint8_t[:, ::1] groups
-        self.kept = [rules.monotone, rules.feature_weights, rules.feature_groups]
+        self.kept = [rules.feature_weights]
         self.ws.feature_rules.n_per_tree = rules.features_per_tree or n_features
         self.ws.feature_rules.n_per_node = rules.features_per_split or n_features
         self.ws.feature_rules.max_on_path = rules.max_features_on_path or 0
@@ -158,7 +158,8 @@ cdef class Grower:
             weights = rules.feature_weights
             self.ws.feature_rules.weights = &weights[0]
         if rules.feature_groups is not None:
-            groups = rules.feature_groups
+            groups = np.ascontiguousarray(rules.feature_groups)
+            self.kept.append(groups)
             self.ws.feature_rules.groups = &groups[0, 0]
             self.ws.feature_rules.n_groups = groups.shape[0]
 

@@ -55,9 +55,10 @@ def means_of_other_folds(
 ):
     """Smoothed mean of the rows of the same category in the other folds.
 
-    `sums`, of shape (n_categories, n_folds + 1, 2), has zeros and is used up; its last fold is the sum of all.
+    `sums`, of shape (n_categories, n_folds, 4), has zeros and is used up: sums of a fold, then of all others. These are
+    added up, not subtracted from the whole, so that not even the last bit of them knows the fold's own targets.
     """
-    cdef Py_ssize_t i, category, all_folds = sums.shape[1] - 1
+    cdef Py_ssize_t i, category, other
     cdef float64_t weight = 1.0
     with nogil:
         for i in range(column.shape[0]):
@@ -69,16 +70,14 @@ def means_of_other_folds(
             sums[category, fold[i], 0] += weight * targets[i]
             sums[category, fold[i], 1] += weight
         for category in range(sums.shape[0]):
-            for i in range(all_folds):
-                sums[category, all_folds, 0] += sums[category, i, 0]
-                sums[category, all_folds, 1] += sums[category, i, 1]
+            for i in range(sums.shape[1]):
+                for other in range(sums.shape[1]):
+                    if other != i:
+                        sums[category, i, 2] += sums[category, other, 0]
+                        sums[category, i, 3] += sums[category, other, 1]
         for i in range(column.shape[0]):
             if isnan(column[i]):
                 out[i] = column[i]
                 continue
             category = <Py_ssize_t>column[i]
-            out[i] = _smoothed(
-                sums[category, all_folds, 0] - sums[category, fold[i], 0],
-                sums[category, all_folds, 1] - sums[category, fold[i], 1],
-                mean, prior,
-            )
+            out[i] = _smoothed(sums[category, fold[i], 2], sums[category, fold[i], 3], mean, prior)
