@@ -427,12 +427,13 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
+        # Names of one kind: other libraries refuse a mixture.
+        frame = frame.rename({name: str(name) for name in frame.columns if not isinstance(name, str)})
         series = [
             nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
             for name, column in zip(names, values.T, strict=True)
         ]
-        wide = frame.with_columns(*series)
-        return wide.select([*names, *frame.columns]).to_native()
+        return frame.with_columns(*series).select([*names, *frame.columns]).to_native()
     if sparse.issparse(X):
         return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
     return np.hstack([values, X])

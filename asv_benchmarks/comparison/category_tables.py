@@ -9,8 +9,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.datasets import Table, data_folder
-from benchmarks.peer_models import Settings, make_catboost_symmetric, make_fastens, make_histogram_boosting
-from benchmarks.peer_models import make_lightgbm, make_xgboost_lossguide
+from benchmarks.peer_models import (
+    Settings,
+    make_catboost_symmetric,
+    make_fastens,
+    make_histogram_boosting,
+    make_lightgbm,
+    make_xgboost_lossguide,
+)
 
 MOST_ROWS = 20_000
 

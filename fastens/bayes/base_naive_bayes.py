@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
-from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, TrainingData, check_weights, encode_labels
-from fastens.bayes.dirichlet import MODES
 from fastens.bayes.likelihoods import Batch, Likelihood
+from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder, is_frame, table_from_array
 
@@ -23,12 +21,12 @@ Array = NDArray[np.float64]
 
 PRIOR = NONE | Rule("an array of probabilities, one for each class", lambda value: np.ndim(value) == 1)
 COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
-PREDICT_MODES = (*MODES, "gibbs")
+VOTES = 100  # draws that stand for the posterior where votes are counted
 
 
 def _holds_whole_numbers(X: Any) -> bool:
     """Whether `X` is a NumPy matrix of native integers, which need no conversion."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.dtype.isnative and X.size > 0
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.flags.aligned and X.size > 0
 
 
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
@@ -38,6 +36,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     _likelihoods: list[Any]
     class_count_: Array
     class_log_prior_: Array
+    fit_prior: bool
+    class_prior: Any
     n_jobs: int | None
 
     def _make_likelihoods(self) -> list[Likelihood]:
@@ -45,7 +45,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _given_prior(self) -> tuple[bool, Any]:
         """Whether the prior of the classes is their share of the rows, and the one given."""
-        return self.fit_prior, self.class_prior  # type: ignore[attr-defined]
+        return self.fit_prior, self.class_prior
 
     # Fit --------------------------------------------------
 
@@ -101,8 +101,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         class_count = self._class_counts(data)
         if not is_first:
             for new, old in zip(likelihoods, self._likelihoods, strict=True):
-                old = copy.copy(old)
-                new.add(old)
+                new.add(copy.copy(old))
             class_count = class_count + self.class_count_
         self._take(likelihoods, class_count)
         return self
@@ -214,21 +213,27 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         """Refuse categories that `fit` did not see, where the model is to do so."""
 
     def _scores(self, X: ArrayLike) -> Array:
-        # Where no class could have made the row, the prior decides.
+        # Joint log probabilities, less the best of the row. Where no class could have made the row, the prior decides.
         scores = self.predict_joint_log_proba(X)
-        is_impossible = np.isneginf(scores).all(axis=1)
-        if is_impossible.any():
-            scores[is_impossible] = self.class_log_prior_
+        best = scores.max(axis=1, keepdims=True)
+        if best.min() == -np.inf:
+            impossible = best[:, 0] == -np.inf
+            scores[impossible], best[impossible] = self.class_log_prior_, self.class_log_prior_.max()
+        scores -= best
         return scores
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        return scores - logsumexp(scores, axis=1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return P(class | row), shape (n_samples, n_classes)."""
-        return np.exp(self.predict_log_proba(X))
+        scores = self._scores(X)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,)."""
@@ -253,10 +258,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         other._check_fitted()
         self._check_mergeable(other)
         merged, added = copy.copy(self), copy.copy(other)
-        merged.classes_ = np.union1d(self.classes_, other.classes_)
-        merged._encoder = self._encoder.with_categories(other._encoder.categories)
+        classes = np.union1d(self.classes_, other.classes_)
+        encoder = self._encoder.with_categories(other._encoder.categories)
         for model in (merged, added):
-            model._move_into(merged.classes_, merged._encoder)
+            model._move_into(classes, encoder)
         for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):
             mine.add(others)
         merged._take(merged._likelihoods, merged.class_count_ + added.class_count_)
@@ -286,6 +291,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             likelihood.place_categories(self._encoder.categories, encoder.categories)
             likelihoods.append(likelihood)
         self._likelihoods = likelihoods
+        self.classes_, self._encoder = classes, encoder
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("class_count_", "class_log_prior_")
@@ -311,34 +317,26 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             likelihood.check(n_classes, n_features)
 
 
-class PosteriorNaiveBayes(BaseNaiveBayes):
-    """Naive Bayes models whose parameters have a posterior: other estimates than its mean, draws, and evidence."""
+class PosteriorNaiveBayes(PosteriorMixin, BaseNaiveBayes):
+    """Naive Bayes models whose parameters have a posterior: its mean answers, its peak, or a draw; and evidence."""
 
-    def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[Any]:
-        """Return the class of each row.
+    def _map_proba(self, X: ArrayLike) -> Array:
+        return self.map_estimator_.predict_proba(X)
 
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features)
-            The rows.
-        mode : "bayes", "map", "ml" or "gibbs", default="bayes"
-            By which parameters: their posterior mean (what `predict_proba` uses), the peak of the posterior, the
-            maximum likelihood, or one draw from the posterior.
-        random_state : int, RandomState or None, default=None
-            For mode="gibbs".
+    def _ml_proba(self, X: ArrayLike) -> Array:
+        return self.ml_estimator_.predict_proba(X)
 
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        one_of(*PREDICT_MODES).check("mode", mode)
-        if mode == "bayes":
-            return super().predict(X)
-        self._check_fitted()
-        model = self.sample_posterior(1, random_state)[0] if mode == "gibbs" else self._with_estimate(mode)
-        return model.predict(X)
+    def _gibbs_proba(self, X: ArrayLike, rng: np.random.Generator) -> Array:
+        # One draw of all parameters for all rows: each row alone is answered as if by a draw of its own.
+        return self.sample_posterior(1, rng)[0].predict_proba(X)
+
+    def _vote_share(self, X: ArrayLike) -> Array:
+        # Parameters that are not certain of their answer: the share of draws that answer it.
+        votes = [draw.predict_proba(X).argmax(axis=1) for draw in self.sample_posterior(VOTES, 0)]
+        return (np.array(votes)[:, :, None] == np.arange(len(self.classes_))).mean(axis=0)
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
+        self._check_fitted()
         model = copy.copy(self)
         model._likelihoods = [copy.copy(likelihood) for likelihood in self._likelihoods]
         for likelihood in model._likelihoods:
@@ -348,8 +346,12 @@ class PosteriorNaiveBayes(BaseNaiveBayes):
     @property
     def map_estimator_(self) -> Any:
         """The same model with the most probable parameters."""
-        self._check_fitted()
         return self._with_estimate("map")
+
+    @property
+    def ml_estimator_(self) -> Any:
+        """The same model with the parameters of the greatest likelihood."""
+        return self._with_estimate("ml")
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
         """Draw models from the posterior of the parameters; the prior of the classes stays.
@@ -358,15 +360,14 @@ class PosteriorNaiveBayes(BaseNaiveBayes):
         ----------
         n : int, default=1
             Number of models.
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
             Fixes the draws.
 
         Returns
         -------
         list of fitted models
         """
-        self._check_fitted()
-        rng = np.random.default_rng(check_random_state(random_state).randint(1 << 31, size=4))
+        rng = generator(random_state)
         return [self._with_estimate("bayes", rng) for _ in range(n)]
 
     @property

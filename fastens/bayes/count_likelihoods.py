@@ -41,7 +41,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         """See CategoricalLikelihood: 0 for no, 1 for yes."""
         X = self.select(X)
         X = X if isinstance(X, np.ndarray) else X.toarray()
-        positions = (self.threshold < X).astype(np.float32)
+        positions = np.greater(X, self.threshold).astype(np.float32)
         if X.dtype.kind == "f":
             positions[np.isnan(X)] = np.nan
         return positions

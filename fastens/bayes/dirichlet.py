@@ -17,7 +17,6 @@ from fastens.parameters import Rule, one_of, real
 
 Array = NDArray[np.float64]
 SMOOTHINGS = ("laplace", "m", "kt", "bdeu", "none")
-MODES = ("bayes", "map", "ml")
 
 
 def _is_pseudo_counts(value: Any) -> bool:
@@ -104,6 +103,7 @@ class Groups:
         cells = self.sums(gammaln(counts + self.pseudo) - gammaln(self.pseudo))
         prior = self.sums(np.broadcast_to(self.pseudo, counts.shape))
         total = prior + self.sums(counts)
-        return cells + np.where(
-            self.sizes > 0, gammaln(np.maximum(prior, 1e-300)) - gammaln(np.maximum(total, 1e-300)), 0.0
-        )
+        whole = np.zeros(total.shape)
+        filled = self.sizes > 0
+        whole[:, filled] = gammaln(prior[:, filled]) - gammaln(total[:, filled])
+        return cells + whole

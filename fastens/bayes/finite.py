@@ -94,6 +94,8 @@ class FiniteHypothesisLearner(SavedEstimator):
         "hypotheses": ANYTHING,
     }
 
+    classes_: NDArray[Any]
+
     def __init__(
         self,
         likelihoods: ArrayLike,

@@ -82,7 +82,7 @@ class Likelihood:
         """Put the categories that a table's columns had in the order of a longer list."""
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Make the tables: by an estimate of fastens.bayes.dirichlet.MODES, or with `rng` a draw from the posterior."""
+        """Make the tables: by the estimate "bayes", "map" or "ml" of the parameters, or by a draw of `rng`."""
         raise NotImplementedError
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
@@ -105,9 +105,9 @@ class Likelihood:
 class DirichletLikelihood(Likelihood):
     """Counts of cells; each group of cells has a Dirichlet prior."""
 
-    statistics = ("counts", "sizes")
-    per_column = ("sizes",)
-    tables = ("log_prob",)
+    statistics: ClassVar[tuple[str, ...]] = ("counts", "sizes")
+    per_column: ClassVar[tuple[str, ...]] = ("sizes",)
+    tables: ClassVar[tuple[str, ...]] = ("log_prob",)
 
     def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None) -> None:
         super().__init__(columns)

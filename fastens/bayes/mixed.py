@@ -62,7 +62,8 @@ def _value_at(X: Any, row: int, column: Any) -> Any:
         frame = nw.from_native(X, eager_only=True)
         name = column if isinstance(column, str) and column in frame.columns else frame.columns[int(column)]
         return frame.get_column(name).to_list()[row]
-    return np.asarray(X[row : row + 1].toarray() if hasattr(X, "toarray") else X[row : row + 1])[0][column]
+    rows = X[row : row + 1]
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)[0][column].item()
 
 
 class CategoricalNB(_WithCategories):
@@ -71,7 +72,8 @@ class CategoricalNB(_WithCategories):
     The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
     `predict_proba` uses their posterior mean, which is Bayes-optimal for a row. A column of strings, categories or
     booleans has the categories found in it. A column of whole numbers from 0 holds positions, and every position up to
-    the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in fit and in prediction.
+    the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in
+    fit and in prediction.
 
     Parameters
     ----------
@@ -138,7 +140,9 @@ class CategoricalNB(_WithCategories):
     _parameter_rules: ClassVar = {
         **COMMON_RULES,
         **SMOOTHING_RULES,
-        "min_categories": NONE | whole(1) | Rule("an array of whole numbers, one for each column", np.ndim),
+        "min_categories": NONE
+        | whole(1)
+        | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
         "unseen": UNSEEN,
         "feature_prior": FEATURE_PRIOR,
     }
@@ -350,7 +354,7 @@ class MixedNB(_WithCategories):
         check_feature_prior(self)
 
     @property
-    def categorical_features(self) -> Any:  # type: ignore[override]
+    def categorical_features(self) -> Any:
         """The columns that the door is to encode as categories."""
         return self.kinds_ == "categorical"
 

@@ -305,7 +305,7 @@ class ComplementNB(_EventNaiveBayes):
     alpha : float or array of shape (n_features,), default=1.0
         Pseudo-count of each event.
     fit_prior : bool, default=True
-        As in the other classifiers; decides only rows without events... see `class_prior`.
+        Whether `class_log_prior_` is the classes' share of the rows; otherwise all are alike.
     class_prior : array of shape (n_classes,), optional
         Kept as `class_log_prior_`; takes no part in the scores.
     norm : bool, default=False
@@ -359,9 +359,8 @@ class ComplementNB(_EventNaiveBayes):
         self.n_jobs = n_jobs
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        return [
-            ComplementLikelihood(Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_)), norm=self.norm)
-        ]
+        smoothing = Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_))
+        return [ComplementLikelihood(smoothing, norm=self.norm)]
 
     def _prior_of_scores(self) -> Array:
         return np.zeros(len(self.classes_))

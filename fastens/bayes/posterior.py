@@ -37,7 +37,7 @@ class PosteriorMixin:
     """
 
     _modes: ClassVar[tuple[str, ...]] = ("bayes", "map", "ml", "gibbs")
-    classes_: NDArray[Any]
+    classes_: Any
 
     def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[Any]:
         """Return the most probable class of each row, the first of equals.

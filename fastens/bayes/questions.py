@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ MOST_CATEGORIES = 64  # of a column that are asked for; the heaviest ones
 
 
 class Questions(NamedTuple):
-    """Is the value of a column at most a number, equal to a category, or missing?"""
+    """Whether the value of a column is at most a number, equal to a category, or missing."""
 
     column: NDArray[np.int64]
     kind: NDArray[np.int64]  # AT_MOST, EQUAL or MISSING
@@ -28,7 +28,7 @@ class Questions(NamedTuple):
 
     def take(self, places: list[int]) -> Questions:
         """Some of them."""
-        return Questions(*(array[places] for array in self))
+        return Questions(self.column[places], self.kind[places], self.value[places])
 
 
 AT_MOST, EQUAL, MISSING = 0, 1, 2
@@ -43,7 +43,7 @@ def candidate_questions(
         x = X[:, column]
         is_there = ~np.isnan(x)
         values, index = np.unique(x[is_there], return_inverse=True)
-        totals = np.bincount(index, weights=weight[is_there], minlength=len(values))
+        totals: NDArray[Any] = np.bincount(index, weights=weight[is_there], minlength=len(values))
         if is_categorical[column]:
             heaviest = (
                 np.argsort(-totals, kind="stable")[:MOST_CATEGORIES] if len(values) > 2 else range(len(values) - 1)
@@ -53,7 +53,8 @@ def candidate_questions(
             found += [(column, AT_MOST, value) for value in _thresholds(values, totals, n_thresholds)]
         if not is_there.all() and is_there.any():
             found.append((column, MISSING, 0.0))
-    columns, kinds, numbers = zip(*found, strict=True) if found else ((), (), ())
+    # Where all columns are constant there is nothing to ask; one question that all answer alike does no harm.
+    columns, kinds, numbers = zip(*(found or [(0, MISSING, 0.0)]), strict=True)
     return Questions(np.array(columns, np.int64), np.array(kinds, np.int64), np.array(numbers, np.float64))
 
 
@@ -74,10 +75,7 @@ def _thresholds(values: Floats, totals: NDArray[np.float64], most: int) -> list[
 def best_questions(
     answers: NDArray[np.int64], classes: NDArray[np.int64], weight: NDArray[np.float64], most: int
 ) -> list[int]:
-    """Choose questions one after another: each lowers the entropy of the class given all answers by the most.
-
-    Stops where no further question tells rows apart.
-    """
+    """Choose questions one after another: each lowers the entropy of the class given all answers by the most."""
     chosen: list[int] = []
     n_classes = int(classes.max()) + 1
     cell = np.zeros(len(answers), dtype=np.int64)
@@ -95,7 +93,7 @@ def best_questions(
 def _entropy(cell_and_class: NDArray[np.int64], weight: NDArray[np.float64], n_classes: int) -> float:
     """Weighted entropy of the class given the cell."""
     n = -(-(int(cell_and_class.max()) + 1) // n_classes) * n_classes
-    counts = np.bincount(cell_and_class, weights=weight, minlength=n).reshape(-1, n_classes)
+    counts: NDArray[Any] = np.bincount(cell_and_class, weights=weight, minlength=n).reshape(-1, n_classes)
     totals = counts.sum(axis=1)
     return float(_n_log_n(totals).sum() - _n_log_n(counts).sum())
 

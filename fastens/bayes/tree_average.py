@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from fastens.base import BaseClassifier, TrainingData
+from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.questions import AT_MOST, MISSING, Questions, best_questions, candidate_questions
 from fastens.bayes.tree_cube import Tree, TreeCube, n_trees
@@ -30,9 +30,9 @@ _DECLINE = Rule(
 class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator):
     """The exact Bayesian average over all decision trees on up to some 14 yes-or-no questions.
 
-    With 14 questions there are more than 10^5000 trees; every one of them votes with its posterior probability. The
-    count cube, one cell for each of the 3^p conjunctions of answers, holds the sum over all trees on each cell, and one
-    pass down gives all predictions: predicting is a table lookup.
+    With 6 questions there are 4.8e23 trees, with 14 some 10^6078; every one of them votes with its posterior
+    probability. The count cube, one cell for each of the 3^p conjunctions of answers, holds the sum over all trees on
+    each cell, and one pass down gives all predictions: predicting is a table lookup.
 
     A table whose columns make up at most `max_questions` questions (one for a binary column) keeps all of them, and
     nothing is left out. Otherwise those are taken that one after another lower the class's entropy most.
@@ -65,8 +65,6 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         How many trees are averaged.
     log_evidence_ : float
         Log of the labels' probability, over all trees and leaf values.
-    expected_leaves_ : float
-        Expected number of leaves of a tree of the posterior.
     map_estimator_ : Tree
         The most probable tree: what an exact search over all trees would find.
     map_log_joint_ : float
@@ -99,6 +97,9 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         "alpha": real(0, open_low=True),
     }
     _modes = ("bayes", "map", "gibbs")
+    # Each combination of answers once, and its weight of each class.
+    _answers: NDArray[np.int64]
+    _counts: Array
 
     def __init__(
         self,
@@ -141,19 +142,19 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         rows = _dense(data.X)
         weight = np.ones(len(rows)) if data.sample_weight is None else data.sample_weight
         classes = data.y.astype(np.int64)
-        self._questions, answers = self._choose_questions(rows, TrainingData(rows, classes, weight))
+        self._questions, answers = self._choose_questions(rows, classes, weight)
         self._remember(answers, classes, weight)
         self._average()
         return self
 
-    def _choose_questions(self, rows: Any, data: TrainingData) -> tuple[Questions, NDArray[np.int64]]:
-        classes = data.y.astype(np.int64)
-        assert data.sample_weight is not None
-        found = candidate_questions(rows, self._encoder.is_categorical, data.sample_weight, self.n_thresholds)
+    def _choose_questions(
+        self, rows: Any, classes: NDArray[np.int64], weight: Array
+    ) -> tuple[Questions, NDArray[np.int64]]:
+        found = candidate_questions(rows, self._encoder.is_categorical, weight, self.n_thresholds)
         answers = found.answers(rows)
         if answers.shape[1] <= self.max_questions:
             return found, answers
-        chosen = sorted(best_questions(answers, classes, data.sample_weight, self.max_questions))
+        chosen = sorted(best_questions(answers, classes, weight, self.max_questions))
         return found.take(chosen), answers[:, chosen]
 
     def _remember(self, answers: NDArray[np.int64], classes: NDArray[np.int64], weight: Array) -> None:
@@ -169,7 +170,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     def _average(self) -> None:
         cube = self._cube
         self.log_evidence_ = cube.log_evidence
-        self._table, self.expected_leaves_ = cube.predictions()
+        self._table = cube.predictions()
         self.n_trees_ = n_trees(len(self._questions.column))
 
     @property
@@ -184,21 +185,23 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return self._made_cube
 
     def _split_by_depth(self) -> Array:
-        depth = np.arange(len(self._questions.column))
+        depth = np.arange(len(self._questions.column), dtype=np.float64)
         if isinstance(self.split_prior, tuple | list):
             factor, power = self.split_prior
-            return factor * (1.0 + depth) ** -power
+            return np.asarray(factor * (1.0 + depth) ** -power)
         return np.full(len(depth), float(self.split_prior))
 
     # Answers --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the Bayes-optimal probability of each class: the average over all trees, shape (n_samples, n_classes)."""
-        answers = self._answers_of(X)
-        return self._table[self._cube.cube.cells_of(answers)]
+        """Return the Bayes-optimal probability of each class, that of all trees, shape (n_samples, n_classes)."""
+        answers = self.answers(X)
+        return self._table[answers @ (1 << np.arange(answers.shape[1])[::-1])]
 
-    def _answers_of(self, X: ArrayLike) -> NDArray[np.int64]:
-        return self._questions.answers(_dense(self._check_table(X)))
+    def answers(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the answers to the questions, 1 for yes, shape (n_samples, n_questions): what a `Tree` reads."""
+        rows = _dense(self._check_table(X))
+        return self._questions.answers(rows)
 
     @property
     def questions_(self) -> list[str]:
@@ -232,16 +235,12 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         names = self.questions_
         return [self._cube.random_tree(names, random) for _ in range(n)]
 
-    def answers(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the answers to the questions, 1 for yes, shape (n_samples, n_questions): what a `Tree` reads."""
-        return self._answers_of(X)
-
     def _map_proba(self, X: ArrayLike) -> Array:
-        answers = self._answers_of(X)
+        answers = self.answers(X)
         return self.map_estimator_.predict_proba(answers)
 
     def _gibbs_proba(self, X: ArrayLike, random: np.random.Generator) -> Array:
-        answers = self._answers_of(X)
+        answers = self.answers(X)
         cells = self._cube.random_leaves(answers, random)
         return self._cube.leaf_proba(cells)
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from fastens.bayes.count_cube import CountCube
 from fastens.bayes.kernels.cube import tree_evidence, tree_reach
 
 Floats = NDArray[np.float64]
 LEAF = -1
+MOST_TABLED = 1 << 16  # counts whose log gamma is looked up: a megabyte
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,10 @@ class TreeCube:
 
     def _evidence(self, *, greatest: bool) -> tuple[Floats, Floats]:
         log_f, log_q = np.empty(len(self.cube)), np.empty(len(self.cube))
-        tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, greatest, log_f, log_q)
+        n = np.arange(min(self.cube.counts[-1].sum(), MOST_TABLED) + 1)
+        bases = np.array([[self._alpha], [self._alpha * self.cube.counts.shape[1]]])
+        tables = gammaln(bases + n) - gammaln(bases)
+        tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, tables, greatest, log_f, log_q)
         return log_f, log_q
 
     @property
@@ -123,8 +128,8 @@ class TreeCube:
         counts = self.cube.counts[cells] + self._alpha
         return counts / counts.sum(axis=-1, keepdims=True)
 
-    def predictions(self) -> tuple[Floats, float]:
-        """For each cell without "any" the average prediction of all trees, in a table over all cells; expected leaves.
+    def predictions(self) -> Floats:
+        """For each of the 2^p combinations of answers, as binary numbers, the average prediction of all trees.
 
         A row comes to a node on a cell with a probability that depends on the cell alone, so that one pass down and
         one sum over cells around each give all predictions.
@@ -135,7 +140,9 @@ class TreeCube:
         log_stop = self._log_prior[0][self.cube.n_fixed()]
         ends = reach * np.exp(log_stop + self._log_f - self._log_q)
         found = self.cube.spread(ends[:, None] * self.leaf_proba(slice(None)))
-        return found / np.maximum(found.sum(axis=1, keepdims=True), np.finfo(float).tiny), float(ends.sum())
+        every_answer = np.indices([2] * len(self.cube.sizes)).reshape(len(self.cube.sizes), -1).T
+        found = found[self.cube.cells_of(every_answer)]
+        return found / found.sum(axis=1, keepdims=True)
 
     # One tree --------------------------------------------------
 
@@ -167,8 +174,27 @@ class TreeCube:
         terms = self._log_prior[1, depth] + log_q[yes] + log_q[no]
         return [LEAF, *free.tolist()], np.append(self._log_prior[0, depth] + log_f[cell], terms)
 
+    def random_leaves(self, answers: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+        """For each row the cell of its leaf in a tree of its own, drawn from the posterior."""
+        cells = np.full(len(answers), len(self.cube) - 1)
+        is_free = np.ones(answers.shape, dtype=bool)
+        moving = np.arange(len(answers))
+        while len(moving):
+            cell, free = cells[moving], is_free[moving]
+            depth = np.count_nonzero(~free, axis=1)
+            parts = [np.where(free, cell[:, None] - by * self.cube.strides, 0) for by in (1, 2)]
+            terms = self._log_prior[1, depth][:, None] + self._log_q[parts[0]] + self._log_q[parts[1]]
+            asks = np.exp(np.where(free, terms, -np.inf) - self._log_q[cell][:, None])
+            stops = np.exp(self._log_prior[0, depth] + self._log_f[cell] - self._log_q[cell])
+            cumulative = np.cumsum(np.column_stack([stops, asks]), axis=1)
+            chosen = (random.random(len(moving))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1) - 1
+            moving, chosen = moving[chosen >= 0], chosen[chosen >= 0]
+            is_free[moving, chosen] = False
+            cells[moving] -= (2 - answers[moving, chosen]) * self.cube.strides[chosen]
+        return cells
+
     def _build(self, choose: Callable[[int], int], names: list[str]) -> Tree:
-        cells, question, children = [len(self.cube) - 1], [], []
+        cells, question, children = [len(self.cube) - 1], list[int](), list[list[int]]()
         while len(question) < len(cells):
             cell = cells[len(question)]
             asked = choose(cell)

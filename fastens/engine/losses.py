@@ -273,11 +273,11 @@ class Gamma(LogLinkLoss):
 class _LogLoss(Loss):
     # Odds times e**10, with a learning rate of 0.1 times e in one round; ordinary leaves move a few units. Where p is
     # near 0 or 1, p (1 - p) vanishes, and the step for a few surprising rows would be thousands of times too long.
-    _max_step = 10.0
+    max_step = 10.0
 
     def damped(self, steps: Array) -> Array:
-        """Steps of at most 10."""
-        return np.clip(steps, -self._max_step, self._max_step)
+        """Steps of at most `max_step`."""
+        return np.clip(steps, -self.max_step, self.max_step)
 
 
 class BinaryLogLoss(_LogLoss):

@@ -98,7 +98,13 @@ class TargetStatistics:
 
     @classmethod
     def learn(
-        cls, X: NDArray[np.floating], targets: Array, weights: Array | None, columns: Sequence[int], method: str, seed: int
+        cls,
+        X: NDArray[np.floating],
+        targets: Array,
+        weights: Array | None,
+        columns: Sequence[int],
+        method: str,
+        seed: int,
     ) -> tuple[TargetStatistics, NDArray[np.floating]]:
         """Learn from training rows, and encode them, each from other rows than itself.
 

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import _check_feature_names_in
 
@@ -28,13 +26,12 @@ from fastens.ensemble.folds import (
     make_folds,
     restrict,
 )
-from fastens.ensemble.members import LEVELS, RULES, BaseMembers, NamedMembers, _is_dropped
+from fastens.ensemble.levels import BaseLevels
+from fastens.ensemble.members import LEVELS, RULES, NamedMembers, is_dropped
 from fastens.ensemble.resume import Finished, Trail
-from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.ensemble.stackers import LogisticStacker, RidgeStacker
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
 from fastens.saving import nested_arrays, nested_model
-from fastens.tables import beside
 
 Array = NDArray[np.float64]
 
@@ -53,11 +50,10 @@ STACKING_RULES = {
 }
 
 
-class BaseStacking(TransformerMixin, BaseMembers):
+class BaseStacking(TransformerMixin, BaseLevels):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = STACKING_RULES
-    _fitted_levels: list[list[FittedMember]]
     _finished: Finished | None = None
     final_estimator_: Any
 
@@ -69,7 +65,10 @@ class BaseStacking(TransformerMixin, BaseMembers):
             return super()._levels()
         if self.estimators is not None:
             raise ValueError("estimators must be None where levels are given.")
-        return [[(name, member) for name, member in level if not _is_dropped(member)] for level in self.levels]
+        return [[(name, member) for name, member in level if not is_dropped(member)] for level in self.levels]
+
+    def _passes_columns(self) -> bool:
+        return bool(self.passthrough)
 
     def _wanted_method(self) -> str:
         return self.stack_method
@@ -159,10 +158,9 @@ class BaseStacking(TransformerMixin, BaseMembers):
                 out_of_fold[spec.name] = given.scatter(found)
             known = ~np.isnan(np.hstack(responses)).any(axis=1)
             if not known.all():
-                folds = _renumber(restrict(folds, known), known)
                 kept = np.flatnonzero(known)
-                first, responses = first.take(kept), [found[kept] for found in responses]
-                given = GivenRows(given.rows[kept], given.n_given)
+                folds, first = restrict(folds, known), first.take(kept)
+                given, responses = GivenRows(given.rows[kept], given.n_given), [found[kept] for found in responses]
             validation = None if first.validation is None else self._level_table(levels, first.validation[0])
             meta = self._meta(responses)
             data = first.with_table(self._with_columns(members, meta, first.X), validation)
@@ -201,34 +199,6 @@ class BaseStacking(TransformerMixin, BaseMembers):
 
     # Tables of predictions --------------------------------------------------
 
-    def _meta(self, responses: list[Array]) -> Array:
-        """Responses side by side; of two classes, the share of one says all."""
-        is_binary = is_classifier(self) and len(self.classes_) == 2
-        return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
-
-    def _with_columns(self, members: list[FittedMember], meta: Array, X: Any) -> Any:
-        return beside(meta, self._meta_names(members), X) if self.passthrough else meta
-
-    def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
-        """What the level after these gets."""
-        table = X
-        for members in levels:
-            meta = self._meta([member.respond(table) for member in members])
-            table = self._with_columns(members, meta, X)
-        return table
-
-    def _meta_names(self, members: list[FittedMember]) -> list[str]:
-        prefix = type(self).__name__.lower()
-        names = []
-        for member in members:
-            n_columns = self._n_meta(member)
-            names += [f"{prefix}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
-        return names
-
-    def _n_meta(self, member: FittedMember) -> int:
-        n_classes = len(self.classes_) if is_classifier(self) else 1
-        return 1 if n_classes <= 2 else n_classes
-
     def transform(self, X: ArrayLike) -> Any:
         """Return what the final estimator gets: the last level's predictions, and the columns with `passthrough`."""
         self._check_fitted()
@@ -241,21 +211,6 @@ class BaseStacking(TransformerMixin, BaseMembers):
         names = self._meta_names(self._fitted_levels[-1])
         return np.asarray([*names, *(columns if self.passthrough else [])], dtype=object)
 
-    # Members --------------------------------------------------
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted models by name; a list of the folds' models with `refit=False`."""
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
-        members = [member for level in self._fitted_levels for member in level]
-        return Bunch(**{m.name: m.models if len(m.models) > 1 else m.models[0] for m in members})
-
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted models, in the order of the members."""
-        return list(self.named_estimators_.values())
-
     def get_metadata_routing(self) -> MetadataRouter:
         """Say which metadata `fit` passes on to which member."""
         router = super().get_metadata_routing()
@@ -267,19 +222,10 @@ class BaseStacking(TransformerMixin, BaseMembers):
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         arrays = nested_arrays("final.", self.final_estimator_, "The final estimator")
-        for depth, members in enumerate(self._fitted_levels):
-            arrays |= members_to_arrays(f"level{depth}.", members)
+        arrays |= self._level_arrays()
         return arrays | {f"oof.{name}": found for name, found in self.oof_predictions_.items()}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        classes = getattr(self, "classes_", None)
-        n_levels = sum(name.endswith(".members") and name.count(".") == 1 for name in arrays)
-        self._fitted_levels = [members_from_arrays(f"level{depth}.", arrays, classes) for depth in range(n_levels)]
+        self._restore_levels(arrays)
         self.final_estimator_ = nested_model("final.", arrays, "The final estimator")
         self.oof_predictions_ = {n.removeprefix("oof."): a for n, a in arrays.items() if n.startswith("oof.")}
-
-
-def _renumber(folds: list[Fold], kept: NDArray[np.bool_]) -> list[Fold]:
-    """Folds counted among the rows that are kept."""
-    place = np.cumsum(kept) - 1
-    return [(place[train], place[test]) for train, test in folds]

@@ -195,9 +195,10 @@ def _kept(places: Rows) -> Rows:
 
 
 def restrict(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
-    """The folds with only the rows that are known; folds without training or test rows are left out."""
+    """The folds among the rows that are known, counted anew; folds without training or test rows are left out."""
     cut = [(train[known[train]], test[known[test]]) for train, test in folds]
-    return [(train, test) for train, test in cut if len(train) and len(test)]
+    place = np.cumsum(known) - 1
+    return [(place[train], place[test]) for train, test in cut if len(train) and len(test)]
 
 
 # Fits --------------------------------------------------

@@ -61,7 +61,7 @@ class BaseMembers(SavedEstimator):
     def _levels(self) -> list[NamedMembers]:
         """The members of each level, those dropped left out."""
         given = self._default_members() if self.estimators is None else self.estimators
-        return [[(name, member) for name, member in given if not _is_dropped(member)]]
+        return [[(name, member) for name, member in given if not is_dropped(member)]]
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         """The members given as parameters, if they are well formed."""
@@ -106,7 +106,7 @@ class BaseMembers(SavedEstimator):
         unknown = [name for name in (self.columns or {}) if name not in names]
         if unknown:
             raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {names}.")
-        seeds = None if self.random_state is None else check_random_state(self.random_state)
+        seeds = self._seed_source()
         return [
             [self._spec(name, member, seeds, depth) for name, member in members] for depth, members in enumerate(levels)
         ]
@@ -122,6 +122,10 @@ class BaseMembers(SavedEstimator):
         columns = None if given is None else column_numbers(given, names, self.n_features_in_)
         method = resolve_method(name, member, self._wanted_method(), is_classifier(self))
         return MemberSpec(name, _seeded(member, seeds), columns, method)
+
+    def _seed_source(self) -> np.random.RandomState | None:
+        """What seeds the members, if anything."""
+        return None if self.random_state is None else check_random_state(self.random_state)
 
     def _wanted_method(self) -> str:
         """What members are asked for: a method's name, or "auto"."""
@@ -244,7 +248,8 @@ def _routing_enabled() -> bool:
     return bool(get_config().get("enable_metadata_routing", False))
 
 
-def _is_dropped(member: Any) -> bool:
+def is_dropped(member: Any) -> bool:
+    """Whether a member is left out."""
     return isinstance(member, str) and member == DROPPED
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fastens import VersionSpaceClassifier
+from fastens import ExactTreeAverageClassifier, VersionSpaceClassifier
 
 
-@parametrize_with_checks([VersionSpaceClassifier()])
+@parametrize_with_checks([ExactTreeAverageClassifier(), VersionSpaceClassifier()])
 def test_sklearn_check(estimator, check):
     check(estimator)

@@ -59,7 +59,9 @@ def test_statistics_find_the_effects(rng, encoding):
 
 def test_auto_leaves_few_categories_alone(rng):
     frame, y = make_frame(rng, n_categories=64)
-    np.testing.assert_array_equal(fit(frame, y).predict(frame), fit(frame, y, categorical_encoding="partition").predict(frame))
+    np.testing.assert_array_equal(
+        fit(frame, y).predict(frame), fit(frame, y, categorical_encoding="partition").predict(frame)
+    )
     assert fit(frame, y)._statistics is None
     assert fit(*make_frame(rng, n_categories=65))._statistics.columns == [0]
 

@@ -74,7 +74,18 @@ LOSSES = ["squared_error", "log_loss", "absolute_error", "quantile", "huber", "p
 def test_predictions_are_monotone(seed, loss, signs, leaves, extra, n_rows):
     X, y = make_rows(seed, n_rows)
     options = {"quantile": 0.8} if loss == "quantile" else {}
-    model = fit(X, y, loss, n_estimators=8, n_jobs=1, monotonic_cst=signs, max_leaf_nodes=leaves, max_depth=8, **extra, **options)
+    model = fit(
+        X,
+        y,
+        loss,
+        n_estimators=8,
+        n_jobs=1,
+        monotonic_cst=signs,
+        max_leaf_nodes=leaves,
+        max_depth=8,
+        **extra,
+        **options,
+    )
     values = np.concatenate([[-np.inf], np.unique(X[~np.isnan(X)])[::20], [np.inf]])
     for feature, sign in enumerate(signs):
         rows = np.repeat(X[:12], len(values), axis=0)
@@ -98,7 +109,9 @@ def test_constraint_along_the_data_keeps_the_model(rng):
 def test_constraints_by_name_survive_a_file(tmp_path):
     X, y = make_rows(0)
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = fit(frame, y, monotonic_cst={"a": 1, "d": -1}, interaction_cst=[{"a", "b"}, ["c"]], feature_weights={"b": 2})
+    model = fit(
+        frame, y, monotonic_cst={"a": 1, "d": -1}, interaction_cst=[{"a", "b"}, ["c"]], feature_weights={"b": 2}
+    )
     np.testing.assert_array_equal(
         model.predict(frame),
         fit(X, y, monotonic_cst=[1, 0, 0, -1], interaction_cst=[[0, 1], [2]], feature_weights=[1, 2, 1, 1]).predict(X),
@@ -128,7 +141,9 @@ def test_weights_are_repetition(options):
     weight = np.random.default_rng(0).integers(0, 4, len(y))
     options = {"min_samples_leaf": 1, **options}
     weighted = GradientBoostingRegressor(n_estimators=10, **options).fit(X, y, sample_weight=weight)
-    copied = GradientBoostingRegressor(n_estimators=10, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    copied = GradientBoostingRegressor(n_estimators=10, **options).fit(
+        np.repeat(X, weight, axis=0), np.repeat(y, weight)
+    )
     np.testing.assert_array_equal(weighted.predict(X), copied.predict(X))
 
 
@@ -265,5 +280,3 @@ def test_wrong_values_are_named(estimator, name, value):
     X, y = make_rows(0)
     with pytest.raises(ValueError, match=f"^{name} must "):
         estimator(**{name: value}).fit(X, (y > 0).astype(int))
-
-

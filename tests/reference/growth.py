@@ -116,9 +116,7 @@ class NaiveGrower:
         if self._is_one_hot(feature):
             return [np.isin(codes, group) for group in (order if n > 2 else order[:-1])]
         return [
-            np.isin(codes, np.concatenate(order[: k + 1]))
-            for k in range(n - 1)
-            if k + 1 <= most or n - k - 1 <= most
+            np.isin(codes, np.concatenate(order[: k + 1])) for k in range(n - 1) if k + 1 <= most or n - k - 1 <= most
         ]
 
     def _category_order(self, codes, rows):

@@ -18,7 +18,7 @@ ctypedef fused position_t:
     int64_t
 
 cdef enum:
-    BLOCK = 256         # rows read from all columns before the next, so that a table by rows is read once
+    BLOCK = 64          # rows read from all columns before the next: those of 20 columns stay in the first-level cache
     SUM_ROWS = 1024
 
 cdef double LARGEST_WHOLE = 9007199254740992.0      # 2**53

@@ -93,17 +93,22 @@ cdef inline double log_children(const double* log_q, int64_t cell, int j, const 
     return total
 
 
-cdef inline double log_leaf(const double* counts, Py_ssize_t n_classes, double alpha) noexcept nogil:
-    # Evidence of class counts under a symmetric Dirichlet; 0 for no counts, to the bit.
+cdef inline double log_rising(double base, double n, const double* table, Py_ssize_t n_table) noexcept nogil:
+    # Log of gamma(base + n) / gamma(base), from the table where n is a whole number within it.
+    cdef Py_ssize_t place = <Py_ssize_t> n if n < n_table else 0
+    return table[place] if place == n else lgamma(base + n) - lgamma(base)
+
+
+cdef inline double log_leaf(
+    const double* counts, Py_ssize_t n_classes, double alpha, const double* tables, Py_ssize_t n_table
+) noexcept nogil:
+    # Evidence of class counts under a symmetric Dirichlet.
     cdef double total = 0, found = 0
     cdef Py_ssize_t k
     for k in range(n_classes):
         total += counts[k]
-        if counts[k] > 0:
-            found += lgamma(alpha + counts[k]) - lgamma(alpha)
-    if total > 0:
-        found += lgamma(alpha * n_classes) - lgamma(alpha * n_classes + total)
-    return found
+        found += log_rising(alpha, counts[k], tables, n_table)
+    return found - log_rising(alpha * n_classes, total, tables + n_table, n_table)
 
 
 cdef inline double log_sum(const double* terms, int n, bint greatest) noexcept nogil:
@@ -121,12 +126,13 @@ cdef inline double log_sum(const double* terms, int n, bint greatest) noexcept n
 
 def tree_evidence(
     const double[:, ::1] counts, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double alpha,
-    bint greatest, double[::1] log_f, double[::1] log_q
+    const double[:, ::1] tables, bint greatest, double[::1] log_f, double[::1] log_q
 ):
     """For each cell the log evidence of a leaf there, and that of all trees on it together (or of the best one).
 
     `layout` holds sizes and strides; `log_prior[:, d]` the logs of the prior probability to stop, and of each split,
-    where d attributes are fixed. Parts of a cell have smaller numbers than the cell.
+    where d attributes are fixed. Parts of a cell have smaller numbers than the cell. `tables[:, n]` holds the logs of
+    gamma(a + n) / gamma(a) for a = alpha and for a = alpha times the number of classes, the first of them 0.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
     cdef int64_t digits[MOST_ATTRIBUTES]
@@ -138,7 +144,7 @@ def tree_evidence(
         for j in range(shape.n_attributes):
             digits[j] = 0
         for cell in range(counts.shape[0]):
-            log_f[cell] = log_leaf(&counts[cell, 0], n_classes, alpha)
+            log_f[cell] = log_leaf(&counts[cell, 0], n_classes, alpha, &tables[0, 0], tables.shape[1])
             depth = n_fixed(digits, &shape)
             terms[0] = log_prior[0, depth] + log_f[cell]
             n_terms = 1
@@ -153,7 +159,7 @@ def tree_evidence(
 def tree_reach(
     const double[::1] log_q, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double[::1] reach
 ):
-    """For each cell the posterior probability that a row in it comes to a node there, from 1 in the last cell, the root.
+    """For each cell the posterior probability that a row in it comes to a node there; 1 in the last, the root.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
     cdef int64_t digits[MOST_ATTRIBUTES]

@@ -6,7 +6,7 @@ A thread owns whole columns and adds its rows in their order: nothing depends on
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
 
-from fastens.engine.kernels.structs cimport float32_t, float64_t, value_t
+from fastens.engine.kernels.structs cimport float64_t, value_t
 
 ctypedef fused index_t:
     int32_t

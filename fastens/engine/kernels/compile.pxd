@@ -30,14 +30,13 @@ cdef extern from "leafscan.h" nogil:
 
 cdef extern from "walk.h" nogil:
     enum:
-        LEFT_SHIFT
         VIEW_SHIFT
-        VIEW_MASK
+        TEST_SHIFT
+        MAX_NARROW_VIEWS
         TREE_LANES
-    uint64_t SET_FLAG
-    uint64_t TEST_MASK
     ctypedef struct Walk:
         const uint64_t* nodes
+        const int32_t* views
         const int32_t* sets
         const uint32_t* words
         int first_steps
@@ -69,7 +68,8 @@ cdef struct Program:
     Walk* walks                     # by tree
     ScanNode* scan_nodes
     float64_t* scan_values          # by tree and leaf
-    uint64_t* nodes                 # see walk.h
+    uint64_t* nodes                 # see walk.h, views too
+    int32_t* views                  # NULL where no walk needs them
     const void* value               # by node, n_values each, float32 (value_size 4) or float64
     int value_size
     bint scans_all                  # no tree is too large for a scan

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from libc.stdint cimport UINT16_MAX
 from libc.stdlib cimport calloc, free
 
 from fastens.engine.kernels.bins cimport BinTable
@@ -10,7 +11,6 @@ from fastens.engine.kernels.structs cimport (
 )
 
 cdef enum:
-    MAX_NODES = 1 << 28
     SPARE_VALUES = 32       # leafscan.h may read so many values of a tree
 
 
@@ -39,9 +39,15 @@ cdef inline bint is_shifted(const Arrays* a, int64_t node) noexcept nogil:
     return a.category_set[node] < 0 and not a.missing_left[node] and a.bin_threshold[node] > 0
 
 
+cdef inline bint goes_all_right(const Arrays* a, int64_t node) noexcept nogil:
+    # A numeric split at threshold 0 with missing values to the right.
+    return a.category_set[node] < 0 and a.left_child[node] > 0 and a.bin_threshold[node] == 0 \
+        and not a.missing_left[node]
+
+
 cdef inline bint needs_scan_set(const Arrays* a, int64_t node) noexcept nogil:
-    # Nothing goes left at threshold 0 with missing values to the right: a scan needs the empty set for that.
-    return a.category_set[node] >= 0 or (a.bin_threshold[node] == 0 and not a.missing_left[node])
+    # Where nothing goes left a scan needs the empty set.
+    return a.category_set[node] >= 0 or goes_all_right(a, node)
 
 
 cdef void plan_views(Program* program, const Arrays* a, int32_t* column_of) noexcept nogil:
@@ -64,24 +70,25 @@ cdef void plan_views(Program* program, const Arrays* a, int32_t* column_of) noex
             program.n_views += 1
 
 
-cdef inline uint64_t node_word(uint64_t left, int32_t view, uint64_t test) noexcept nogil:
-    return left << LEFT_SHIFT | <uint64_t> view << VIEW_SHIFT | test
-
-
-cdef uint64_t walk_node(const Program* program, const Arrays* a, int64_t node, int64_t root, const int32_t* column_of) \
+cdef inline int32_t view_at(const Program* program, const Arrays* a, int64_t node, const int32_t* column_of) \
         noexcept nogil:
     cdef Column column
-    cdef uint64_t left = a.left_child[node]
-    if left == 0:
-        return node_word(node - root, 0, TEST_MASK)
+    if a.left_child[node] == 0:
+        return 0
     column = program.columns[column_of[a.feature[node]]]
-    if a.category_set[node] >= 0:
-        return node_word(left, column.plain, 0) | SET_FLAG
-    if is_shifted(a, node):
-        return node_word(left, column.shifted, a.bin_threshold[node] - 1)
-    if a.missing_left[node]:
-        return node_word(left, column.plain, a.bin_threshold[node])
-    return node_word(left + 1, column.plain, TEST_MASK)     # nothing goes left
+    return column.shifted if is_shifted(a, node) else column.plain
+
+
+cdef inline uint16_t test_at(const Arrays* a, int64_t node) noexcept nogil:
+    if a.left_child[node] == 0 or goes_all_right(a, node):
+        return UINT16_MAX
+    return a.bin_threshold[node] - is_shifted(a, node)
+
+
+cdef uint64_t walk_node(const Arrays* a, int64_t node, int64_t root, int32_t view) noexcept nogil:
+    # The walk of a tree with sets looks at its views elsewhere.
+    cdef uint64_t left = a.left_child[node] + goes_all_right(a, node) if a.left_child[node] else node - root
+    return (<uint64_t> view) << VIEW_SHIFT | (<uint64_t> test_at(a, node)) << TEST_SHIFT | left
 
 
 cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept nogil:
@@ -123,19 +130,24 @@ cdef void* allocate(size_t n_items, size_t item_size) except NULL:
 cdef void compile_walks(Program* program, const Arrays* a, const int32_t* column_of, int32_t* depth) noexcept nogil:
     # depth has room for the largest tree.
     cdef int64_t node, root, n_nodes
-    cdef int32_t t
+    cdef int32_t t, view
     cdef bint has_sets
     for t in range(program.n_trees):
         root = a.node_offsets[t]
         n_nodes = a.node_offsets[t + 1] - root
         has_sets = False
         for node in range(root, root + n_nodes):
-            program.nodes[node] = walk_node(program, a, node, root, column_of)
+            view = view_at(program, a, node, column_of)
+            program.nodes[node] = walk_node(a, node, root, view)
+            if program.views != NULL:
+                program.views[node] = view
             has_sets = has_sets or a.category_set[node] >= 0
         program.trees[t].root = root
         program.trees[t].output = a.tree_output[t]
         program.walks[t].nodes = program.nodes + root
-        program.walks[t].sets = a.category_set + root if has_sets else NULL
+        if has_sets or program.n_views > MAX_NARROW_VIEWS:
+            program.walks[t].views = program.views + root
+            program.walks[t].sets = a.category_set + root
         program.walks[t].words = a.category_words
         choose_steps(&program.walks[t], a, root, n_nodes, depth)
 
@@ -152,28 +164,25 @@ cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_node
         else:
             sum_of_depths += depth[i]
     mean = <int32_t> (sum_of_depths // (n_nodes // 2 + 1)) + 1
-    walk.first_steps = (3 * mean + 3) // 4
-    walk.more_steps = (mean + 3) // 4
+    walk.first_steps = (7 * mean + 7) // 8
+    walk.more_steps = (mean + 4) // 5
 
 
-cdef inline int32_t view_at(const Program* program, int64_t node) noexcept nogil:
-    return (program.nodes[node] >> VIEW_SHIFT) & VIEW_MASK
-
-
-cdef inline uint8_t scan_threshold(const Program* program, const Arrays* a, int64_t node, uint8_t* next_set) \
-        noexcept nogil:
+cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
     # The threshold, or its set.
     if not needs_scan_set(a, node):
-        return <uint8_t> min(program.nodes[node] & TEST_MASK, <uint64_t> 255)
+        return <uint8_t> min(test_at(a, node), <uint16_t> 255)
     write_scan_set(a, node, next_set)
     return 0
 
 
 cdef void compile_scans(
-    Program* program, const Arrays* a, const float64_t* value, int32_t* first_leaf, int32_t* n_leaves
+    Program* program, const Arrays* a, const int32_t* column_of, const float64_t* value, int32_t* leaves
 ) noexcept nogil:
-    # first_leaf and n_leaves have room for the largest tree.
+    # leaves has room for twice the nodes of the largest tree.
     cdef ScanNode* scan = program.scan_nodes
+    cdef int32_t* first_leaf = leaves
+    cdef int32_t* n_leaves
     cdef float64_t* values = program.scan_values
     cdef int64_t root, i, n_nodes
     cdef int32_t t, n_sets = 0
@@ -182,14 +191,15 @@ cdef void compile_scans(
         n_nodes = a.node_offsets[t + 1] - root
         if n_nodes > 2 * MAX_SCAN_LEAVES - 1:
             continue
+        n_leaves = leaves + n_nodes
         number_leaves(a, root, n_nodes, first_leaf, n_leaves)
         program.trees[t].scan = ScanTree(scan, <int32_t> (n_nodes // 2), values)
         for i in range(n_nodes):
             if a.left_child[root + i] == 0:
                 values[first_leaf[i]] = value[root + i]
                 continue
-            scan.view = view_at(program, root + i)
-            scan.threshold = scan_threshold(program, a, root + i, program.scan_sets + n_sets * SET_BYTES)
+            scan.view = view_at(program, a, root + i, column_of)
+            scan.threshold = scan_threshold(a, root + i, program.scan_sets + n_sets * SET_BYTES)
             scan.set = n_sets if needs_scan_set(a, root + i) else -1
             n_sets += needs_scan_set(a, root + i)
             scan.first_leaf = <uint8_t> first_leaf[i]
@@ -238,26 +248,19 @@ cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
     return largest
 
 
-cdef int check_size(int64_t largest, int64_t n_views) except -1:
-    # What the fields of a node's word can hold.
-    if largest >= MAX_NODES or n_views > VIEW_MASK:
-        raise ValueError(f"trees may have up to 2**28 nodes and use up to 2**18 features, got {largest} nodes and "
-                         f"{n_views} views of features")
-    return 0
-
-
 cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value) except -1:
     # value: NULL where trees may not be scanned.
     cdef int64_t largest = measure(program, a)
     cdef int32_t[::1] column_of = np.full(program.n_features + 1, -1, dtype=np.int32)
-    cdef int32_t[:, ::1] leaves = np.empty((2, largest), dtype=np.int32)
+    cdef int32_t[::1] leaves = np.empty(2 * largest, dtype=np.int32)
     allocate_program(program, a)
     plan_views(program, a, &column_of[0])
-    check_size(largest, program.n_views)
+    if a.n_words > 0 or program.n_views > MAX_NARROW_VIEWS:
+        program.views = <int32_t*> allocate(a.n_nodes, sizeof(int32_t))
     with nogil:
-        compile_walks(program, a, &column_of[0], &leaves[0, 0])
+        compile_walks(program, a, &column_of[0], &leaves[0])
         if value != NULL:
-            compile_scans(program, a, value, &leaves[0, 0], &leaves[1, 0])
+            compile_scans(program, a, &column_of[0], value, &leaves[0])
     program.scans_all = value != NULL and largest <= 2 * MAX_SCAN_LEAVES - 1
     return 0
 
@@ -327,6 +330,7 @@ cdef class CompiledTrees:
         free(self.program.trees)
         free(self.program.walks)
         free(self.program.nodes)
+        free(self.program.views)
         free(self.program.columns)
         free(self.program.scan_nodes)
         free(self.program.scan_values)

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 from .forest_groups cimport column_of
 from .forest_median cimport weighted_medians
 from .forest_room cimport reserve_nodes, reserve_open
-from .forest_search cimport find_split
+from .forest_search cimport find_split, is_pure_word
 from .forest_tree cimport (
     ABSOLUTE, CodeColumn, Entry, Forest, ForestNode, FoundSplit, Grown, NodeSums, Open, Room, Sample
 )
@@ -41,6 +41,15 @@ cdef int32_t _add_node(
     return grown.n - 1
 
 
+cdef bint _may_split(const Forest* forest, const Sample* sample, const Open* open) noexcept nogil:
+    cdef Py_ssize_t n_rows = open.end - open.begin
+    return (
+        open.depth < forest.rules.max_depth
+        and n_rows >= max(forest.rules.min_split, 2 * forest.rules.min_leaf)
+        and not is_pure_word(forest, sample, open.total)
+    )
+
+
 cdef bint plant(
     const Forest* forest, const Sample* sample, Room* room, Grown* grown, Open* root, const uint64_t* mask
 ) noexcept nogil:
@@ -51,16 +60,8 @@ cdef bint plant(
     root.node = _add_node(forest, sample, room, grown, root.begin, root.end)
     memcpy(room.masks, mask, room.n_mask_words * sizeof(uint64_t))
     room.open[0] = root[0]
-    room.n_open = 1
+    room.n_open = _may_split(forest, sample, root)
     return True
-
-
-cdef bint _may_split(const Forest* forest, const Open* open) noexcept nogil:
-    cdef Py_ssize_t n_rows = open.end - open.begin
-    return (
-        open.depth < forest.rules.max_depth
-        and n_rows >= max(forest.rules.min_split, 2 * forest.rules.min_leaf)
-    )
 
 
 cdef void _record_split(
@@ -88,6 +89,7 @@ cdef void _open_child(const Forest* forest, const Open* parent, const ForestNode
     child.depth = parent.depth + 1
     child.key = random_bits(parent.key, right)
     child.begin, child.end = node.begin, node.end
+    child.total = parent.total - parent.split.left_word if right else parent.split.left_word
     if forest.rules.monotonic != NULL:
         sign = forest.rules.monotonic[parent.split.feature]
         middle = (parent.split.left_value + parent.split.right_value) / 2
@@ -150,13 +152,15 @@ cdef Outcome grow_depth_first(
             _push(branches, &open, mask)
             continue
         work -= (open.end - open.begin) * forest.rules.n_drawn
-        if not (_may_split(forest, &open) and find_split(forest, sample, room, &open, mask)):
+        if not (find_split(forest, sample, room, &open, mask)):
             continue
         if not (reserve_open(room, 2) and _split(forest, sample, room, grown, &open, room.set_words, children)):
             return OUT_OF_MEMORY
         mask = _mask(room, room.n_open)
-        _push(room, &children[1], mask)
-        _push(room, &children[0], mask)
+        if _may_split(forest, sample, &children[1]):
+            _push(room, &children[1], mask)
+        if _may_split(forest, sample, &children[0]):
+            _push(room, &children[0], mask)
     return GROWING if room.n_open > 0 else COMPLETE
 
 
@@ -197,7 +201,7 @@ cdef int32_t _pop_heap(Room* room) noexcept nogil:
 cdef void _examine(const Forest* forest, const Sample* sample, Room* room, int32_t place) noexcept nogil:
     """Queue an open node if it has a split."""
     cdef Open* open = &room.open[place]
-    if _may_split(forest, open) and find_split(forest, sample, room, open, _mask(room, place)):
+    if find_split(forest, sample, room, open, _mask(room, place)):
         memcpy(room.sets + <Py_ssize_t>place * room.n_set_words, room.set_words, room.n_set_words * sizeof(uint32_t))
         _push_heap(room, place)
 
@@ -208,8 +212,8 @@ cdef Outcome grow_best_first(
     """Split the open node of the largest gain, over and over, for so much work."""
     cdef Open open
     cdef Open children[2]
-    cdef int32_t place
-    if grown.n == 1:
+    cdef int32_t i, place
+    if grown.n == 1 and room.n_open == 1:
         _examine(forest, sample, room, 0)
     while room.n_heap > 0 and (grown.n + 1) // 2 < forest.rules.max_leaves and work > 0:
         place = _pop_heap(room)
@@ -220,8 +224,8 @@ cdef Outcome grow_best_first(
             and _split(forest, sample, room, grown, &open, room.sets + <Py_ssize_t>place * room.n_set_words, children)
         ):
             return OUT_OF_MEMORY
-        _push(room, &children[0], _mask(room, place))
-        _push(room, &children[1], _mask(room, place))
-        _examine(forest, sample, room, room.n_open - 2)
-        _examine(forest, sample, room, room.n_open - 1)
+        for i in range(2):
+            if _may_split(forest, sample, &children[i]):
+                _push(room, &children[i], _mask(room, place))
+                _examine(forest, sample, room, room.n_open - 1)
     return GROWING if room.n_heap > 0 and (grown.n + 1) // 2 < forest.rules.max_leaves else COMPLETE

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset
 
 from .forest_branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
 from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
+from .forest_search cimport packed_total
 from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
@@ -76,7 +77,7 @@ cdef class ForestData:
         if centres is not None:
             sizes = [len(of_feature) for of_feature in centres]
             table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
-            table.centres = <const float64_t*>self._pointer(np.concatenate(centres), np.float64)
+            table.centres = <const float32_t*>self._pointer(np.concatenate(centres), np.float32)
 
     cdef _set_targets(self, target, criterion):
         targets = &self.forest.targets
@@ -115,6 +116,7 @@ cdef class ForestData:
         to.max_leaves = rules.max_leaf_nodes or 0
         to.min_split, to.min_leaf = rules.min_samples_split, rules.min_samples_leaf
         to.n_drawn = min(rules.features_per_split or self.forest.table.n_features, self.forest.table.n_features)
+        to.in_random_order = rules.features_per_split is not None
         to.min_weight_leaf, to.min_decrease = rules.min_weight_leaf, rules.min_impurity_decrease
         if rules.monotonic is not None and np.any(rules.monotonic):
             to.monotonic = <const int8_t*>self._pointer(rules.monotonic, np.int8)
@@ -249,6 +251,7 @@ cdef class TreeWorker:
         memset(&root, 0, sizeof(Open))
         root.end = <uint32_t>self.sample.n_entries
         root.key = self.sample.seed
+        root.total = packed_total(&self.sample, root.begin, root.end)
         root.lower, root.upper = -INFINITY, INFINITY
         if features is not None:
             allowed = np.zeros(self.data.forest.table.n_features, bool)
@@ -369,7 +372,7 @@ cdef class TreeWorker:
             "category_set": np.empty(n, np.int32),
             "category_words": np.array(<uint32_t[:tree.n_words]>tree.words) if tree.n_words else np.empty(0, np.uint32),
             "left_child": np.empty(n, np.int32),
-            "value": np.empty((n, self.data.n_values), np.float32),
+            "value": np.empty((n, self.data.n_values)),
             "gain": np.empty(n, np.float32),
             "n_samples": np.empty(n, np.int32),
             "weight": np.empty(n, np.float32),
@@ -389,7 +392,7 @@ cdef class TreeWorker:
         self._write_values(arrays["value"], arrays["weight"])
         return arrays
 
-    cdef _write_values(self, float32_t[:, ::1] value, float32_t[::1] weight):
+    cdef _write_values(self, float64_t[:, ::1] value, float32_t[::1] weight):
         """Shares, means or medians of every node, from sums over the rows of the leaves that are exact."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef const Layout* layout = &self.sample.layout
@@ -406,7 +409,7 @@ cdef class TreeWorker:
             for i in range(tree.n):
                 weight[i] = <float32_t>(<float64_t>sums[i, n_values] / layout.weight_scale)
                 for k in range(n_values):
-                    value[i, k] = <float32_t>self._value(i, k, <float64_t>sums[i, k] / <float64_t>sums[i, n_values] / scale)
+                    value[i, k] = self._value(i, k, <float64_t>sums[i, k] / <float64_t>sums[i, n_values] / scale)
 
     cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
         cdef const Grown* tree = &self.grown[self.n_threads]

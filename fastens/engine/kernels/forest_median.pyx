@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 from .categories cimport sort_codes
 from .forest_groups cimport column_of
-from .forest_scan cimport Groups, finish_split, is_better, is_monotone, random_candidate
+from .forest_scan cimport Groups, finish_split, is_monotone, random_candidate
 from .forest_tree cimport CodeColumn, Entry, Forest, FoundSplit, MedianRoom, NodeSums, Room, Sample
 from .gain cimport ScanRoom
 from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -211,7 +211,7 @@ cdef void _compare_losses(
         ):
             continue
         gain = -medians.loss[k] - node.score
-        if is_better(gain, groups.feature, best):
+        if gain > best.gain:
             best.gain, best.feature, best.position = gain, groups.feature, k
             best.left_weight = medians.left_weight[k]
             best.left_value, best.right_value = medians.left_median[k], medians.right_median[k]

@@ -3,7 +3,7 @@
 from libc.stdlib cimport calloc, free, realloc
 
 from .forest_tree cimport ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, Room
-from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from .structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
@@ -48,6 +48,11 @@ cdef void _plan_room(const Forest* forest, const Layout* layout, Py_ssize_t n_en
     room.drawn = <int32_t*>_part(plan, forest.table.n_features, sizeof(int32_t))
     room.set_words = <uint32_t*>_part(plan, room.n_set_words, sizeof(uint32_t))
     room.visited = <uint64_t*>_part(plan, room.n_mask_words, sizeof(uint64_t))
+    if forest.rules.random_thresholds:
+        # A few cache lines more, so that the features' codes do not compete for a place in the cache.
+        room.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
+        room.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * room.n_row_codes, forest.table.code_size)
+        room.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
     if forest.rules.criterion == ABSOLUTE:
         _plan_medians(&room.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
 

@@ -17,7 +17,6 @@ cdef int64_t words_weight(const Forest* forest, const Sample* sample, const uint
 cdef void search_groups(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Groups* groups, FoundSplit* best
 ) noexcept nogil
-cdef bint is_better(float64_t gain, int32_t feature, const FoundSplit* best) noexcept nogil
 cdef bint is_monotone(int32_t sign, const NodeSums* node, float64_t left, float64_t right) noexcept nogil
 cdef int32_t random_candidate(
     const Forest* forest, const Room* room, const Groups* groups, bint* missing_left, int32_t* last_code
@@ -25,3 +24,7 @@ cdef int32_t random_candidate(
 cdef void finish_split(
     const Forest* forest, Room* room, const NodeSums* node, const Groups* groups, FoundSplit* best
 ) noexcept nogil
+cdef void consider_left(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t feature, FoundSplit* best
+) noexcept nogil
+cdef int32_t random_code(const Forest* forest, const Groups* groups, int32_t low, int32_t high) noexcept nogil

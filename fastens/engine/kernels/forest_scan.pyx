@@ -10,7 +10,7 @@ from libc.math cimport INFINITY, log, log2
 from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
 from .random cimport random_below, random_bits, random_share
 from .split cimport first_with
-from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from .structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "scan.h" nogil:
@@ -123,11 +123,6 @@ cdef bint is_monotone(int32_t sign, const NodeSums* node, float64_t left, float6
     )
 
 
-cdef bint is_better(float64_t gain, int32_t feature, const FoundSplit* best) noexcept nogil:
-    """Of equal gains the first feature's."""
-    return gain > best.gain or (gain == best.gain and (best.feature < 0 or feature < best.feature))
-
-
 cdef inline void _keep(
     float64_t gain, int32_t feature, int32_t position, bint missing_left, FoundSplit* best
 ) noexcept nogil:
@@ -163,13 +158,14 @@ cdef void _scan_fast(
     scan.max_hessian = <float64_t>(node.weight - sample.min_weight)
     split_gains(room.sums + begin, n - begin, &scan, room.gains)
     largest(room.gains, n - begin, &gain)
-    if gain < 0 or not is_better(gain * scan.hessian, groups.feature, best):
+    if gain < 0 or gain * scan.hessian <= best.gain:
         return
     i = 0
     while room.gains[i] != gain:
         i += 1
     _keep(gain * scan.hessian, groups.feature, <int32_t>(candidates.first + begin + i), candidates.missing_left, best)
     best.left_weight = _weight(layout, room.sums[begin + i])
+    best.left_word = room.sums[begin + i]
 
 
 cdef void _scan_any(
@@ -178,7 +174,6 @@ cdef void _scan_any(
 ) noexcept nogil:
     """Any criterion, any number of sums, one split after the other."""
     cdef int32_t j, k, n_words = sample.layout.n_words
-    cdef float64_t gain
     cdef const uint64_t* cell
     for k in range(n_words):
         room.left[k] = room.found[k] if candidates.missing_left else 0
@@ -186,17 +181,32 @@ cdef void _scan_any(
         cell = room.found + <Py_ssize_t>j * n_words
         for k in range(n_words):
             room.left[k] += cell[k]
-            room.left[n_words + k] = room.total[k] - room.left[k]
-        if not _is_allowed(forest, sample, room, node, groups.feature):
-            continue
-        gain = words_score(forest, sample, room.left, room.stats)
-        gain += words_score(forest, sample, room.left + n_words, room.stats) - node.score
-        if gain > -INFINITY and is_better(gain, groups.feature, best):
-            _keep(gain, groups.feature, j, candidates.missing_left, best)
-            best.left_weight = words_weight(forest, sample, room.left)
-            if forest.rules.monotonic != NULL:
-                best.left_value = _value(forest, &sample.layout, room.left)
-                best.right_value = _value(forest, &sample.layout, room.left + n_words)
+        consider_left(forest, sample, room, node, groups.feature, best)
+        if best.position < 0:
+            best.position, best.missing_left = j, candidates.missing_left
+
+
+cdef void consider_left(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t feature, FoundSplit* best
+) noexcept nogil:
+    """Keep the split with room.left on the left if it is allowed and better than the best so far. Its position is then
+    -1: the caller knows it."""
+    cdef int32_t k, n_words = sample.layout.n_words
+    cdef float64_t gain
+    for k in range(n_words):
+        room.left[n_words + k] = room.total[k] - room.left[k]
+    if not _is_allowed(forest, sample, room, node, feature):
+        return
+    gain = words_score(forest, sample, room.left, room.stats)
+    gain += words_score(forest, sample, room.left + n_words, room.stats) - node.score
+    if gain <= best.gain:
+        return
+    _keep(gain, feature, -1, False, best)
+    best.left_weight = words_weight(forest, sample, room.left)
+    best.left_word = room.left[0]
+    if forest.rules.monotonic != NULL:
+        best.left_value = _value(forest, &sample.layout, room.left)
+        best.right_value = _value(forest, &sample.layout, room.left + n_words)
 
 
 cdef bint _is_allowed(
@@ -245,17 +255,16 @@ cdef void _scan_one(
     _scan(forest, sample, room, node, groups, &last, best)
 
 
-cdef int32_t _random_code(const Forest* forest, const Room* room, const Groups* groups, int32_t first) noexcept nogil:
-    """The last code on the left of a threshold drawn between the smallest and the largest value of the node."""
-    cdef const float64_t* centres = forest.table.centres + forest.table.first_centre[groups.feature]
-    cdef int32_t low = room.codes[first], high = room.codes[groups.n - 1], middle
-    cdef float64_t threshold = centres[low] + random_share(groups.key, 0) * (centres[high] - centres[low])
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if centres[middle] <= threshold:
-            low = middle
-        else:
-            high = middle
+cdef int32_t random_code(const Forest* forest, const Groups* groups, int32_t low, int32_t high) noexcept nogil:
+    """The last code on the left of a threshold drawn between the values of two codes."""
+    cdef const float32_t* centres = forest.table.centres + forest.table.first_centre[groups.feature]
+    cdef float32_t threshold = centres[low] + <float32_t>random_share(groups.key, 0) * (centres[high] - centres[low])
+    cdef int32_t half, length = high - low
+    # The condition is added, not branched on: it is random.
+    while length > 1:
+        half = length // 2
+        low += half * (centres[low + half] <= threshold)
+        length -= half
     return low
 
 
@@ -271,7 +280,7 @@ cdef int32_t random_candidate(
     if groups.n - has_missing == 1:
         missing_left[0] = False
         return 1
-    last_code[0] = _random_code(forest, room, groups, has_missing)
+    last_code[0] = random_code(forest, groups, room.codes[has_missing], room.codes[groups.n - 1])
     while room.codes[last + 1] <= last_code[0]:
         last += 1
     return last

@@ -9,12 +9,13 @@ from libc.string cimport memcpy, memset
 
 from .forest_groups cimport add_row, collect_groups, count_features
 from .forest_median cimport median_score, search_medians
+from .forest_random cimport copy_codes, copy_words, search_threshold
 from .forest_scan cimport Groups, search_groups, words_score, words_weight
 from .forest_tree cimport (
     ABSOLUTE, FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Room, Sample
 )
 from .random cimport random_below, random_bits
-from .structs cimport int32_t, uint32_t, uint64_t
+from .structs cimport float64_t, int32_t, uint32_t, uint64_t
 
 
 cdef enum:
@@ -41,6 +42,14 @@ cdef int32_t _free_by_rank(const uint64_t* mask, int32_t rank) noexcept nogil:
         feature += 1
 
 
+cdef void _shuffle(int32_t* features, int32_t n, uint64_t key, uint64_t* counter) noexcept nogil:
+    cdef int32_t i, j
+    for i in range(n - 1, 0, -1):
+        j = <int32_t>random_below(key, counter[0], i + 1)
+        counter[0] += 1
+        features[i], features[j] = features[j], features[i]
+
+
 cdef int32_t _draw(
     const Forest* forest, Room* room, uint64_t key, int32_t n_wanted, int32_t n_left, uint64_t* counter
 ) noexcept nogil:
@@ -52,7 +61,8 @@ cdef int32_t _draw(
                 feature += 1
             room.drawn[i] = feature
             feature += 1
-        memset(room.visited, 255, room.n_mask_words * sizeof(uint64_t))
+        if forest.rules.in_random_order:
+            _shuffle(room.drawn, n_left, key, counter)
         return n_left
     for i in range(n_wanted):
         if (n_left - i) * SCARCE < n_features:
@@ -68,26 +78,47 @@ cdef int32_t _draw(
     return n_wanted
 
 
-cdef bint _is_pure(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
+cdef bint is_pure_word(const Forest* forest, const Sample* sample, uint64_t total) noexcept nogil:
+    """Whether packed sums are those of rows of one class."""
+    cdef uint64_t second = total >> sample.layout.number_shift
+    return forest.targets.classes != NULL and sample.layout.packed and (
+        second == 0 or second == (total >> sample.layout.weight_shift) & sample.layout.weight_mask
+    )
+
+
+cdef bint _is_pure(const Forest* forest, const NodeSums* node) noexcept nogil:
     """Whether all rows have the same targets."""
-    cdef Py_ssize_t i
-    cdef int32_t t, n = forest.targets.n_targets
-    cdef uint32_t first = node.rows[0].row
+    cdef const float64_t* numbers = forest.targets.numbers
+    cdef const int32_t* classes = forest.targets.classes
+    cdef Py_ssize_t i, t, n = forest.targets.n_targets, first = node.rows[0].row * n, place
     for i in range(1, node.n_rows):
+        place = node.rows[i].row * n
         for t in range(n):
-            if forest.targets.classes != NULL:
-                if forest.targets.classes[<Py_ssize_t>node.rows[i].row * n + t] != forest.targets.classes[<Py_ssize_t>first * n + t]:
-                    return False
-            elif forest.targets.numbers[<Py_ssize_t>node.rows[i].row * n + t] != forest.targets.numbers[<Py_ssize_t>first * n + t]:
+            if classes != NULL and classes[place + t] != classes[first + t]:
+                return False
+            if numbers != NULL and numbers[place + t] != numbers[first + t]:
                 return False
     return True
 
 
-cdef void _sum_up(const Forest* forest, const Sample* sample, Room* room, NodeSums* node) noexcept nogil:
+cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) noexcept nogil:
     cdef Py_ssize_t i
-    memset(room.total, 0, sample.layout.n_words * sizeof(uint64_t))
-    for i in range(node.n_rows):
-        add_row(forest, sample, &node.rows[i], room.total)
+    cdef uint64_t total = 0
+    for i in range(begin, end):
+        total += sample.entries[i].word
+    return total
+
+
+cdef void _sum_up(
+    const Forest* forest, const Sample* sample, Room* room, const Open* open, NodeSums* node
+) noexcept nogil:
+    cdef Py_ssize_t i
+    if sample.layout.packed:
+        room.total[0] = open.total
+    else:
+        memset(room.total, 0, sample.layout.n_words * sizeof(uint64_t))
+        for i in range(node.n_rows):
+            add_row(forest, sample, &node.rows[i], room.total)
     node.weight = words_weight(forest, sample, room.total)
     if forest.rules.criterion == ABSOLUTE:
         node.score = median_score(forest, sample, room, node)
@@ -106,9 +137,11 @@ cdef bint find_split(
     best.feature, best.gain = -1, -INFINITY
     node.rows, node.n_rows = sample.entries + open.begin, open.end - open.begin
     node.lower, node.upper = open.lower, open.upper
-    if _is_pure(forest, sample, &node):
+    if is_pure_word(forest, sample, open.total) or (
+        not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(forest, &node)
+    ):
         return False
-    _sum_up(forest, sample, room, &node)
+    _sum_up(forest, sample, room, open, &node)
     if node.weight < 2 * sample.min_weight:
         return False
     memcpy(room.visited, mask, room.n_mask_words * sizeof(uint64_t))
@@ -129,21 +162,45 @@ cdef int32_t _search_features(
     uint64_t* mask, FoundSplit* best,
 ) noexcept nogil:
     """Look at the n features drawn; mark those that are constant, and return how many."""
-    cdef int32_t i, j, n_constant = 0
+    cdef int32_t i, n_constant = 0
     cdef Groups groups
+    cdef bint is_random = forest.rules.random_thresholds
+    if is_random and sample.layout.packed:
+        copy_words(node, room)
     for i in range(n):
-        j = i % FEATURES_AT_ONCE
-        if j == 0 and forest.rules.criterion != ABSOLUTE:
-            count_features(forest, sample, room, node, room.drawn + i, min(n - i, <int32_t>FEATURES_AT_ONCE))
+        if i % FEATURES_AT_ONCE == 0 and forest.rules.criterion != ABSOLUTE:
+            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, <int32_t>FEATURES_AT_ONCE))
         groups.feature = room.drawn[i]
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
         if forest.rules.criterion == ABSOLUTE:
             search_medians(forest, sample, room, node, &groups, best)
+        elif is_random and forest.table.is_categorical[groups.feature]:
+            count_features(forest, sample, room, node, &groups.feature, 1)
+            _search_counted(forest, sample, room, node, 0, &groups, best)
+        elif is_random:
+            search_threshold(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
         else:
-            collect_groups(forest, sample, room, node, j, &groups)
-            if groups.n > 1:
-                search_groups(forest, sample, room, node, &groups, best)
+            _search_counted(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
         if groups.n == 1:
             _set(mask, groups.feature)
             n_constant += 1
     return n_constant
+
+
+cdef inline void _prepare(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+) noexcept nogil:
+    """Read the codes of a few features in one go through the rows."""
+    if forest.rules.random_thresholds:
+        copy_codes(forest, room, node, features, n)
+    else:
+        count_features(forest, sample, room, node, features, n)
+
+
+cdef inline void _search_counted(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups,
+    FoundSplit* best,
+) noexcept nogil:
+    collect_groups(forest, sample, room, node, place, groups)
+    if groups.n > 1:
+        search_groups(forest, sample, room, node, groups, best)

@@ -1,6 +1,6 @@
 # Records of growing one tree of a forest.
 
-from .structs cimport float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "forest_rows.h" nogil:
     enum:
@@ -38,8 +38,8 @@ cdef struct ForestTable:
     int32_t max_codes
     const int32_t* n_codes
     const uint8_t* is_categorical
-    # a value within each bin of each feature: centres[first_centre[f] + code]
-    const float64_t* centres
+    # a value within each bin of each feature, as a share of the feature's range: centres[first_centre[f] + code]
+    const float32_t* centres
     const int64_t* first_centre
 
 
@@ -61,6 +61,7 @@ cdef struct ForestRules:
     int64_t min_split
     int64_t min_leaf
     int32_t n_drawn                 # features of a node that are looked at
+    bint in_random_order            # so that of equal gains any may win; else the first feature's does
     float64_t min_weight_leaf
     float64_t min_decrease          # per unit of the root's weight
     const int8_t* monotonic         # NULL: none
@@ -122,6 +123,7 @@ cdef struct FoundSplit:
     bint missing_left
     bint is_set
     int64_t left_weight
+    uint64_t left_word              # of packed sums
     float64_t left_value, right_value
 
 
@@ -132,6 +134,7 @@ cdef struct Open:
     uint32_t begin, end             # its entries
     uint64_t key                    # of its random numbers: follows from the path to it, so order does not matter
     float64_t lower, upper          # bounds of its values that monotone constraints set
+    uint64_t total                  # packed sums of its rows
     int32_t n_excluded              # features that are constant here, or not allowed: the bits of its mask
     FoundSplit split
 
@@ -184,6 +187,10 @@ cdef struct Room:
     int32_t* order
     float64_t* axis                 # 2 * n_stats
     int32_t* drawn                  # features of one round
+    # Where thresholds are random: codes of a node's rows on FEATURES_AT_ONCE features, and the rows' words.
+    uint8_t* row_codes
+    uint64_t* row_words
+    Py_ssize_t n_row_codes
     uint32_t* set_words             # of the best split so far
     MedianRoom medians
     void* memory

@@ -24,8 +24,8 @@ cdef enum:
     # Rows that walk through a tree together: the more, the better the tree's nodes are used while they are in the
     # second-level cache; records are read in order.
     MOST_WALK_ROWS = 32768
-    WALK_BYTES = 1 << 21        # of their records
-    APPLY_ROWS = 2048           # rows whose leaves in APPLY_TREES trees are put in order of the rows together
+    WALK_BYTES = 1 << 20        # of their records
+    APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are put in order of the rows together
     APPLY_TREES = 16
 
 

@@ -3,9 +3,9 @@
  *
  * A node is one word, so that a step is one load of the node, one of the row's code and an add without a branch:
  *
- *     bits 36-63 left child, counted inside the tree; the right child is the node after it
- *     bits 16-35 view: which code of the row to look at; the highest of these bits says that the node has a set
- *     bits  0-15 test: codes above it go right
+ *     bits 48-63 view: which code of the row to look at
+ *     bits 32-47 test: codes above it go right
+ *     bits  0-31 left child, counted inside the tree; the right child is the node after it
  *
  * A leaf is its own left child and sends no code to the right, so a walk may take more steps than it needs. Many rows
  * walk together, some steps at a time without a look at who has arrived; then only those that have not go on. Measured
@@ -20,14 +20,14 @@
 
 #include "dispatch.h"
 
-enum { LEFT_SHIFT = 36, VIEW_SHIFT = 16, VIEW_MASK = 0x7FFFF, WALK_LANES = 8, TREE_LANES = 16 };
-#define SET_FLAG ((uint64_t)1 << 35)
-#define TEST_MASK 0xFFFFu
+enum { VIEW_SHIFT = 48, TEST_SHIFT = 32, MAX_NARROW_VIEWS = 1 << 16, WALK_LANES = 8, TREE_LANES = 16 };
 
 typedef struct {
     const uint64_t *nodes;
-    const int32_t *sets;        /* by node, its set's first word; NULL where no node of the tree has one */
-    const uint32_t *words;      /* a set's codes go left */
+    /* By node, where a tree splits on categories or the ensemble has more views than a word can name; NULL elsewhere: */
+    const int32_t *views;
+    const int32_t *sets;        /* -1, or the first word of the set of codes that go left */
+    const uint32_t *words;
     int first_steps, more_steps;
 } Walk;
 
@@ -45,15 +45,18 @@ FASTENS_INLINE uint32_t code_in(const void *codes, ptrdiff_t index, int code_siz
     return code_size == 1 ? ((const uint8_t *)codes)[index] : ((const uint16_t *)codes)[index];
 }
 
-FASTENS_INLINE uint32_t child_of(const Walk *walk, uint64_t node, uint32_t at, uint32_t code, int has_sets)
+FASTENS_INLINE uint32_t view_of(const Walk *walk, uint32_t at, int is_plain)
 {
-    const uint32_t left = (uint32_t)(node >> LEFT_SHIFT);
-    if (has_sets && (node & SET_FLAG))
-        return left + !(walk->words[walk->sets[at] + (code >> 5)] >> (code & 31) & 1);
-    return left + (code > (node & TEST_MASK));
+    return is_plain ? (uint32_t)(walk->nodes[at] >> VIEW_SHIFT) : (uint32_t)walk->views[at];
 }
 
-FASTENS_INLINE uint32_t view_of(uint64_t node) { return (uint32_t)(node >> VIEW_SHIFT) & VIEW_MASK; }
+FASTENS_INLINE uint32_t child_of(const Walk *walk, uint32_t at, uint32_t code, int is_plain)
+{
+    const uint64_t node = walk->nodes[at];
+    if (!is_plain && walk->sets[at] >= 0)
+        return (uint32_t)node + !(walk->words[walk->sets[at] + (code >> 5)] >> (code & 31) & 1);
+    return (uint32_t)node + (code > (uint16_t)(node >> TEST_SHIFT));
+}
 
 /* ------------------------------------------------------------------------------------------------------- many rows */
 
@@ -64,13 +67,13 @@ FASTENS_INLINE uint32_t view_of(uint64_t node) { return (uint32_t)(node >> VIEW_
 #define KEEP_WHOLE(pointer)
 #endif
 
-FASTENS_INLINE uint32_t step_from(const Walk *walk, const Codes *codes, const char *record, uint32_t row, uint32_t at, int kind)
+FASTENS_INLINE uint32_t step_from(
+    const Walk *walk, const Codes *codes, const char *record, uint32_t row, uint32_t at, int kind)
 {
-    const int code_size = kind & 1 ? 2 : 1, by_view = kind & 2, has_sets = kind & 4;
-    const uint64_t node = walk->nodes[at];
-    const uint32_t code = by_view ? code_in(codes->views[view_of(node)], row, code_size)
-                                  : code_in(record, view_of(node), code_size);
-    return child_of(walk, node, at, code, has_sets);
+    const int code_size = kind & 1 ? 2 : 1, by_view = kind & 2, is_plain = !(kind & 4);
+    const uint32_t view = view_of(walk, at, is_plain);
+    const uint32_t code = by_view ? code_in(codes->views[view], row, code_size) : code_in(record, view, code_size);
+    return child_of(walk, at, code, is_plain);
 }
 
 /* Let the rows of eight lanes take some steps. Spelt out: compilers keep the elements of an array in memory. */
@@ -94,7 +97,7 @@ FASTENS_INLINE void take_steps(
 #undef STEP
 }
 
-FASTENS_INLINE int is_leaf(const Walk *walk, uint32_t at) { return walk->nodes[at] >> LEFT_SHIFT == at; }
+FASTENS_INLINE int is_leaf(const Walk *walk, uint32_t at) { return (uint32_t)walk->nodes[at] == at; }
 
 /* The leaf of each of n_rows > 0 rows. `waiting` has room for them: those that have not arrived. */
 FASTENS_INLINE void walk_rows_loop(
@@ -127,7 +130,7 @@ FASTENS_INLINE void walk_rows_loop(
 static inline void walk_rows(
     const Walk *walk, const Codes *codes, int code_size, uint32_t n_rows, uint32_t *at, uint32_t *waiting)
 {
-    switch ((code_size == 2) | (codes->views != NULL) << 1 | (walk->sets != NULL) << 2) {
+    switch ((code_size == 2) | (codes->views != NULL) << 1 | (walk->views != NULL) << 2) {
     case 0: walk_rows_loop(walk, codes, n_rows, at, waiting, 0); break;
     case 1: walk_rows_loop(walk, codes, n_rows, at, waiting, 1); break;
     case 2: walk_rows_loop(walk, codes, n_rows, at, waiting, 2); break;
@@ -142,7 +145,8 @@ static inline void walk_rows(
 /* ---------------------------------------------------------------------------------------------------------- one row */
 
 /* The leaves of one row in up to TREE_LANES trees, all together: most of the time goes into waiting for memory. */
-FASTENS_INLINE void walk_trees_loop(const Walk *walks, int n_trees, const void *record, int code_size, uint32_t *leaves)
+FASTENS_INLINE void walk_trees_loop(
+    const Walk *walks, int n_trees, const void *record, int code_size, uint32_t *leaves)
 {
     const Walk *walk[TREE_LANES];
     uint32_t a[TREE_LANES] = {0}, moved = 1;
@@ -151,9 +155,9 @@ FASTENS_INLINE void walk_trees_loop(const Walk *walks, int n_trees, const void *
     while (moved) {
         moved = 0;
         for (int i = 0; i < TREE_LANES; i++) {
-            const uint64_t node = walk[i]->nodes[a[i]];
-            const uint32_t code = code_in(record, view_of(node), code_size);
-            const uint32_t next = child_of(walk[i], node, a[i], code, 1);
+            const int is_plain = walk[i]->views == NULL;
+            const uint32_t code = code_in(record, view_of(walk[i], a[i], is_plain), code_size);
+            const uint32_t next = child_of(walk[i], a[i], code, is_plain);
             moved |= next ^ a[i];
             a[i] = next;
         }
