@@ -2,9 +2,10 @@
 
 from libc.math cimport sqrt
 
+from .categories cimport sort_codes
 from .forest_scan cimport Groups, words_weight
 from .forest_tree cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Forest, NodeSums, Room, Sample
-from .split cimport ScanRoom, sort_codes
+from .gain cimport ScanRoom
 from .structs cimport float64_t, int32_t, uint16_t, uint32_t, uint64_t
 
 
