@@ -226,7 +226,7 @@ def _contains_one(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
         contains &= words[:, None] & parts == parts
     if strictly:
         contains &= sets.sum(axis=1)[:, None] > others.sum(axis=1)
-    return contains.any(axis=1)
+    return np.asarray(contains.any(axis=1))
 
 
 @dataclass
