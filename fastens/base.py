@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from fastens.category_encoding import EncodesCategories
 from fastens.engine.sharing import shared
 from fastens.parameters import Rule
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
@@ -40,7 +41,7 @@ def is_plain(X: Any) -> bool:
     )
 
 
-class BaseFastens(BaseEstimator):
+class BaseFastens(EncodesCategories, BaseEstimator):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
@@ -93,8 +94,9 @@ class BaseFastens(BaseEstimator):
 
     def _learn_table(self, X: Any) -> Any:
         categorical_features = getattr(self, "categorical_features", None)
+        missing_is_category = getattr(self, "categorical_missing", "missing") == "category"
         if is_frame(X):
-            names, self._encoder, encoded = _encode_frame(X, categorical_features)
+            names, self._encoder, encoded = _encode_frame(X, categorical_features, missing_is_category)
             self._set_columns(encoded.shape[1], names)
             self._set_plain()
             return encoded
@@ -106,7 +108,7 @@ class BaseFastens(BaseEstimator):
             if sparse.issparse(X):
                 return self._learn_sparse(X, categorical_features)
             table = table_from_array(X)
-        self._encoder = TableEncoder.fit(table, categorical_features)
+        self._encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing_is_category)
         self._set_plain()
         return self._encoder.transform(table)
 
@@ -154,7 +156,7 @@ class BaseFastens(BaseEstimator):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check data to validate on, by what `fit` learned."""
-        X = self._check_table(X)
+        X = self._encode_table(X)
         y = self._encode_target(self._read_target(y, X.shape[0]))
         X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
         return TrainingData(X, y, _unless_ones(weight), rows)
@@ -166,6 +168,11 @@ class BaseFastens(BaseEstimator):
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
+        X = self._encode_table(X)
+        return X if self._statistics is None else self._statistics.transform(X)
+
+    def _encode_table(self, X: Any) -> Any:
+        """The same with categories as positions, before target statistics."""
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
             return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
@@ -296,11 +303,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
 
 
 @shared
-def _encode_frame(X: Any, categorical_features: Any) -> tuple[list[str] | None, TableEncoder, Floats]:
+def _encode_frame(
+    X: Any, categorical_features: Any, missing_is_category: bool
+) -> tuple[list[str] | None, TableEncoder, Floats]:
     """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
     table = table_from_frame(X)
     _check_not_empty(table.n_rows, len(table))
-    encoder = TableEncoder.fit(table, categorical_features)
+    encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing_is_category)
     return table.names, encoder, encoder.transform(table)
 
 

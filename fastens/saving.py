@@ -14,6 +14,9 @@ from fastens.base import BaseFastens
 from fastens.storage import ModelFileError, from_pickle, pickles_allowed, save_model, to_pickle
 
 
+STATISTICS = "statistics."
+
+
 class SavedEstimator(BaseFastens):
     """An estimator that can be written to a file.
 
@@ -58,6 +61,7 @@ class SavedEstimator(BaseFastens):
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays = self._fitted_arrays()
         arrays |= {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._fitted_names()}
+        arrays |= {STATISTICS + name: array for name, array in self._statistics_arrays().items()}
         meta = {
             "parameters": {name: savable(name, value) for name, value in self.get_params(deep=False).items()},
             "door": self._door_state(),
@@ -70,6 +74,9 @@ class SavedEstimator(BaseFastens):
         model = cls(**{name: restored_parameter(value) for name, value in meta["parameters"].items()})
         model._check_parameters()
         model._restore_door(meta["door"])
+        model._restore_statistics(
+            {name.removeprefix(STATISTICS): array for name, array in arrays.items() if name.startswith(STATISTICS)}
+        )
         if meta["metadata"] is not None:
             model.metadata_ = dict(meta["metadata"])
         for name in model._fitted_names():
@@ -114,14 +121,21 @@ def plain_parameter(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Mapping):
         return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | set | frozenset):
         return [plain_parameter(item) for item in value]
+    return _plain_object(value) if hasattr(value, "get_params") or _is_splitter(value) else value
+
+
+def _plain_object(value: Any) -> dict[str, Any]:
+    """An estimator of ours by its parameters; others, and splitters, as a pickle."""
     if isinstance(value, SavedEstimator) and type(value).__name__ in SavedEstimator._kinds:
         return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
-    if hasattr(value, "get_params") or (callable(getattr(value, "split", None)) and not isinstance(value, str)):
-        content = to_pickle(value, "a parameter")
-        return {"pickle": base64.b64encode(content.tobytes()).decode()}
-    return value
+    content = to_pickle(value, "A parameter")
+    return {"pickle": base64.b64encode(content.tobytes()).decode()}
+
+
+def _is_splitter(value: Any) -> bool:
+    return hasattr(value, "get_n_splits")
 
 
 def restored_parameter(value: Any) -> Any:

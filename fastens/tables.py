@@ -208,13 +208,12 @@ def _categories_of(column: Column, name: str) -> list[Any]:
     return sorted(found, key=_order)
 
 
-def _positions(column: Column, categories: list[Any], unseen: float) -> Floats:
-    """For each row the position of its value among the categories; NaN where it is missing, else `unseen`."""
+def _positions(column: Column, categories: list[Any], unseen: float, missing: float) -> Floats:
+    """For each row the position of its value among the categories, or what stands for unseen and missing ones."""
     codes, values = factorize(column)
     position = {category: index for index, category in enumerate(categories)}
-    places = [np.nan if is_missing(value) else position.get(value, unseen) for value in values]
-    table = np.array([*places, np.nan])
-    return table[codes]
+    places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
+    return np.array([*places, missing])[codes]
 
 
 def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_]:
@@ -266,22 +265,29 @@ class TableEncoder:
         For each column, its categories, or None where it holds numbers.
     unseen : float
         What stands for a category that is not among them.
+    missing_is_category : bool
+        In categorical columns, missing values have the position after the last category instead of NaN.
     """
 
     unseen: float = np.nan
 
-    def __init__(self, names: list[str] | None, categories: list[list[Any] | None]) -> None:
+    def __init__(
+        self, names: list[str] | None, categories: list[list[Any] | None], *, missing_is_category: bool = False
+    ) -> None:
         self.names = names
         self.categories = categories
+        self.missing_is_category = missing_is_category
 
     @classmethod
-    def fit(cls, table: Table, categorical_features: Any = "from_dtype") -> TableEncoder:
+    def fit(
+        cls, table: Table, categorical_features: Any = "from_dtype", *, missing_is_category: bool = False
+    ) -> TableEncoder:
         """Learn the columns and categories of a table."""
         chosen = _chosen_columns(table, categorical_features)
         categories: list[list[Any] | None] = [None] * len(table)
         for index in np.flatnonzero(chosen).tolist():
             categories[index] = _categories_of(table.columns[index], table.name(index))
-        return cls(table.names, categories)
+        return cls(table.names, categories, missing_is_category=missing_is_category)
 
     def extended(self, table: Table) -> TableEncoder:
         """An encoder that also knows the categories of a table, after its own."""
@@ -297,6 +303,7 @@ class TableEncoder:
         encoder = TableEncoder(
             self.names,
             [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
+            missing_is_category=self.missing_is_category,
         )
         encoder.unseen = self.unseen
         return encoder
@@ -317,7 +324,8 @@ class TableEncoder:
             if categories is None:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
-                out[:, index] = _positions(column, categories, self.unseen)
+                missing = float(len(categories)) if self.missing_is_category else np.nan
+                out[:, index] = _positions(column, categories, self.unseen, missing)
         return out
 
     def _fits_float32(self, table: Table) -> bool:
@@ -342,7 +350,8 @@ class TableEncoder:
 
     def to_state(self) -> dict[str, Any]:
         """Plain lists, for saving."""
-        return {"names": self.names, "categories": self.categories}
+        state = {"names": self.names, "categories": self.categories}
+        return state | {"missing_is_category": True} if self.missing_is_category else state
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
@@ -353,7 +362,7 @@ class TableEncoder:
             found is None or _are_distinct(found, str | bool | int | float) for found in categories
         ):
             raise ValueError("the state of the columns is malformed")
-        return cls(names, categories)
+        return cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
 
 
 def _are_distinct(values: Any, kind: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.kernels.grow import Grower
+from fastens.engine.kernels.values import bind_values, leaf_means
 from fastens.engine.trees import Tree
 
 if TYPE_CHECKING:
@@ -41,11 +42,32 @@ class GrowthRules:
         Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
     features_per_split : int or None
         How many features, drawn at random, a node may split on; None for all.
+    features_per_tree : int or None
+        How many features, drawn at random, a tree may split on; None for all.
+    feature_weights : float64 array of shape (n_features,) or None
+        Chances of the features where some are drawn; None for equal ones.
+    monotone : int8 array of shape (n_features,) or None
+        1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
+    max_features_on_path : int or None
+        How many different features may stand between the root and a leaf.
+    feature_groups : uint8 array of shape (n_groups, n_features) or None
+        The features between the root and a leaf are all in one of these groups.
+    path_smooth : float
+        Pulls a node's value towards its parent's, as `l2_regularization` pulls it towards 0.
+    max_delta_step : float or None
+        Largest absolute value of a leaf.
     category_l2 : float
-        Added to `l2_regularization` in the gain of splits on categories, which have more freedom than thresholds.
+        Added to `l2_regularization` in the gain of splits on sets of categories, which have more freedom than
+        thresholds; in rows of average hessian.
     category_smoothing : float
         Added to a category's sum of hessians before categories are put in order of gradient over hessian, so that few
-        rows count for little.
+        rows count for little; in rows of average hessian.
+    min_samples_category : int
+        Categories with fewer rows in a node are pooled there: they go to the same side.
+    max_categories_per_split : int or None
+        Most categories on the side of a split that has fewer of them.
+    one_hot_max_size : int
+        A feature of no more categories splits them off one by one, without `category_l2`.
     """
 
     max_leaf_nodes: int | None = 31
@@ -56,8 +78,23 @@ class GrowthRules:
     min_gain_to_split: float = 0.0
     l2_regularization: float = 0.0
     features_per_split: int | None = None
+    features_per_tree: int | None = None
+    feature_weights: NDArray[np.float64] | None = None
+    monotone: NDArray[np.int8] | None = None
+    max_features_on_path: int | None = None
+    feature_groups: NDArray[np.uint8] | None = None
+    path_smooth: float = 0.0
+    max_delta_step: float | None = None
     category_l2: float = 10.0
     category_smoothing: float = 10.0
+    min_samples_category: int = 1
+    max_categories_per_split: int | None = None
+    one_hot_max_size: int = 0
+
+    @property
+    def bind_values(self) -> bool:
+        """Whether leaf values are more than the Newton steps of their rows."""
+        return self.monotone is not None or self.path_smooth > 0 or self.max_delta_step is not None
 
 
 class TreeGrower:
@@ -73,6 +110,8 @@ class TreeGrower:
         Positive weights. A whole-number weight is the same, to the bit, as so many copies of the row.
     constant_hessian : bool
         All hessians are 1 before weighting.
+    renews_leaves : bool
+        Every tree will be given to `renew_leaves`: its own values only choose the splits, and may be on another scale.
     n_threads : int
         Number of threads; it does not change the trees.
     """
@@ -84,10 +123,12 @@ class TreeGrower:
         sample_weight: NDArray[np.float64] | None = None,
         *,
         constant_hessian: bool = False,
+        renews_leaves: bool = False,
         n_threads: int = 1,
     ) -> None:
-        self._sample_weight = sample_weight
-        self._grower = Grower(matrix, rules, sample_weight, constant_hessian, n_threads)
+        self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
+        growing = replace(rules, max_delta_step=None) if renews_leaves else rules
+        self._grower = Grower(matrix, growing, sample_weight, constant_hessian, n_threads)
 
     def grow(
         self,
@@ -110,7 +151,18 @@ class TreeGrower:
         reduce : callable or None
             Sums the histograms of a set of nodes over workers, in place.
         """
-        return Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
+        tree = Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
+        if self._rules.bind_values and not self._renews_leaves:
+            self._bind(tree, tree.weight + self._rules.l2_regularization)
+        return tree
+
+    def _bind(self, tree: Tree, weight: NDArray[np.float64]) -> None:
+        """Put the values of a tree within their limits, in place."""
+        rules, value = self._rules, tree.value[:, 0].copy()
+        bind_values(
+            value, weight, tree.feature, tree.left_child, rules.monotone, rules.path_smooth, rules.max_delta_step
+        )
+        tree.value[:, 0] = value
 
     def renew_leaves(self, tree: Tree, loss: Loss, residuals: NDArray[np.float64], n_threads: int = 1) -> Tree:
         """Return the tree just grown with leaf values that `loss` finds from the residuals of their rows."""
@@ -118,7 +170,11 @@ class TreeGrower:
         weights = None if self._sample_weight is None else self._sample_weight[rows]
         value = np.zeros_like(tree.value)
         value[nodes, 0] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
-        return replace(tree, value=value)
+        tree = replace(tree, value=value)
+        if self._rules.bind_values:
+            leaf_means(value[:, 0], tree.weight, tree.left_child)
+            self._bind(tree, tree.weight)
+        return tree
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,39 +13,17 @@ from sklearn.utils import check_random_state
 
 from fastens.base import BaseFastens, TrainingData
 from fastens.engine.binning import learn_binning
+from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
+from fastens.ensemble.boosting_parameters import PARAMETERS
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
 from fastens.inspection.tree_methods import ShowsTrees
-from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
-
-RULES = {
-    "n_estimators": whole(1),
-    "learning_rate": real(0, open_low=True),
-    "max_leaf_nodes": whole(2) | NONE,
-    "max_depth": whole(1) | NONE,
-    "min_samples_leaf": whole(1),
-    "min_child_weight": real(0),
-    "min_gain_to_split": real(0),
-    "l2_regularization": real(0),
-    "max_bins": whole(2, 65_535),
-    "max_features": whole(1) | real(0, 1, open_low=True),
-    "subsample": real(0, 1, open_low=True),
-    "min_weight_leaf": real(0),
-    "validation_fraction": real(0, 1, open_low=True, open_high=True),
-    "early_stopping": FLAG | one_of("auto"),
-    "n_iter_no_change": whole(1),
-    "tol": real(0),
-    "categorical_features": ANYTHING,
-    "verbose": whole(0) | FLAG,
-    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
-    "n_jobs": ANYTHING,
-}
 
 
 class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
@@ -54,6 +31,11 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
 
     _ensemble: TreeEnsemble
     _on_round: OnRound | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:  # Python may run without docstrings
+            cls.__doc__ = cls.__doc__.replace("{parameters}", PARAMETERS)
 
     def _get_loss(self) -> Loss:
         raise NotImplementedError
@@ -115,25 +97,35 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
 
     def _start_run(self, data: TrainingData, validation: TrainingData | None) -> BoostingRun:
         """Bin the rows and prepare the rounds."""
-        n_threads = resolve_n_jobs(self.n_jobs)
-        loss = self._get_loss()
+        rules = self._boosting_rules(resolve_n_jobs(self.n_jobs))
+        n_threads = rules.n_threads
+        loss = self._loss = self._get_loss()
         loss.check_target(data.y)
-        X, y, weight, _ = data
-        self._binning = learn_binning(X, weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        X, y, weight, _ = self._learn_statistics(data, rules.seed)
+        self._binning = learn_binning(X, weight, self.max_bins, self._is_categorical, n_threads)
         run = BoostingRun(
             self._binning.transform(X, n_threads),
             y,
             weight,
             loss,
             self._growth_rules(),
-            self._boosting_rules(n_threads),
+            rules,
         )
         if validation is not None:
             loss.check_measured()
+            validation = self._apply_statistics(validation)
             run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
         return run
 
     def _growth_rules(self) -> GrowthRules:
+        """The parameters, with constraints on columns of X said of the columns that trees see."""
+        columns, column_of = Columns(self.n_features_in_, self._encoder.names), self._column_of
+        monotone = monotone_signs(self.monotonic_cst, columns, self._encoder.is_categorical)
+        if monotone is not None and len(getattr(self, "classes_", ())) > 2:
+            raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
+        max_on_path, groups = interaction_groups(self.interaction_cst, columns)
+        chances = feature_chances(self.feature_weights, columns)
+        per_tree = count_of(self.max_features_per_tree, len(column_of))
         return GrowthRules(
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth,
@@ -142,17 +134,30 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
             min_weight_leaf=self.min_weight_leaf,
             min_gain_to_split=self.min_gain_to_split,
             l2_regularization=self.l2_regularization,
-            features_per_split=self._features_per_split(),
+            features_per_split=count_of(self.max_features, per_tree),
+            features_per_tree=per_tree,
+            feature_weights=None if chances is None else chances[column_of],
+            monotone=monotone,
+            max_features_on_path=max_on_path,
+            feature_groups=None if groups is None else groups[:, column_of],
+            path_smooth=self.path_smooth,
+            max_delta_step=self.max_delta_step,
+            category_l2=self.category_l2,
+            category_smoothing=self.category_smoothing,
+            min_samples_category=self.min_samples_category or self.min_samples_leaf,
+            max_categories_per_split=self.max_categories_per_split,
+            one_hot_max_size=self.one_hot_max_size,
         )
 
-    def _features_per_split(self) -> int | None:
-        wanted, n_features = self.max_features, self.n_features_in_
-        is_count = isinstance(wanted, numbers.Integral)
-        count = min(int(wanted), n_features) if is_count else max(1, int(wanted * n_features))
-        return None if count == n_features else count
+    def _draws_features(self) -> bool:
+        n_features = self.n_features_in_
+        return (
+            min(count_of(self.max_features_per_tree, n_features), count_of(self.max_features, n_features)) < n_features
+        )
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        needs_seed = self.subsample < 1 or self._features_per_split() is not None
+        draws_statistics = self.categorical_encoding != "partition" and self._encoder.is_categorical.any()
+        needs_seed = self.subsample < 1 or self._draws_features() or draws_statistics
         return BoostingRules(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -214,14 +219,18 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
     def feature_importances_(self) -> Array:
         """Share of each feature in the gain of all splits, shape (n_features,)."""
         self._check_fitted()
-        gain = self._ensemble.feature_importances("gain")
+        gain = self._by_column("gain")
         return gain / gain.sum() if gain.sum() > 0 else gain
 
     @property
     def feature_split_counts_(self) -> NDArray[np.int64]:
         """Number of splits on each feature, shape (n_features,)."""
         self._check_fitted()
-        return self._ensemble.feature_importances("split").astype(np.int64)
+        return self._by_column("split").astype(np.int64)
+
+    def _by_column(self, kind: str) -> Array:
+        """Importances of the columns of X."""
+        return np.bincount(self._column_of, self._ensemble.feature_importances(kind), minlength=self.n_features_in_)
 
 
 def _take(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:

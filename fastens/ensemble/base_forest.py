@@ -21,7 +21,7 @@ from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighti
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import Members
-from fastens.ensemble.out_of_bag import OutOfBag
+from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
 from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ RULES = {
 _TREES_AT_A_TIME = 128
 
 
-class BaseForest(OutOfBag, BaseTrees):
+class BaseForest(ForestUncertainty, BaseTrees):
     """Trees on bags of the rows."""
 
     _bootstrap: Bootstrap | None
@@ -84,6 +84,7 @@ class BaseForest(OutOfBag, BaseTrees):
                 self._keep_trees(trees, binning)
         if self.oob_score:
             self._set_out_of_bag(matrix, data, len(np.asarray(y)))
+        self._keep_leaf_rows(data)
         return self
 
     def _check_drawing(self) -> None:
@@ -127,6 +128,9 @@ class BaseForest(OutOfBag, BaseTrees):
         hashes = content_hashes(data.X, data.y, n_threads)
         self._bootstrap = rules.plan(hashes, data.sample_weight, factors, self._strata(data.y))
         return self._reweighting(data)
+
+    def _keep_leaf_rows(self, data: TrainingData) -> None:
+        """Remember the rows of each leaf, where predictions need them."""
 
     def _has_random_thresholds(self) -> bool:
         return False
@@ -225,7 +229,7 @@ class BaseForest(OutOfBag, BaseTrees):
         self._restore_oob(arrays)
 
 
-class ForestClassifier(TreesClassifier, BaseForest):
+class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
     """What a forest's classes add: weights of classes, strata, and the vote."""
 
     _parameter_rules: ClassVar = {
@@ -307,10 +311,10 @@ class ForestClassifier(TreesClassifier, BaseForest):
         return self._probabilities(self._oob_values())
 
 
-class ForestRegressor(TreesRegressor, BaseForest):
+class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
     """What a forest's numbers add."""
 
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES}
+    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the numbers that each tree predicts, one tree after the other."""

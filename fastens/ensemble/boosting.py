@@ -18,7 +18,8 @@ from fastens.engine.loss_names import (
     regression_loss,
 )
 from fastens.engine.losses import Loss
-from fastens.ensemble.base_boosting import RULES, BaseGradientBoosting
+from fastens.ensemble.base_boosting import BaseGradientBoosting
+from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
@@ -31,89 +32,48 @@ LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
     """Gradient boosting for classification.
 
-    Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
-    log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
-    rate.
+        Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
+        log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
+        rate.
 
-    Parameters
-    ----------
-    loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
-        The loss to lower. For two classes also the exponential loss, or a function of (y, raw) that returns gradients
-        and hessians, y being 0 or 1, or an object with that as its method `derivatives` (and `start`, `loss` and
-        `predict`, the probability of the second class, all optional).
-    n_estimators : int, default=100
-        Number of rounds.
-    learning_rate : float, default=0.1
-        Factor of every leaf value.
-    max_leaf_nodes : int or None, default=31
-        Most leaves of a tree, which grows best-first; None grows level by level without that limit.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_leaf : int, default=20
-        Fewest rows in a leaf, whatever their weights.
-    min_child_weight : float, default=1e-3
-        Smallest sum of hessians in a leaf.
-    min_gain_to_split : float, default=0
-        A split must gain more than this.
-    l2_regularization : float, default=0
-        Added to the sum of hessians of a leaf.
-    max_bins : int, default=255
-        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
-        values have a bin of their own besides.
-    max_features : int or float, default=1.0
-        Number, or share, of the features drawn for each split.
-    subsample : float, default=1.0
-        Share of the rows drawn for each round.
-    min_weight_leaf : float, default=0
-        Smallest sum of sample weights in a leaf.
-    validation_fraction : float, default=0.1
-        Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
-    early_stopping : bool or "auto", default="auto"
-        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-        gets X_val.
-    n_iter_no_change : int, default=10
-        Rounds without improvement before stopping.
-    tol : float, default=1e-7
-        What counts as an improvement of the validation loss.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    verbose : int, default=0
-        Print the losses every so many rounds.
-    random_state : int, RandomState or None, default=None
-        Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, multiplied with `sample_weight`.
+        Parameters
+        ----------
+        loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
+            The loss to lower. For two classes also the exponential loss, or a function of (y, raw) that returns gradients
+            and hessians, y being 0 or 1, or an object with that as its method `derivatives` (and `start`, `loss` and
+            `predict`, the probability of the second class, all optional).
+    {parameters}
+        class_weight : dict or "balanced", optional
+            Weights of the classes, multiplied with `sample_weight`.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    train_score_, validation_score_ : arrays
-        Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
+        Attributes
+        ----------
+        classes_ : array of shape (n_classes,)
+            The labels, sorted.
+        n_features_in_ : int
+            Number of columns.
+        feature_names_in_ : array of shape (n_features_in_,)
+            Their names, where they have some.
+        n_estimators_, n_iter_ : int
+            Rounds kept.
+        train_score_, validation_score_ : arrays
+            Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
+        feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+            Share of the total gain, and number of splits.
 
-    References
-    ----------
-    Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
-    scalable tree boosting system", eq. 5-7.
+        References
+        ----------
+        Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
+        scalable tree boosting system", eq. 5-7.
 
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from fastens import GradientBoostingClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = GradientBoostingClassifier(n_estimators=50).fit(X[::2], y[::2])
-    >>> model.score(X[1::2], y[1::2]) > 0.9
-    True
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from fastens import GradientBoostingClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = GradientBoostingClassifier(n_estimators=50).fit(X[::2], y[::2])
+        >>> model.score(X[1::2], y[1::2]) > 0.9
+        True
     """
 
     _parameter_rules: ClassVar = {**RULES, "loss": one_of(*CLASSIFICATION) | CUSTOM, "class_weight": ANYTHING}
@@ -132,13 +92,26 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
+        max_features_per_tree: int | float = 1.0,
+        feature_weights: Any = None,
         subsample: float = 1.0,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        path_smooth: float = 0.0,
+        max_delta_step: float | None = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        one_hot_max_size: int = 2,
+        min_samples_category: int | None = None,
+        max_categories_per_split: int | None = None,
+        category_smoothing: float = 10.0,
+        category_l2: float = 3.0,
         verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -155,13 +128,26 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
         self.l2_regularization = l2_regularization
         self.max_bins = max_bins
         self.max_features = max_features
+        self.max_features_per_tree = max_features_per_tree
+        self.feature_weights = feature_weights
         self.subsample = subsample
         self.min_weight_leaf = min_weight_leaf
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.path_smooth = path_smooth
+        self.max_delta_step = max_delta_step
         self.categorical_features = categorical_features
+        self.categorical_encoding = categorical_encoding
+        self.categorical_missing = categorical_missing
+        self.one_hot_max_size = one_hot_max_size
+        self.min_samples_category = min_samples_category
+        self.max_categories_per_split = max_categories_per_split
+        self.category_smoothing = category_smoothing
+        self.category_l2 = category_l2
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -179,93 +165,52 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
 class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
     """Gradient boosting for regression.
 
-    Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
-    steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-    residuals.
+        Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
+        steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
+        residuals.
 
-    Parameters
-    ----------
-    loss : str, callable or object, default="squared_error"
-        The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber",
-        "log_cosh"; "poisson", "gamma" and "tweedie" with a log link; "cross_entropy" for a y of probabilities; or a
-        function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
-        (and `start`, `loss` and `predict`, all optional).
-    quantile : float or list of float, optional
-        The level to predict with loss="quantile" or "expectile". With several ascending levels of "quantile" there is a
-        column of predictions for each, and they never cross.
-    alpha : float, default=0.9
-        With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
-    tweedie_variance_power : float, default=1.5
-        With loss="tweedie": the variance is proportional to the mean to this power, between 1 and 2.
-    n_estimators : int, default=100
-        Number of rounds.
-    learning_rate : float, default=0.1
-        Factor of every leaf value.
-    max_leaf_nodes : int or None, default=31
-        Most leaves of a tree, which grows best-first; None grows level by level without that limit.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_leaf : int, default=20
-        Fewest rows in a leaf, whatever their weights.
-    min_child_weight : float, default=1e-3
-        Smallest sum of hessians in a leaf.
-    min_gain_to_split : float, default=0
-        A split must gain more than this.
-    l2_regularization : float, default=0
-        Added to the sum of hessians of a leaf.
-    max_bins : int, default=255
-        Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
-        values have a bin of their own besides.
-    max_features : int or float, default=1.0
-        Number, or share, of the features drawn for each split.
-    subsample : float, default=1.0
-        Share of the rows drawn for each round.
-    min_weight_leaf : float, default=0
-        Smallest sum of sample weights in a leaf.
-    validation_fraction : float, default=0.1
-        Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
-    early_stopping : bool or "auto", default="auto"
-        Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-        gets X_val.
-    n_iter_no_change : int, default=10
-        Rounds without improvement before stopping.
-    tol : float, default=1e-7
-        What counts as an improvement of the validation loss.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    verbose : int, default=0
-        Print the losses every so many rounds.
-    random_state : int, RandomState or None, default=None
-        Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+        Parameters
+        ----------
+        loss : str, callable or object, default="squared_error"
+            The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber",
+            "log_cosh"; "poisson", "gamma" and "tweedie" with a log link; "cross_entropy" for a y of probabilities; or a
+            function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
+            (and `start`, `loss` and `predict`, all optional).
+        quantile : float or list of float, optional
+            The level to predict with loss="quantile" or "expectile". With several ascending levels of "quantile" there is a
+            column of predictions for each, and they never cross.
+        alpha : float, default=0.9
+            With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
+        tweedie_variance_power : float, default=1.5
+            With loss="tweedie": the variance is proportional to the mean to this power, between 1 and 2.
+    {parameters}
 
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    train_score_, validation_score_ : arrays
-        Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
+        Attributes
+        ----------
+        n_features_in_ : int
+            Number of columns.
+        feature_names_in_ : array of shape (n_features_in_,)
+            Their names, where they have some.
+        n_estimators_, n_iter_ : int
+            Rounds kept.
+        train_score_, validation_score_ : arrays
+            Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
+        feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+            Share of the total gain, and number of splits.
 
-    References
-    ----------
-    Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
-    scalable tree boosting system", eq. 5-7.
+        References
+        ----------
+        Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
+        scalable tree boosting system", eq. 5-7.
 
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from fastens import GradientBoostingRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = GradientBoostingRegressor(n_estimators=50).fit(X[::2], y[::2])
-    >>> model.score(X[1::2], y[1::2]) > 0.3
-    True
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = GradientBoostingRegressor(n_estimators=50).fit(X[::2], y[::2])
+        >>> model.score(X[1::2], y[1::2]) > 0.3
+        True
     """
 
     _parameter_rules: ClassVar = {
@@ -293,13 +238,26 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
+        max_features_per_tree: int | float = 1.0,
+        feature_weights: Any = None,
         subsample: float = 1.0,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        path_smooth: float = 0.0,
+        max_delta_step: float | None = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        one_hot_max_size: int = 2,
+        min_samples_category: int | None = None,
+        max_categories_per_split: int | None = None,
+        category_smoothing: float = 10.0,
+        category_l2: float = 3.0,
         verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -318,13 +276,26 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         self.l2_regularization = l2_regularization
         self.max_bins = max_bins
         self.max_features = max_features
+        self.max_features_per_tree = max_features_per_tree
+        self.feature_weights = feature_weights
         self.subsample = subsample
         self.min_weight_leaf = min_weight_leaf
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.path_smooth = path_smooth
+        self.max_delta_step = max_delta_step
         self.categorical_features = categorical_features
+        self.categorical_encoding = categorical_encoding
+        self.categorical_missing = categorical_missing
+        self.one_hot_max_size = one_hot_max_size
+        self.min_samples_category = min_samples_category
+        self.max_categories_per_split = max_categories_per_split
+        self.category_smoothing = category_smoothing
+        self.category_l2 = category_l2
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs

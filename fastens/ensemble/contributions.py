@@ -53,8 +53,17 @@ class ContributionsMixin(SavedEnsemble):
         """
         self._check_fitted()
         explained = _explain(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs), pairs=interactions)
-        explained *= self._contribution_scale()
+        explained = self._of_columns(explained, axes=2 if interactions else 1) * self._contribution_scale()
         return explained[:, 0] if explained.shape[1] == 1 else explained
+
+    def _of_columns(self, explained: NDArray[np.float64], axes: int) -> NDArray[np.float64]:
+        """Sums over the columns that trees see for each column of X, along the last axes."""
+        places = np.append(self._column_of, self.n_features_in_)
+        if len(places) == self.n_features_in_ + 1:
+            return explained
+        to_column = np.equal.outer(places, np.arange(self.n_features_in_ + 1)).astype(np.float64)
+        explained = explained @ to_column
+        return explained if axes == 1 else to_column.T @ explained
 
     def _contribution_scale(self) -> float:
         """What the sum of the trees is multiplied with to give a prediction."""

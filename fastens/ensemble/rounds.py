@@ -123,7 +123,12 @@ class BoostingRun:
         self.history = History()
         self._validation_codes: NDArray[np.unsignedinteger] | None = None
         self._grower = TreeGrower(
-            matrix, growth, sample_weight, constant_hessian=loss.constant_hessian, n_threads=rules.n_threads
+            matrix,
+            growth,
+            sample_weight,
+            constant_hessian=loss.constant_hessian,
+            renews_leaves=loss.renews_leaves,
+            n_threads=rules.n_threads,
         )
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
         self._hessians = np.ones(self.train.raw.shape, dtype=np.float32)

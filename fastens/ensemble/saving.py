@@ -31,7 +31,7 @@ class SavedEnsemble(SavedEstimator):
             {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
         )
         self._restored()
-        if not np.array_equal(self._ensemble.binning.is_categorical, self._encoder.is_categorical):
+        if not np.array_equal(self._ensemble.binning.is_categorical, self._is_categorical):
             raise ModelFileError("the trees and the columns do not fit together")
         if self._ensemble.n_outputs != self._n_outputs():
             raise ModelFileError("the trees and the classes do not fit together")

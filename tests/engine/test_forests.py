@@ -44,8 +44,8 @@ def bin_rows(X, weight=None, max_bins=255, categorical=()):
     return learn_binning(X, weight, max_bins, is_categorical).transform(X)
 
 
-def grow_one(matrix, target, rules, weight=None, n_threads=1, seed=0, features=None):
-    return ForestGrower(matrix, target, rules, n_threads).grow([TreeSample(weight, features, seed)])[0]
+def grow_one(matrix, target, rules, weight=None, *, seed=0, features=None):
+    return ForestGrower(matrix, target, rules).grow([TreeSample(weight, features, seed)])[0]
 
 
 def check_nodes(tree, matrix, target, rules, weight=None, *, optimal=True, tolerance=1e-6):
@@ -204,7 +204,10 @@ def test_random_thresholds_spread_over_the_values_and_not_over_the_rows():
     grower = ForestGrower(
         binning.transform(x), number_target(x[:, 0]), TreeRules("squared_error", random_thresholds=True, max_depth=1)
     )
-    cut = [binning.thresholds[0][tree.bin_threshold[0] - 1] for tree in grower.grow([TreeSample(None, None, s) for s in range(600)])]
+    cut = [
+        binning.thresholds[0][tree.bin_threshold[0] - 1]
+        for tree in grower.grow([TreeSample(None, None, s) for s in range(600)])
+    ]
     assert np.mean(np.array(cut) < 1.0) == pytest.approx(0.1, abs=0.04)
     assert np.mean(cut) == pytest.approx(5.0, abs=0.4)
 
@@ -242,7 +245,9 @@ def assert_same_trees(first, second, left_out=()):
                 np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
-@pytest.mark.parametrize("rules", [TreeRules(), TreeRules(features_per_split=2), TreeRules("entropy", max_leaf_nodes=50)])
+@pytest.mark.parametrize(
+    "rules", [TreeRules(), TreeRules(features_per_split=2), TreeRules("entropy", max_leaf_nodes=50)]
+)
 @pytest.mark.parametrize("random_thresholds", [False, True])
 def test_threads_do_not_matter(rules, random_thresholds):
     X, signal = make_rows(30_000)

@@ -70,24 +70,18 @@ class NaiveForest:
 
     def may_split(self, rows, depth):
         is_pure = bool((self.y[rows] == self.y[rows[0]]).all())
-        return (
-            depth < (self.rules.max_depth or np.inf) and len(rows) >= self.rules.min_samples_split and not is_pure
-        )
+        return depth < (self.rules.max_depth or np.inf) and len(rows) >= self.rules.min_samples_split and not is_pure
 
     def best_gain(self, rows):
         """The largest gain of an allowed split; minus infinity where there is none."""
-        gains = [-np.inf]
-        for feature in range(len(self.codes)):
-            for left in self._questions(rows, feature):
-                if self.is_allowed(rows, feature, left):
-                    gains.append(self.gain(rows, left))
-        return max(gains)
+        questions = [(f, left) for f in range(len(self.codes)) for left in self._questions(rows, f)]
+        return max((self.gain(rows, left) for f, left in questions if self.is_allowed(rows, f, left)), default=-np.inf)
 
     def _questions(self, rows, feature):
         codes = self.codes[feature, rows]
         present = np.unique(codes)
         if self.is_categorical[feature]:
-            means = [np.average(self.value_of(rows[codes == code]), weights=None) for code in present]
+            means = [self._mean(rows[codes == code]) for code in present]
             order = present[np.argsort(means, kind="stable")]
             return [np.isin(codes, order[: k + 1]) for k in range(len(order) - 1)]
         values = present[present > 0]
@@ -96,7 +90,7 @@ class NaiveForest:
         right = [(codes <= code) & (codes > 0) for code in values]
         return right + [codes <= code for code in values[:-1]]
 
-    def value_of(self, rows):
+    def _mean(self, rows):
         """What categories are ordered by: the mean of the first target."""
         return np.average(self.y[rows, 0], weights=self.weight[rows])
 

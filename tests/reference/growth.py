@@ -31,7 +31,10 @@ class NaiveGrower:
         self.g, self.h, self.gradient_scale, self.hessian_scale = quantise(gradients, hessians, constant_hessian)
         self.real = gradients.astype(np.float64), hessians.astype(np.float64)
         self.w = np.ones(len(self.g), dtype=np.int64) if weights is None else weights.astype(np.int64)
-        nodes = [self._node(np.arange(len(self.g)), 0)]
+        self.mean_hessian = (self.w * self.h).sum() / self.w.sum()
+        step = self.rules.max_delta_step or np.inf
+        root = {"lower": -step, "upper": step, "parent": None, "path": ()}
+        nodes = [self._node(np.arange(len(self.g)), 0, root)]
         n_leaves, limit = 1, self.rules.max_leaf_nodes or np.inf
         while n_leaves < limit:
             open_nodes = [i for i, node in enumerate(nodes) if node["split"] and "children" not in node]
@@ -41,32 +44,62 @@ class NaiveGrower:
             node = nodes[best]
             goes_left = node["split"]["goes_left"]
             node["children"] = (len(nodes), len(nodes) + 1)
-            nodes.append(self._node(node["rows"][goes_left], node["depth"] + 1))
-            nodes.append(self._node(node["rows"][~goes_left], node["depth"] + 1))
+            left, right = self._limits_of_children(node)
+            nodes.append(self._node(node["rows"][goes_left], node["depth"] + 1, left))
+            nodes.append(self._node(node["rows"][~goes_left], node["depth"] + 1, right))
             n_leaves += 1
         return nodes
 
-    def _node(self, rows, depth):
+    def _node(self, rows, depth, limits):
         gradient, hessian = (self.w[rows] * self.real[0][rows]).sum(), (self.w[rows] * self.real[1][rows]).sum()
-        value = -gradient / (hessian + self.rules.l2_regularization)
+        node = {"rows": rows, "depth": depth, "limits": limits}
+        node["value"] = self._limited(gradient, hessian, self.rules.l2_regularization, limits)
         may_split = depth < (self.rules.max_depth or np.inf) and len(rows) >= 2 * self.rules.min_samples_leaf
-        return {"rows": rows, "depth": depth, "value": value, "split": self._best_split(rows) if may_split else None}
+        node["split"] = self._best_split(node) if may_split else None
+        return node
 
-    def _best_split(self, rows):
+    def _limited(self, gradient, hessian, l2, limits):
+        """The Newton step, pulled towards the parent's value and kept within the bounds."""
+        smooth, parent = (0.0, 0.0) if limits["parent"] is None else (self.rules.path_smooth, limits["parent"])
+        return np.clip((smooth * parent - gradient) / (hessian + l2 + smooth), limits["lower"], limits["upper"])
+
+    def _sign(self, feature):
+        return 0 if self.rules.monotone is None else self.rules.monotone[feature]
+
+    def _limits_of_children(self, node):
+        """Bounds by the middle of the children's values, where the split is on a monotone feature."""
+        limits, split = node["limits"], node["split"]
+        both = {**limits, "parent": node["value"], "path": (*limits["path"], split["feature"])}
+        sign = self._sign(split["feature"])
+        if sign == 0:
+            return both, both
+        middle = sum(split["values"]) / 2
+        low, high = {**both, "upper": middle}, {**both, "lower": middle}
+        return (low, high) if sign > 0 else (high, low)
+
+    def _may_use(self, feature, path):
+        rules, joined = self.rules, {*path, feature}
+        if rules.max_features_on_path is not None and len(joined) > max(rules.max_features_on_path, len(set(path))):
+            return False
+        return rules.feature_groups is None or any(group[list(joined)].all() for group in rules.feature_groups)
+
+    def _best_split(self, node):
         best = None
+        rows = node["rows"]
         for feature in range(len(self.codes)):
+            if not self._may_use(feature, node["limits"]["path"]):
+                continue
             codes = self.codes[feature, rows]
             for goes_left in self._questions(feature, codes, rows):
-                gain = self._gain(rows, goes_left, self.is_categorical[feature])
-                if gain is not None and gain > self.rules.min_gain_to_split and (best is None or gain > best["gain"]):
-                    best = {"gain": gain, "feature": feature, "goes_left": goes_left}
+                gain, values = self._gain(node, goes_left, feature)
+                if gain > self.rules.min_gain_to_split and (best is None or gain > best["gain"]):
+                    best = {"gain": gain, "feature": feature, "goes_left": goes_left, "values": values}
         return best
 
     def _questions(self, feature, codes, rows):
         """The rows that go left, for every split of the feature, in the order in which ties are decided."""
         if self.is_categorical[feature]:
-            order = self._category_order(codes, rows)
-            return [np.isin(codes, order[: k + 1]) for k in range(len(order) - 1)]
+            return self._sets(feature, codes, self._category_order(codes, rows))
         missing = codes == 0
         last = self.n_codes[feature] - (1 if missing.any() else 2)
         present = [code for code in range(1, last + 1) if (codes == code).any()]
@@ -75,25 +108,49 @@ class NaiveGrower:
             questions += [codes <= code for code in present if code < last]
         return questions
 
-    def _category_order(self, codes, rows):
-        smoothing = self.rules.category_smoothing * self.hessian_scale
-        key = {}
-        for code in np.unique(codes):
-            of_code = rows[codes == code]
-            key[code] = (self.w * self.g)[of_code].sum() / ((self.w * self.h)[of_code].sum() + smoothing)
-        return sorted(key, key=lambda code: (key[code], code))
+    def _is_one_hot(self, feature):
+        return self.n_codes[feature] - 1 <= self.rules.one_hot_max_size
 
-    def _gain(self, rows, goes_left, is_categorical):
-        rules, scale = self.rules, self.hessian_scale
-        l2 = rules.l2_regularization * scale
-        side_l2 = l2 + (rules.category_l2 * scale if is_categorical else 0.0)
-        score = 0.0
+    def _sets(self, feature, codes, order):
+        n, most = len(order), self.rules.max_categories_per_split or len(order)
+        if self._is_one_hot(feature):
+            return [np.isin(codes, group) for group in (order if n > 2 else order[:-1])]
+        return [
+            np.isin(codes, np.concatenate(order[: k + 1])) for k in range(n - 1) if k + 1 <= most or n - k - 1 <= most
+        ]
+
+    def _category_order(self, codes, rows):
+        """Groups of codes by smoothed gradient over hessian: the rare ones are one group, the others alone."""
+        smoothing = self.rules.category_smoothing * self.mean_hessian
+        rare = [c for c in np.unique(codes) if c > 0 and (codes == c).sum() < self.rules.min_samples_category]
+        groups = [([c], c) for c in np.unique(codes) if c not in rare] + ([(rare, -1)] if rare else [])
+        key = {}
+        for group, tie in groups:
+            of_group = rows[np.isin(codes, group)]
+            ratio = (self.w * self.g)[of_group].sum() / ((self.w * self.h)[of_group].sum() + smoothing)
+            key[tuple(group)] = (ratio, tie)
+        return sorted(key, key=key.get)
+
+    def _gain(self, node, goes_left, feature):
+        """What the split gains with the values its sides may have, and those values, in the units of the losses."""
+        rules, scale, rows = self.rules, self.hessian_scale, node["rows"]
+        side_l2 = rules.l2_regularization
+        if self.is_categorical[feature] and not self._is_one_hot(feature):
+            side_l2 += rules.category_l2 * self.mean_hessian / scale
+        limits = {**node["limits"], "parent": node["value"]}
+        score, values = 0.0, []
         for side in (rows[goes_left], rows[~goes_left]):
             gradient, hessian = (self.w * self.g)[side].sum(), (self.w * self.h)[side].sum()
             if len(side) < rules.min_samples_leaf or hessian < np.ceil(rules.min_child_weight * scale):
-                return None
+                return -np.inf, None
             if self.w[side].sum() < rules.min_weight_leaf:
-                return None
-            score += float(gradient) ** 2 / (hessian + side_l2)
-        gradient, hessian = (self.w * self.g)[rows].sum(), (self.w * self.h)[rows].sum()
-        return (score - float(gradient) ** 2 / (hessian + l2)) * scale / self.gradient_scale**2
+                return -np.inf, None
+            g, h = gradient / self.gradient_scale, hessian / scale
+            value = self._limited(g, h, side_l2, limits)
+            score -= value * (2 * g + (h + side_l2) * value)
+            values.append(self._limited(g, h, rules.l2_regularization, limits))
+        if values[0] == values[1] or self._sign(feature) * (values[1] - values[0]) < 0:
+            return -np.inf, None
+        gradient, hessian = (self.w * self.g)[rows].sum() / self.gradient_scale, (self.w * self.h)[rows].sum() / scale
+        value = self._limited(gradient, hessian, rules.l2_regularization, node["limits"])
+        return score + value * (2 * gradient + (hessian + rules.l2_regularization) * value), values

@@ -5,10 +5,11 @@ ordered set (Fenwick 1994) that knows its weighted median and the absolute devia
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 
+from .categories cimport sort_codes
 from .forest_groups cimport column_of
 from .forest_scan cimport Groups, finish_split, is_monotone, random_candidate
 from .forest_tree cimport CodeColumn, Entry, Forest, FoundSplit, MedianRoom, NodeSums, Room, Sample
-from .split cimport ScanRoom, sort_codes
+from .gain cimport ScanRoom
 from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 

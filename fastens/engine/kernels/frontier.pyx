@@ -2,6 +2,7 @@
 
 from cython.parallel cimport prange, threadid
 
+from .gain cimport ValueLimits, difference, limited_value
 from .partition cimport Decision, collect_rows, split_rows
 from .search cimport count_task, merge_partials, search_task, threads_of_task
 from .structs cimport float64_t, int32_t, uint8_t
@@ -76,15 +77,32 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
     for which in range(2):
         child = &ws.nodes[node.left_child + which]
         child.depth = node.depth + 1
+        child.parent = id
         child.left_child = 0
         child.slot = -1
         child.split.feature = -1
-        child.sums = node.split.left
-        if which == 1:
-            child.sums.gradient = node.sums.gradient - node.split.left.gradient
-            child.sums.hessian = node.sums.hessian - node.split.left.hessian
-            child.sums.count = node.sums.count - node.split.left.count
-            child.sums.weight = node.sums.weight - node.split.left.weight
+        child.sums = node.split.left if which == 0 else difference(&node.sums, &node.split.left)
+        child.limits = node.limits
+    if not node.limits.is_free or ws.features[node.split.feature].monotone != 0:
+        _limit_children(ws, node)
+
+
+cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
+    """Values of the children, and where the split is on a monotone feature, bounds for all below: their middle."""
+    cdef ValueLimits* left = &ws.nodes[node.left_child].limits
+    cdef ValueLimits* right = &ws.nodes[node.left_child + 1].limits
+    cdef int32_t monotone = ws.features[node.split.feature].monotone
+    cdef float64_t middle
+    left.value = limited_value(&ws.nodes[node.left_child].sums, ws.rules.l2, ws.rules.path_smooth, &node.limits)
+    right.value = limited_value(&ws.nodes[node.left_child + 1].sums, ws.rules.l2, ws.rules.path_smooth, &node.limits)
+    if monotone == 0:
+        return
+    left.is_free = right.is_free = False
+    middle = 0.5 * (left.value + right.value)
+    if monotone > 0:
+        left.upper = right.lower = middle
+    else:
+        left.lower = right.upper = middle
 
 
 cdef inline bint _precedes(const Workspace* ws, int32_t a, int32_t b) noexcept nogil:

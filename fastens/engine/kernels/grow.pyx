@@ -9,21 +9,22 @@ touching every cell.
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from cython.parallel cimport prange
-from libc.math cimport ceil
+from libc.math cimport INFINITY, ceil
 from libc.stdlib cimport malloc
 from libc.string cimport memset
 
+from .features cimport draw_tree_features
 from .frontier cimport (
     GROWING, OUT_OF_MEMORY, Limits, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
     search_tasks, threads_for_rows
 )
+from .gain cimport SplitRules
 from .histogram cimport CELL_STRIDE
 from .quantise cimport RowGradients, exact_sums, quantise
 from .search cimport counted_histogram
-from .split cimport SplitRules
 from .structs cimport (
-    PREFETCH_AHEAD, Feature, Histogram, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t,
-    uint64_t
+    PREFETCH_AHEAD, Feature, Histogram, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint8_t, uint16_t,
+    uint32_t, uint64_t
 )
 from .workspace cimport (
     MAX_THREADS, Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
@@ -83,13 +84,14 @@ cdef class Grower:
     cdef Workspace ws
     cdef RowGradients source
     cdef Limits limits
-    cdef object matrix, rules, row_weights
+    cdef object matrix, rules, row_weights, kept
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights
         self.ws.n_threads = min(n_threads, MAX_THREADS)
         self._set_table()
         self._set_rules()
+        self._set_feature_rules()
         self._set_weights(constant_hessian)
         if not allocate_workspace(&self.ws, matrix.n_rows):
             raise MemoryError(f"no memory for growing trees on {matrix.n_rows} rows")
@@ -121,6 +123,7 @@ cdef class Grower:
             ws.features[f].n_codes = n_codes[f]
             ws.features[f].offset = ws.table.n_cells
             ws.features[f].is_categorical = is_categorical[f]
+            ws.features[f].monotone = 0
             ws.table.n_cells += CELL_STRIDE if ws.table.code_size == 1 else n_codes[f]
 
     cdef _set_rules(self):
@@ -132,7 +135,33 @@ cdef class Grower:
         if self.row_weights is None:
             # Without weights the count is the weight; packed cells know no other.
             self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(rules.min_weight_leaf))
-        self.ws.n_sampled = rules.features_per_split or self.ws.table.n_features
+        self.ws.rules.min_category_count = rules.min_samples_category
+        self.ws.rules.max_categories = rules.max_categories_per_split or 0
+        self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
+
+    cdef _set_feature_rules(self):
+        """Constraints on the features; `kept` keeps their arrays alive."""
+        cdef int32_t f, n_features = self.ws.table.n_features
+        rules = self.rules
+        cdef const int8_t[::1] monotone
+        cdef const float64_t[::1] weights
+        cdef const uint8_t[:, ::1] groups
+        self.kept = [rules.feature_weights]
+        self.ws.feature_rules.n_per_tree = rules.features_per_tree or n_features
+        self.ws.feature_rules.n_per_node = rules.features_per_split or n_features
+        self.ws.feature_rules.max_on_path = rules.max_features_on_path or 0
+        if rules.monotone is not None:
+            monotone = rules.monotone
+            for f in range(n_features):
+                self.ws.features[f].monotone = monotone[f]
+        if rules.feature_weights is not None:
+            weights = rules.feature_weights
+            self.ws.feature_rules.weights = &weights[0]
+        if rules.feature_groups is not None:
+            groups = np.ascontiguousarray(rules.feature_groups)
+            self.kept.append(groups)
+            self.ws.feature_rules.groups = &groups[0, 0]
+            self.ws.feature_rules.n_groups = groups.shape[0]
 
     cdef _set_weights(self, bint constant_hessian):
         cdef const float64_t[::1] weights
@@ -162,8 +191,9 @@ cdef class Grower:
         scaled.min_hessian = <int64_t>ceil(rules.min_child_weight * hessian)
         scaled.min_weight = <int64_t>ceil(rules.min_weight_leaf * self.source.weight_scale)
         scaled.l2 = rules.l2_regularization * hessian
-        scaled.category_l2 = rules.category_l2 * hessian
-        scaled.category_smoothing = rules.category_smoothing * hessian
+        scaled.path_smooth = rules.path_smooth * hessian
+        scaled.category_l2 = rules.category_l2 * self.ws.quantised.mean_hessian
+        scaled.category_smoothing = rules.category_smoothing * self.ws.quantised.mean_hessian
         scaled.min_gain = rules.min_gain_to_split * gradient * gradient / hessian
 
     cdef _start(self, rows):
@@ -186,9 +216,19 @@ cdef class Grower:
         memset(&ws.nodes[0], 0, sizeof(Node))
         ws.n_nodes = 1
         ws.nodes[0].end = n
-        ws.nodes[0].split.feature = -1
+        ws.nodes[0].parent = ws.nodes[0].split.feature = -1
+        self._limit_root()
         ws.nodes[0].slot = take_slot(ws) if ws.wide_only or n >= self.limits.kept_rows else -1
+        draw_tree_features(ws)
         add_task(ws, 0, -1, True, False)
+
+    cdef _limit_root(self):
+        cdef Node* root = &self.ws.nodes[0]
+        cdef float64_t step = INFINITY
+        if self.rules.max_delta_step is not None:
+            step = self.rules.max_delta_step * self.ws.quantised.scales.gradient / self.ws.quantised.scales.hessian
+        root.limits.lower, root.limits.upper = -step, step
+        root.limits.is_free = step == INFINITY and self.rules.path_smooth == 0
 
     def grow(self, const float32_t[::1] gradients, const float32_t[::1] hessians, rows, uint64_t seed, reduce):
         """Grow one tree.

@@ -34,6 +34,7 @@ cdef struct Quantised:
     Payload payload
     int64_t* wide                   # 3 * n_rows, NULL until first needed
     Scales scales
+    float64_t mean_hessian          # of a row, or copy of it, in the units of the sums
     CellLayout layout
     RowStatistics statistics
 

@@ -222,6 +222,7 @@ cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out
     if not out.statistics.narrow and not _need_wide(source, out):
         return False
     totals = _write(source, out, n_threads)
+    out.mean_hessian = <float64_t>totals.hessian / rows
     if extent.max_gradient == SMALLEST or (
         <float64_t>totals.gradient >= MIN_STEPS * rows
         and (source.constant_hessian or <float64_t>totals.hessian >= MIN_STEPS * rows)
@@ -231,7 +232,8 @@ cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out
     out.statistics.narrow = False
     if not _need_wide(source, out):
         return False
-    _write(source, out, n_threads)
+    totals = _write(source, out, n_threads)
+    out.mean_hessian = <float64_t>totals.hessian / rows
     return True
 
 

@@ -26,6 +26,21 @@ FASTENS_INLINE double number_of(uint64_t field)
     return value - 4503599627370496.0;
 }
 
+/* sums[i] = start + cells[0] + ... + cells[i]. Four a turn: a loop of so few instructions is up to a third slower where
+ * its branch happens to lie across 32 bytes of code. */
+FASTENS_INLINE void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
+{
+    ptrdiff_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        sums[i] = start += cells[i];
+        sums[i + 1] = start += cells[i + 1];
+        sums[i + 2] = start += cells[i + 2];
+        sums[i + 3] = start += cells[i + 3];
+    }
+    for (; i < n; i++)
+        sums[i] = start += cells[i];
+}
+
 /* gains[i] for the split with sums[i] on the left; -1 where a hessian is too small */
 FASTENS_INLINE void split_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
 {

@@ -2,9 +2,11 @@
 
 from cython.parallel cimport prange, threadid
 
+from .categories cimport write_category_set
+from .features cimport allow_features
+from .gain cimport limited_value
 from .histogram cimport build_histogram, merge_histogram, subtract_histogram
-from .random cimport random_bits
-from .split cimport best_split_of_feature, feature_sums, write_category_set
+from .split cimport best_split_of_feature, feature_sums
 from .structs cimport Feature, Histogram, Split, int32_t, uint8_t, uint64_t
 from .workspace cimport Node, Task, Workspace, slot_histogram
 
@@ -84,21 +86,6 @@ cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noe
         _merge_feature(ws, &target, n_threads, &ws.features[f])
 
 
-cdef void _sample_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t* order) noexcept nogil:
-    """Mark n_sampled features at random; depends only on the tree's seed and the node's number."""
-    cdef int32_t i, j, n = ws.table.n_features
-    cdef uint64_t seed = random_bits(ws.seed, node)
-    for i in range(n):
-        order[i] = i
-        allowed[i] = ws.n_sampled == n
-    if ws.n_sampled == n:
-        return
-    for i in range(ws.n_sampled):
-        j = i + <int32_t>(random_bits(seed, i) % <uint64_t>(n - i))
-        order[i], order[j] = order[j], order[i]
-        allowed[order[i]] = True
-
-
 cdef struct Side:
     # One of the two nodes of a task: its cells and what is known of its splits.
     int32_t node                    # -1: not there
@@ -118,7 +105,7 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_
     side.allowed = ws.allowed + (2 * thread + which) * n_features
     side.splits = ws.feature_splits + (2 * thread + which) * n_features
     if side.wanted:
-        _sample_features(ws, node, side.allowed, ws.sampled + thread * n_features)
+        allow_features(ws, node, side.allowed, ws.sampled + thread * n_features)
     return side
 
 
@@ -142,6 +129,7 @@ cdef void search_task(
         difference.histogram = slot_histogram(ws, slot, ws.slots[slot].packed)
     if task.is_root:
         ws.nodes[0].sums = feature_sums(&counted.histogram, &ws.features[0], &ws.quantised.layout)
+        ws.nodes[0].limits.value = limited_value(&ws.nodes[0].sums, ws.rules.l2, 0.0, &ws.nodes[0].limits)
     if n_threads == 1:
         for f in range(n_features):
             _search_feature(ws, f, thread, n_parts, &parent, &counted, &difference)
@@ -166,14 +154,16 @@ cdef void _search_feature(
 
 
 cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t thread) noexcept nogil:
+    cdef const Node* node
     if not side.wanted:
         return
+    node = &ws.nodes[side.node]
     if not side.allowed[feature.index]:
         side.splits[feature.index].feature = -1
         return
     best_split_of_feature(
-        &side.histogram, &ws.quantised.layout, feature, &ws.nodes[side.node].sums, &ws.rules,
-        &ws.rooms[thread], &side.splits[feature.index],
+        &side.histogram, &ws.quantised.layout, feature, &node.sums, &node.limits, &ws.rules, &ws.rooms[thread],
+        &side.splits[feature.index],
     )
 
 

@@ -87,6 +87,7 @@ cdef struct Feature:
     int32_t n_codes                 # code 0, missing, included
     uint32_t offset                 # its first cell
     bint is_categorical
+    int32_t monotone                # 1: predictions must not fall with its value; -1: not rise; 0: either
 
 
 cdef struct Histogram:

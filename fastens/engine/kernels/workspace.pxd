@@ -1,8 +1,8 @@
+from .gain cimport ScanRoom, SplitRules, ValueLimits
 from .histogram cimport Table
 from .partition cimport Decision
 from .quantise cimport Quantised
-from .split cimport ScanRoom, SplitRules
-from .structs cimport Feature, Histogram, Split, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .structs cimport Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     MAX_THREADS = 64
@@ -13,9 +13,11 @@ cdef struct Node:
     Py_ssize_t begin
     Py_ssize_t end
     int32_t depth
+    int32_t parent                  # -1 at the root
     int32_t left_child
     int32_t slot                    # its stored histogram, or -1
     Sums sums
+    ValueLimits limits
     Split split
 
 
@@ -26,6 +28,16 @@ cdef struct Task:
     bint want_counted               # find its best split
     bint want_difference
     bint is_root
+
+
+cdef struct FeatureRules:
+    # Which features a tree and its nodes may split on. The arrays belong to the Grower.
+    int32_t n_per_tree              # drawn at random for a tree
+    int32_t n_per_node              # and of those, for a node
+    const float64_t* weights        # chances of being drawn; NULL: all alike
+    int32_t max_on_path             # the most features between the root and a leaf; 0: no limit
+    const uint8_t* groups           # (n_groups, n_features): the features of a path are all in one group; NULL: no rule
+    int32_t n_groups
 
 
 cdef struct Workspace:
@@ -43,10 +55,11 @@ cdef struct Workspace:
     uint64_t* zeros                 # n_cells, always left at 0
     Histogram* partial
     ScanRoom* rooms
-    int32_t* sampled                # n_features: the features in a random order
+    int32_t* sampled                # n_features: the features that may be drawn, in a random order
     uint8_t* allowed                # 2 * n_features: the features that a node may use, for both nodes of a task
     Split* feature_splits           # 2 * n_features
-    int32_t n_sampled
+    uint8_t* of_tree                # n_features: those drawn for the tree
+    FeatureRules feature_rules
     uint64_t seed
     # stored histograms
     Histogram* slots                # the memory of each, and the form it is in

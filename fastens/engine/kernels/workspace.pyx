@@ -2,7 +2,7 @@
 
 from libc.stdlib cimport calloc, free, malloc, realloc
 
-from .split cimport ScanRoom
+from .gain cimport ScanRoom
 from .structs cimport Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -21,10 +21,11 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ws.rooms = <ScanRoom*>calloc(ws.n_threads, sizeof(ScanRoom))
     ws.sampled = <int32_t*>malloc(ws.n_threads * n_features * sizeof(int32_t))
     ws.allowed = <uint8_t*>malloc(2 * ws.n_threads * n_features)
+    ws.of_tree = <uint8_t*>malloc(n_features)
     ws.feature_splits = <Split*>malloc(2 * ws.n_threads * n_features * sizeof(Split))
     if (
         ws.rows == NULL or ws.scratch_rows == NULL or ws.zeros == NULL or ws.partial == NULL or ws.rooms == NULL
-        or ws.sampled == NULL or ws.allowed == NULL or ws.feature_splits == NULL
+        or ws.sampled == NULL or ws.allowed == NULL or ws.of_tree == NULL or ws.feature_splits == NULL
     ):
         return False
     for t in range(ws.n_threads):
@@ -59,6 +60,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.scratch_rows)
     free(ws.sampled)
     free(ws.allowed)
+    free(ws.of_tree)
     free(ws.feature_splits)
     free(ws.features)
     free(ws.nodes)

@@ -37,14 +37,14 @@ def assert_same_tree(a, b):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
-def assert_like_twin(tree, nodes):
+def assert_like_twin(tree, nodes, rel=1e-6):
     assert tree.n_nodes == len(nodes)
     for index, node in enumerate(nodes):
         assert tree.n_samples[index] == len(node["rows"])
-        assert tree.value[index, 0] == pytest.approx(node["value"], rel=1e-6, abs=1e-9)
+        assert tree.value[index, 0] == pytest.approx(node["value"], rel=rel, abs=1e-9)
         if "children" in node:
             assert tree.feature[index] == node["split"]["feature"]
-            assert tree.gain[index] == pytest.approx(node["split"]["gain"])
+            assert tree.gain[index] == pytest.approx(node["split"]["gain"], rel=rel)
             assert tree.left_child[index] == node["children"][0]
         else:
             assert tree.feature[index] == -1
@@ -83,6 +83,65 @@ def test_rules_hold_as_in_the_twin(rules, weighted):
     tree = TreeGrower(matrix, rules, weight).grow(gradients, hessians)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
+
+
+CATEGORY_RULES = [
+    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, min_samples_category=12),
+    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),
+    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, max_categories_per_split=2, category_l2=0.0),
+    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, category_smoothing=0.0, category_l2=40.0),
+]
+
+
+@pytest.mark.parametrize("rules", CATEGORY_RULES, ids=lambda rules: repr(rules)[-110:])
+@pytest.mark.parametrize("n_rows", [60, 900, 40_000])
+def test_categories_as_in_the_twin(rules, n_rows):
+    X, gradients, hessians = make_rows(n_rows, seed=2)
+    X[:, 4] = np.round(3 * np.abs(X[:, 4]))
+    X[:, 3] = np.floor(np.exp2(X[:, 3]))
+    matrix = bin_rows(X, max_bins=20, categorical=(1, 3, 4))
+    twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
+    assert_like_twin(TreeGrower(matrix, rules).grow(gradients, hessians), twin.grow(gradients, hessians))
+
+
+def test_rare_categories_go_together():
+    """One category of 200 rows, 30 of 5 rows with gradients of their own."""
+    column = np.concatenate([np.zeros(200), np.repeat(np.arange(1.0, 31.0), 5)])
+    gradients = np.concatenate([np.zeros(200), np.repeat(np.arange(30.0) % 2 * 2 - 1, 5)]).astype(np.float32)
+    matrix = bin_rows(column[:, None], categorical=(0,))
+    ones = np.ones_like(gradients)
+    told_apart = TreeGrower(matrix, GrowthRules(min_samples_category=1)).grow(gradients, ones)
+    pooled = TreeGrower(matrix, GrowthRules(min_samples_category=6)).grow(gradients, ones)
+    assert told_apart.n_leaves > 1
+    assert pooled.n_leaves == 1
+
+
+MONOTONE = np.array([1, -1, 0, 1, 0], dtype=np.int8)
+GROUPS = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 1]], dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        GrowthRules(max_leaf_nodes=12, monotone=MONOTONE),
+        GrowthRules(max_leaf_nodes=12, monotone=-MONOTONE, l2_regularization=3.0),
+        GrowthRules(max_leaf_nodes=12, path_smooth=30.0),
+        GrowthRules(max_leaf_nodes=12, max_delta_step=0.4),
+        GrowthRules(max_leaf_nodes=12, max_delta_step=0.4, path_smooth=5.0, monotone=MONOTONE),
+        GrowthRules(max_leaf_nodes=12, feature_groups=GROUPS),
+        GrowthRules(max_leaf_nodes=12, max_features_on_path=1),
+        GrowthRules(max_leaf_nodes=12, max_features_on_path=2),
+    ],
+    ids=lambda rules: repr(rules)[-160:],
+)
+@pytest.mark.parametrize(("n_rows", "categorical"), [(700, ()), (700, (2,)), (30_000, (2,))])
+def test_constraints_as_in_the_twin(rules, n_rows, categorical):
+    X, gradients, hessians = make_rows(n_rows, seed=5)
+    X[:, 2] = np.round(3 * np.abs(X[:, 2]))
+    gradients += np.float32(2) * np.nan_to_num(X[:, 3]).astype(np.float32) ** 2
+    matrix = bin_rows(X, max_bins=30, categorical=categorical)
+    twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
+    assert_like_twin(TreeGrower(matrix, rules).grow(gradients, hessians), twin.grow(gradients, hessians), rel=2e-3)
 
 
 def test_constant_hessians_have_finer_gradients():

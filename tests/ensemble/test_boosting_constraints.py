@@ -1,0 +1,282 @@
+"""Constraints on boosted trees: each changes the model as it says, holds without exception, and refuses wrong values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+
+CONSTRAINED = {"path_smooth": 1.0, "max_delta_step": 3.0, "interaction_cst": "pairwise", "max_features_per_tree": 0.7}
+
+
+@parametrize_with_checks([GradientBoostingClassifier(**CONSTRAINED), GradientBoostingRegressor(**CONSTRAINED)])
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+def make_rows(seed, n_rows=400, n_features=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features))
+    X[:, 1] = np.round(X[:, 1], 1)
+    # Against the constraints at places, so that they bind.
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] + rng.normal(size=n_rows)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X, y
+
+
+def fit(X, y, loss="squared_error", **options):
+    options = {"n_estimators": 15, "min_samples_leaf": 2, **options}
+    if loss == "log_loss":
+        return GradientBoostingClassifier(**options).fit(X, y > np.median(y))
+    if loss in ("poisson", "gamma"):
+        y = np.exp(0.5 * y)
+    return GradientBoostingRegressor(loss, **options).fit(X, y)
+
+
+def raw(model, X):
+    return model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+
+
+def paths(model):
+    """The features on each path from a root to a leaf."""
+    ensemble = model._ensemble
+    for t in range(ensemble.n_trees):
+        tree, open_nodes = ensemble.tree(t), [(0, frozenset())]
+        while open_nodes:
+            node, path = open_nodes.pop()
+            if tree.left_child[node] == 0:
+                yield path
+                continue
+            below = path | {int(tree.feature[node])}
+            open_nodes += [(tree.left_child[node], below), (tree.left_child[node] + 1, below)]
+
+
+# Monotone --------------------------------------------------
+
+LOSSES = ["squared_error", "log_loss", "absolute_error", "quantile", "huber", "poisson", "gamma"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    loss=st.sampled_from(LOSSES),
+    signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
+    leaves=st.sampled_from([4, 31, None]),
+    extra=st.sampled_from([{}, {"path_smooth": 5.0}, {"max_delta_step": 0.3}, {"subsample": 0.5}, {"max_bins": 300}]),
+    n_rows=st.sampled_from([30, 400]),
+)
+def test_predictions_are_monotone(seed, loss, signs, leaves, extra, n_rows):
+    X, y = make_rows(seed, n_rows)
+    options = {"quantile": 0.8} if loss == "quantile" else {}
+    model = fit(
+        X,
+        y,
+        loss,
+        n_estimators=8,
+        n_jobs=1,
+        monotonic_cst=signs,
+        max_leaf_nodes=leaves,
+        max_depth=8,
+        **extra,
+        **options,
+    )
+    values = np.concatenate([[-np.inf], np.unique(X[~np.isnan(X)])[::20], [np.inf]])
+    for feature, sign in enumerate(signs):
+        rows = np.repeat(X[:12], len(values), axis=0)
+        rows[:, feature] = np.tile(values, 12)
+        steps = np.diff(raw(model, rows).reshape(12, -1), axis=1)
+        assert (sign * steps >= -1e-10 * (1 + np.abs(steps).max())).all() if sign else True
+
+
+def test_constraint_against_the_data_leaves_a_constant(rng):
+    X = rng.normal(size=(500, 1))
+    model = fit(X, X[:, 0], monotonic_cst=[-1])
+    assert np.ptp(model.predict(X)) == 0
+
+
+def test_constraint_along_the_data_keeps_the_model(rng):
+    X = np.repeat(np.arange(10.0), 30)[:, None]
+    free, bound = fit(X, X[:, 0]), fit(X, X[:, 0], monotonic_cst={0: 1})
+    np.testing.assert_allclose(free.predict(X), bound.predict(X), rtol=1e-6)
+
+
+def test_constraints_by_name_survive_a_file(tmp_path):
+    X, y = make_rows(0)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = fit(
+        frame, y, monotonic_cst={"a": 1, "d": -1}, interaction_cst=[{"a", "b"}, ["c"]], feature_weights={"b": 2}
+    )
+    np.testing.assert_array_equal(
+        model.predict(frame),
+        fit(X, y, monotonic_cst=[1, 0, 0, -1], interaction_cst=[[0, 1], [2]], feature_weights=[1, 2, 1, 1]).predict(X),
+    )
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(frame), model.predict(frame))
+
+
+def test_no_order_among_three_classes(rng):
+    X, y = make_rows(0)
+    with pytest.raises(ValueError, match="monotonic_cst must be None with more than two classes"):
+        GradientBoostingClassifier(monotonic_cst=[1, 0, 0, 0]).fit(X, np.digitize(y, [-1, 1]))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("options", [{"monotonic_cst": [1, -1, 0, 1]}, CONSTRAINED], ids=["monotone", "others"])
+def test_threads_do_not_matter(loss, options):
+    X, y = make_rows(1, n_rows=5000)
+    options = {"random_state": 0, "quantile": 0.3, **options} if loss == "quantile" else {"random_state": 0, **options}
+    one, three = (fit(X, y, loss, n_estimators=4, n_jobs=n, **options) for n in (1, 3))
+    np.testing.assert_array_equal(raw(one, X), raw(three, X))
+
+
+@pytest.mark.parametrize("options", [{"monotonic_cst": [1, -1, 0, 1]}, {"path_smooth": 3.0}, {"max_delta_step": 0.2}])
+def test_weights_are_repetition(options):
+    X, y = make_rows(2)
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    options = {"min_samples_leaf": 1, **options}
+    weighted = GradientBoostingRegressor(n_estimators=10, **options).fit(X, y, sample_weight=weight)
+    copied = GradientBoostingRegressor(n_estimators=10, **options).fit(
+        np.repeat(X, weight, axis=0), np.repeat(y, weight)
+    )
+    np.testing.assert_array_equal(weighted.predict(X), copied.predict(X))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_true_constraints_do_no_harm(loss):
+    X, noise = make_rows(8, n_rows=1500)
+    y = 2 * np.nan_to_num(X[:, 3]) + 0.2 * noise
+    options = {"quantile": 0.5} if loss == "quantile" else {}
+    free, bound = (fit(X, y, loss, n_estimators=30, monotonic_cst=cst, **options) for cst in (None, [0, 0, 0, 1]))
+    rows, _ = make_rows(9, n_rows=1500)
+    fits = [np.corrcoef(raw(model, rows), np.nan_to_num(rows[:, 3]))[0, 1] for model in (free, bound)]
+    assert fits[1] > fits[0] - 0.01
+
+
+# Interactions --------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "most"), [("no_interactions", 1), ("pairwise", 2)])
+def test_words_bound_the_features_of_a_path(given, most):
+    X, y = make_rows(3)
+    assert max(len(path) for path in paths(fit(X, y))) > most
+    assert max(len(path) for path in paths(fit(X, y, interaction_cst=given))) == most
+
+
+def test_groups_hold_paths():
+    X, y = make_rows(3)
+    found = {path for path in paths(fit(X, y, interaction_cst=[{0, 1}, {1, 2}]))}
+    assert all(path <= {0, 1} or path <= {1, 2} or path <= {3} for path in found)
+    assert {frozenset({0, 1}), frozenset({1, 2}), frozenset({3})} & found
+
+
+def test_without_interactions_the_model_is_a_sum():
+    X, y = make_rows(4)
+    model = fit(X, y, interaction_cst="no_interactions")
+    base, one, other = X[:50].copy(), X[:50].copy(), X[:50].copy()
+    one[:, 1], other[:, 2] = X[50:100, 1], X[50:100, 2]
+    both = one.copy()
+    both[:, 2] = X[50:100, 2]
+    np.testing.assert_allclose(
+        model.predict(both) - model.predict(one), model.predict(other) - model.predict(base), atol=1e-9
+    )
+
+
+# Features drawn --------------------------------------------------
+
+
+def test_features_of_a_tree():
+    X, y = make_rows(5)
+    model = fit(X, y, max_features_per_tree=2, random_state=0)
+    trees = [model._ensemble.tree(t).feature for t in range(15)]
+    used = [set(feature[feature >= 0].tolist()) for feature in trees]
+    assert max(map(len, used)) == 2
+    assert set.union(*used) == {0, 1, 2, 3}
+    share = fit(X, y, max_features_per_tree=0.5, random_state=0)
+    np.testing.assert_array_equal(share.predict(X), model.predict(X))
+    other = fit(X, y, max_features_per_tree=2, random_state=1)
+    assert (other.predict(X) != model.predict(X)).any()
+
+
+def test_features_of_nodes_come_from_those_of_the_tree():
+    X, y = make_rows(5)
+    model = fit(X, y, max_features_per_tree=2, max_features=1, random_state=0)
+    used = [np.unique(feature[feature >= 0]) for feature in (model._ensemble.tree(t).feature for t in range(15))]
+    assert max(map(len, used)) == 2
+
+
+@pytest.mark.parametrize("parameter", ["max_features", "max_features_per_tree"])
+def test_weights_of_features(parameter):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = X.sum(axis=1)
+    options = {parameter: 1, "n_estimators": 200, "max_leaf_nodes": 2, "random_state": 0}
+    model = fit(X, y, feature_weights=[6, 3, 1, 0], **options)
+    shares = model.feature_split_counts_ / model.feature_split_counts_.sum()
+    np.testing.assert_allclose(shares, [0.6, 0.3, 0.1, 0.0], atol=0.09)
+    assert (fit(X, y, **options).feature_split_counts_ > 30).all()
+
+
+# Leaves --------------------------------------------------
+
+
+def test_steps_are_bounded():
+    X, y = make_rows(6)
+    model = fit(X, y, max_delta_step=0.05, learning_rate=0.5)
+    assert np.abs(model._ensemble.value).max() == pytest.approx(0.025)
+    for loss in ("absolute_error", "log_loss"):
+        assert np.abs(fit(X, y, loss, max_delta_step=0.05, learning_rate=1.0)._ensemble.value).max() <= 0.05
+
+
+def test_smoothing_pulls_towards_the_parent():
+    X, y = make_rows(6)
+    spread = [fit(X, y, path_smooth=smooth, n_estimators=1).predict(X).std() for smooth in (0, 1, 10, 1e3, 1e9)]
+    assert spread == sorted(spread, reverse=True)
+    assert spread[-1] < 1e-5 * spread[0]
+
+
+def test_smoothed_value_of_a_leaf():
+    X = np.repeat([[0.0], [1.0]], 10, axis=0)
+    model = GradientBoostingRegressor(n_estimators=1, learning_rate=1.0, min_samples_leaf=1, path_smooth=5.0).fit(
+        X, 3 * X[:, 0]
+    )
+    # Root 0; leaves of 10 rows: 10 / (10 + 5) of their step of 1.5 away from the mean.
+    np.testing.assert_allclose(model.predict([[0.0], [1.0]]), [0.5, 2.5])
+
+
+# Wrong values --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("monotonic_cst", [1]),
+        ("monotonic_cst", [3, 0, 0, 0]),
+        ("interaction_cst", "all"),
+        ("interaction_cst", [[0, 9]]),
+        ("feature_weights", [-1, 1, 1, 1]),
+        ("feature_weights", {"a": 1}),
+        ("max_features_per_tree", 0),
+        ("max_features_per_tree", 1.5),
+        ("path_smooth", -1),
+        ("max_delta_step", 0),
+        ("max_delta_step", "big"),
+        ("categorical_encoding", "one-hot"),
+        ("categorical_missing", "drop"),
+        ("one_hot_max_size", -1),
+        ("min_samples_category", 0),
+        ("max_categories_per_split", 0),
+        ("category_smoothing", -0.5),
+        ("category_l2", None),
+    ],
+)
+@pytest.mark.parametrize("estimator", [GradientBoostingClassifier, GradientBoostingRegressor])
+def test_wrong_values_are_named(estimator, name, value):
+    X, y = make_rows(0)
+    with pytest.raises(ValueError, match=f"^{name} must "):
+        estimator(**{name: value}).fit(X, (y > 0).astype(int))
