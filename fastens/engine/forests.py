@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.engine.kernels.forest_grow import ForestData, TreeWorker
+from fastens.engine.kernels.forest_data import ForestData
+from fastens.engine.kernels.forest_grow import TreeWorker
 from fastens.engine.trees import TREE_DTYPES, Tree
 
 if TYPE_CHECKING:
