@@ -5,30 +5,92 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
+from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
+from fastens.bayes.finite import FiniteHypothesisLearner
+from fastens.bayes.mixed import CategoricalNB, MixedNB
+from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.posterior import estimate_errors
+from fastens.bayes.text import TextClassifier
+from fastens.bayes.tree_average import ExactTreeAverageClassifier
+from fastens.bayes.version_space import VersionSpaceClassifier
+from fastens.ensemble.adaboost import AdaBoostClassifier
+from fastens.ensemble.adaboost_regressor import AdaBoostRegressor
+from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.isolation import IsolationForest
+from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
+from fastens.ensemble.stump import DecisionStumpClassifier, DecisionStumpRegressor
+from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.ensemble.voting import VotingClassifier, VotingRegressor
+from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
-from fastens.storage import ModelFileError, load_model
+from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"
 __all__ = [
+    "ANY",
+    "AdaBoostClassifier",
+    "AdaBoostRegressor",
+    "BaggingClassifier",
+    "BaggingRegressor",
+    "BayesOptimalClassifier",
+    "BernoulliNB",
+    "CascadeForestClassifier",
+    "CascadeForestRegressor",
+    "CategoricalNB",
+    "ComplementNB",
+    "Conjunction",
+    "DecisionStumpClassifier",
+    "DecisionStumpRegressor",
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "ExactTreeAverageClassifier",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+    "FiniteHypothesisLearner",
+    "GaussianNB",
+    "GibbsClassifier",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "IsolationForest",
+    "MAPClassifier",
+    "MLClassifier",
+    "MixedNB",
     "ModelFileError",
+    "MultinomialNB",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+    "StackingClassifier",
+    "StackingRegressor",
+    "TextClassifier",
+    "VersionSpaceClassifier",
+    "VotingClassifier",
+    "VotingRegressor",
+    "WeightedMajorityClassifier",
     "bias_variance_decomposition",
+    "estimate_errors",
     "load",
     "plot_bias_variance",
+    "sample_complexity",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that its `save` wrote; runs no code from the file.
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+    """Read a model that its `save` wrote; runs no code from the file, unless pickles are allowed.
 
     Parameters
     ----------
     path : str or path
         The file.
+    allow_pickle : bool, default=False
+        Whether to read members from other libraries that a composed model was saved with as pickles. Reading a pickle
+        can run any code: only for files you trust.
 
     Returns
     -------
@@ -37,7 +99,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or from a later version of fastens.
+        If the file is damaged, foreign, or from a later version of fastens, or holds pickles that are not allowed.
 
     Examples
     --------
@@ -52,4 +114,5 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((same.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    return load_model(path, _SAVED)
+    with pickles_allowed(allow_pickle):
+        return load_model(path, _SAVED)

@@ -12,8 +12,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from fastens.engine.sharing import shared
 from fastens.parameters import Rule
-from fastens.tables import FLOATS, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
+from fastens.tables import FLOATS, Table, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -23,8 +24,9 @@ class TrainingData(NamedTuple):
     """What the engine trains on: checked, encoded, without rows of zero weight."""
 
     X: Any  # array, or CSR matrix, of float32 or float64
-    y: NDArray[np.float64]  # class index in classification
+    y: NDArray[np.float64]  # class index in classification; a column for each target where there are several
     sample_weight: NDArray[np.float64] | None
+    rows: NDArray[np.intp] | None = None  # which rows these are of those given; None for all
 
 
 def is_plain(X: Any) -> bool:
@@ -46,6 +48,7 @@ class BaseFastens(BaseEstimator):
     """
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
+    _takes_several_targets: ClassVar[bool] = False
     _encoder: TableEncoder
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
     _n_plain_features: int = -1
@@ -54,6 +57,8 @@ class BaseFastens(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self._takes_several_targets
+        tags.target_tags.single_output = True
         return tags
 
     def _check_parameters(self) -> None:
@@ -72,27 +77,30 @@ class BaseFastens(BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
-        y = _target_column(y, X.shape[0])
-        weight = check_weights(sample_weight, X.shape[0])
-        if weight is not None and not weight.all():
-            rows = np.flatnonzero(weight)
-            X, y, weight = X[rows], y[rows], weight[rows]
+        y = self._read_target(y, X.shape[0])
+        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
         y = self._learn_target(y)
-        return TrainingData(X, y, _unless_ones(self._combine_weights(y, weight)))
+        return TrainingData(X, y, _unless_ones(self._combine_weights(y, weight)), rows)
+
+    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
+        y = np.asarray(y)
+        if not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
+            y = column_or_1d(y, warn=True)
+        if y.shape[0] != n_rows:
+            raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[0]}.")
+        return y
 
     def _learn_table(self, X: Any) -> Any:
         categorical_features = getattr(self, "categorical_features", None)
         if is_frame(X):
-            table = table_from_frame(X)
-            _check_not_empty(table.n_rows, len(table))
-            self.n_features_in_ = len(table)
-            self.__dict__.pop("feature_names_in_", None)
-            if table.names is not None:
-                self.feature_names_in_ = np.array(table.names, dtype=object)
-        elif is_plain(X):
+            names, self._encoder, encoded = _encode_frame(X, categorical_features)
+            self._set_columns(encoded.shape[1], names)
+            self._set_plain()
+            return encoded
+        if is_plain(X):
             table = table_from_array(X)
-            self.n_features_in_ = len(table)
-            self.__dict__.pop("feature_names_in_", None)
+            self._set_columns(len(table), None)
         else:
             X = self._validate_array(X, reset=True)
             if sparse.issparse(X):
@@ -101,6 +109,12 @@ class BaseFastens(BaseEstimator):
         self._encoder = TableEncoder.fit(table, categorical_features)
         self._set_plain()
         return self._encoder.transform(table)
+
+    def _set_columns(self, n_features: int, names: list[str] | None) -> None:
+        self.n_features_in_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _learn_sparse(self, X: Any, categorical_features: Any) -> Any:
         if categorical_features is not None and not isinstance(categorical_features, str):
@@ -141,8 +155,9 @@ class BaseFastens(BaseEstimator):
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check data to validate on, by what `fit` learned."""
         X = self._check_table(X)
-        y = self._encode_target(_target_column(y, X.shape[0]))
-        return TrainingData(X, y, _unless_ones(check_weights(sample_weight, X.shape[0])))
+        y = self._encode_target(self._read_target(y, X.shape[0]))
+        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
+        return TrainingData(X, y, _unless_ones(weight), rows)
 
     # Predict --------------------------------------------------
 
@@ -154,20 +169,24 @@ class BaseFastens(BaseEstimator):
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
             return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
+        return self._encoder.transform(self._match_frame(X))
+
+    def _match_frame(self, X: Any) -> Table:
+        """A frame with its columns in the order of those of `fit`."""
         name = type(self).__name__
         table = self._encoder.match(X)
         if table.names is not None and self._encoder.names is None:
-            warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=3)
+            warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=4)
         if table.names is None and self._encoder.names is not None:
             warnings.warn(
-                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=3
+                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4
             )
         if len(table) != self.n_features_in_:
             raise ValueError(
                 f"X has {len(table)} features, but {name} is expecting {self.n_features_in_} features as input."
             )
         _check_not_empty(table.n_rows, len(table))
-        return self._encoder.transform(table)
+        return table
 
     # Saving --------------------------------------------------
 
@@ -175,7 +194,8 @@ class BaseFastens(BaseEstimator):
         """What the door learned, as JSON can hold it."""
         state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
         if hasattr(self, "classes_"):
-            state["classes"] = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
+            found: Any = self.classes_
+            state["classes"] = list(map(_classes_state, found)) if isinstance(found, list) else _classes_state(found)
         return state
 
     def _restore_door(self, state: dict[str, Any]) -> None:
@@ -187,8 +207,13 @@ class BaseFastens(BaseEstimator):
         if self._encoder.names is not None:
             self.feature_names_in_ = np.array(self._encoder.names, dtype=object)
         if "classes" in state:
-            self.classes_ = _classes_from(state["classes"])
+            found = state["classes"]
+            self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
         self._set_plain()
+
+
+def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
+    return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
 def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
@@ -218,24 +243,32 @@ class BaseRegressor(RegressorMixin, BaseFastens):
 
 
 class BaseClassifier(ClassifierMixin, BaseFastens):
-    """Base of classifiers: any labels, encoded as the index of the class in `classes_`."""
+    """Base of classifiers: any labels, encoded as the index of the class in `classes_`.
 
-    classes_: NDArray[Any]
+    With several targets, `classes_` is a list of the classes of each.
+    """
+
+    classes_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = self._takes_several_targets
+        return tags
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        self.classes_, index = encode_labels(_labels(y))
-        if self.classes_.size < 2:
-            raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {self.classes_.tolist()[0]!r}.")
-        return index
+        if y.ndim == 1:
+            self.classes_, index = learn_labels(y)
+            return index
+        self.classes_, columns = map(list, zip(*(learn_labels(column) for column in y.T), strict=True))
+        return np.column_stack(columns)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        classes, index = encode_labels(_labels(y))
-        position = {label: place for place, label in enumerate(self.classes_.tolist())}
-        unseen = [label for label in classes.tolist() if label not in position]
-        if unseen:
-            raise ValueError(f"y must hold the classes seen in fit; it holds {unseen[0]!r}.")
-        table = np.array([position[label] for label in classes.tolist()], dtype=np.float64)
-        return table[index.astype(np.intp)]
+        several = isinstance(self.classes_, list)
+        if several != (y.ndim == 2) or (several and y.shape[1] != len(self.classes_)):
+            raise ValueError(f"y must have as many targets as in fit; got shape {y.shape}.")
+        if not several:
+            return index_of_labels(y, self.classes_)
+        return np.column_stack([index_of_labels(*pair) for pair in zip(y.T, self.classes_, strict=True)])
 
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -243,8 +276,32 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        factors = class_factors(class_weight, self.classes_, y, weight)[y.astype(np.intp)]
+        factors = self._class_factors(class_weight, y, weight)
         return factors if weight is None else weight * factors
+
+    def _class_factors(
+        self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        """The factor of each row; with several targets, those of the targets multiplied."""
+        if not isinstance(self.classes_, list):
+            return class_factors(class_weight, self.classes_, y, weight)[y.astype(np.intp)]
+        given = [class_weight] * y.shape[1] if isinstance(class_weight, str) else class_weight
+        if not isinstance(given, list) or len(given) != y.shape[1]:
+            raise ValueError(
+                f"class_weight must be None, 'balanced' or a list of one dict for each of the {y.shape[1]} targets; "
+                f"got {class_weight!r}."
+            )
+        targets = zip(given, self.classes_, y.T, strict=True)
+        return np.prod([class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets], axis=0)
+
+
+@shared
+def _encode_frame(X: Any, categorical_features: Any) -> tuple[list[str] | None, TableEncoder, Floats]:
+    """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
+    table = table_from_frame(X)
+    _check_not_empty(table.n_rows, len(table))
+    encoder = TableEncoder.fit(table, categorical_features)
+    return table.names, encoder, encoder.transform(table)
 
 
 def _check_not_empty(n_rows: int, n_features: int) -> None:
@@ -253,14 +310,6 @@ def _check_not_empty(n_rows: int, n_features: int) -> None:
             raise ValueError(
                 f"Found array with 0 {what} (shape=({n_rows}, {n_features})) while a minimum of 1 is required."
             )
-
-
-def _target_column(y: Any, n_rows: int) -> NDArray[Any]:
-    """`y` as a vector of `n_rows`."""
-    y = column_or_1d(np.asarray(y), warn=True)
-    if y.shape[0] != n_rows:
-        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[0]}.")
-    return y
 
 
 # Weights --------------------------------------------------
@@ -284,6 +333,14 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None
     if not weight.any():
         raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
     return weight
+
+
+def _present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Any, Any, Any, Any]:
+    """The rows whose weight is not zero, and which they are (None: all)."""
+    if weight is None or weight.all():
+        return X, y, weight, None
+    rows = np.flatnonzero(weight)
+    return X[rows], y[rows], weight[rows], rows
 
 
 def _unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
@@ -343,6 +400,25 @@ def _labels_of_objects(y: NDArray[Any]) -> NDArray[Any]:
         kinds = sorted({type(value).__name__ for value in values})
         raise ValueError(f"Unknown label type: y holds {', '.join(kinds)}; labels must be all strings or all numbers.")
     return array
+
+
+def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """The classes of a target, of which there must be two, and for each row the index of its class."""
+    classes, index = encode_labels(_labels(y))
+    if classes.size < 2:
+        raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
+    return classes, index
+
+
+def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """For each row the index of its label among the classes that `fit` learned."""
+    found, index = encode_labels(_labels(y))
+    position = {label: place for place, label in enumerate(classes.tolist())}
+    unseen = [label for label in found.tolist() if label not in position]
+    if unseen:
+        raise ValueError(f"y must hold the classes seen in fit; it holds {unseen[0]!r}.")
+    table = np.array([position[label] for label in found.tolist()], dtype=np.float64)
+    return table[index.astype(np.intp)]
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:

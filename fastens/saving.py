@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fastens.base import BaseFastens
-from fastens.storage import save_model
+from fastens.storage import ModelFileError, from_pickle, pickles_allowed, save_model, to_pickle
 
 
 class SavedEstimator(BaseFastens):
@@ -19,8 +21,17 @@ class SavedEstimator(BaseFastens):
     """
 
     metadata_: dict[str, Any] | None = None
+    # By name, what a file may hold inside another model.
+    _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
 
-    def save(self, path: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("fastens."):
+            SavedEstimator._kinds[cls.__name__] = cls
+
+    def save(
+        self, path: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None, *, allow_pickle: bool = False
+    ) -> None:
         """Write the fitted model to a file that `fastens.load` reads; reading it runs no code.
 
         Parameters
@@ -29,17 +40,26 @@ class SavedEstimator(BaseFastens):
             The file; one that is there is replaced as a whole, or not at all.
         metadata : dict, optional
             Anything JSON can hold; a loaded model has it as `metadata_`.
+        allow_pickle : bool, default=False
+            Whether members from other libraries, which this model may be composed of, are written as pickles. Reading
+            them runs code, so `fastens.load` asks for the same word.
+
+        Raises
+        ------
+        TypeError
+            If a part of the model needs a pickle, and pickles are not allowed.
         """
         self._check_fitted()
         if metadata is not None:
             self.metadata_ = dict(metadata)
-        save_model(path, self)
+        with pickles_allowed(allow_pickle):
+            save_model(path, self)
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays = self._fitted_arrays()
         arrays |= {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._fitted_names()}
         meta = {
-            "parameters": {name: plain_parameter(value) for name, value in self.get_params(deep=False).items()},
+            "parameters": {name: savable(name, value) for name, value in self.get_params(deep=False).items()},
             "door": self._door_state(),
             "metadata": self.metadata_,
         }
@@ -76,6 +96,16 @@ class SavedEstimator(BaseFastens):
         """
 
 
+def savable(name: str, value: Any) -> Any:
+    """A parameter as JSON can hold it; ValueError for what a file cannot hold, such as a function."""
+    plain = plain_parameter(value)
+    try:
+        json.dumps(plain)
+    except TypeError as error:
+        raise ValueError(f"{name}={value!r} cannot be saved: a file holds numbers and text, no code.") from error
+    return plain
+
+
 def plain_parameter(value: Any) -> Any:
     """A parameter as JSON can hold it: None for a random generator, a list of pairs for a dict."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
@@ -86,9 +116,65 @@ def plain_parameter(value: Any) -> Any:
         return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
         return [plain_parameter(item) for item in value]
+    if isinstance(value, SavedEstimator) and type(value).__name__ in SavedEstimator._kinds:
+        return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
+    if hasattr(value, "get_params") or (callable(getattr(value, "split", None)) and not isinstance(value, str)):
+        content = to_pickle(value, "a parameter")
+        return {"pickle": base64.b64encode(content.tobytes()).decode()}
     return value
 
 
 def restored_parameter(value: Any) -> Any:
-    """The inverse of `plain_parameter`."""
-    return dict(value["pairs"]) if isinstance(value, dict) else value
+    """The inverse of `plain_parameter`; tuples come back as lists."""
+    if isinstance(value, list):
+        return [restored_parameter(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "pickle" in value:
+        return from_pickle(np.frombuffer(base64.b64decode(value["pickle"]), dtype=np.uint8), "a parameter")
+    if "estimator" in value:
+        return _kind(value["estimator"])(**restored_parameter(value["parameters"]))
+    return {_hashable(restored_parameter(key)): restored_parameter(item) for key, item in value["pairs"]}
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _kind(name: Any) -> type[SavedEstimator]:
+    if name not in SavedEstimator._kinds:
+        raise ModelFileError(f"holds a {name!r}, which this fastens does not know")
+    return SavedEstimator._kinds[name]
+
+
+# Models within models --------------------------------------------------
+
+
+def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
+    """The state of a fitted model as arrays whose names start with `prefix`.
+
+    Parameters
+    ----------
+    prefix : str
+        Start of the names.
+    model : estimator
+        One of ours, or of another library, which becomes a pickle.
+    what : str
+        What an error calls it.
+    """
+    if type(model).__name__ not in SavedEstimator._kinds or not isinstance(model, SavedEstimator):
+        return {f"{prefix}pickle": to_pickle(model, what)}
+    arrays, meta = model._to_state()
+    state = json.dumps({"kind": type(model).__name__, "meta": meta}, separators=(",", ":")).encode()
+    return {f"{prefix}state": np.frombuffer(state, dtype=np.uint8)} | {
+        prefix + name: array for name, array in arrays.items()
+    }
+
+
+def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> Any:
+    """The model that `nested_arrays` took apart."""
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    if "pickle" in own:
+        return from_pickle(own["pickle"], what)
+    state = json.loads(own.pop("state").tobytes().decode())
+    return _kind(state["kind"])._from_state(own, state["meta"])

@@ -20,10 +20,13 @@ import hashlib
 import json
 import math
 import os
+import pickle
 import re
 import secrets
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,6 +53,46 @@ class Storable(Protocol):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any: ...
+
+
+# Pickles --------------------------------------------------
+
+# A composed model may hold estimators of other libraries, which only pickle can write, and whose reading runs code.
+_pickles_allowed: ContextVar[bool] = ContextVar("pickles_allowed", default=False)
+
+
+@contextmanager
+def pickles_allowed(allowed: bool) -> Iterator[None]:
+    """Within it, parts of a model may be pickled or unpickled, if `allowed`."""
+    token = _pickles_allowed.set(bool(allowed))
+    try:
+        yield
+    finally:
+        _pickles_allowed.reset(token)
+
+
+def to_pickle(value: Any, what: str) -> np.ndarray:
+    """An object as bytes; TypeError where pickles are not allowed."""
+    if not _pickles_allowed.get():
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise TypeError(
+            f"{what} is a {kind}, which fastens can only write as a pickle. Save with allow_pickle=True if those who "
+            "load the file trust it: reading a pickle can run any code."
+        )
+    return np.frombuffer(pickle.dumps(value), dtype=np.uint8)
+
+
+def from_pickle(content: np.ndarray, what: str) -> Any:
+    """The object again; ModelFileError where pickles are not allowed."""
+    if not _pickles_allowed.get():
+        raise ModelFileError(
+            f"{what} is stored as a pickle, and reading a pickle can run any code. Load with allow_pickle=True if you "
+            "trust the file."
+        )
+    return pickle.loads(content.tobytes())
+
+
+# Models --------------------------------------------------
 
 
 def save_model(path: str | os.PathLike[str], model: Storable) -> None:
@@ -86,6 +129,8 @@ def load_model(path: str | os.PathLike[str], classes: Mapping[str, type[Storable
         raise ModelFileError(f"{os.fspath(path)} holds a {kind!r}, not one of {', '.join(classes)}")
     try:
         return classes[kind]._from_state(arrays, meta)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a {kind}: {error}") from error
 

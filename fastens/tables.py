@@ -12,6 +12,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector or a narwhals Series
@@ -207,11 +208,12 @@ def _categories_of(column: Column, name: str) -> list[Any]:
     return sorted(found, key=_order)
 
 
-def _positions(column: Column, categories: list[Any]) -> Floats:
-    """For each row the position of its value among the categories; NaN where it is missing or not among them."""
+def _positions(column: Column, categories: list[Any], unseen: float) -> Floats:
+    """For each row the position of its value among the categories; NaN where it is missing, else `unseen`."""
     codes, values = factorize(column)
     position = {category: index for index, category in enumerate(categories)}
-    table = np.array([position.get(value, np.nan) for value in values] + [np.nan])
+    places = [np.nan if is_missing(value) else position.get(value, unseen) for value in values]
+    table = np.array([*places, np.nan])
     return table[codes]
 
 
@@ -225,6 +227,8 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         if table.array is None:
             chosen[:] = [is_categorical_column(column) for column in table.columns]
         return chosen
+    if isinstance(categorical_features, str) and categorical_features == "all":
+        return ~chosen
     given = np.atleast_1d(np.asarray(categorical_features))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
@@ -252,7 +256,7 @@ class TableEncoder:
     """Remember a table's columns and categories; turn tables like it into one array of floats.
 
     A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for
-    missing values, and for categories that were not there in `fit`.
+    missing values; `unseen`, NaN unless it is set, for categories that were not there in `fit`.
 
     Attributes
     ----------
@@ -260,7 +264,11 @@ class TableEncoder:
         Names of the columns.
     categories : list
         For each column, its categories, or None where it holds numbers.
+    unseen : float
+        What stands for a category that is not among them.
     """
+
+    unseen: float = np.nan
 
     def __init__(self, names: list[str] | None, categories: list[list[Any] | None]) -> None:
         self.names = names
@@ -274,6 +282,24 @@ class TableEncoder:
         for index in np.flatnonzero(chosen).tolist():
             categories[index] = _categories_of(table.columns[index], table.name(index))
         return cls(table.names, categories)
+
+    def extended(self, table: Table) -> TableEncoder:
+        """An encoder that also knows the categories of a table, after its own."""
+        found = [
+            None if known is None else _categories_of(table.columns[index], table.name(index))
+            for index, known in enumerate(self.categories)
+        ]
+        return self.with_categories(found)
+
+    def with_categories(self, more: list[list[Any] | None]) -> TableEncoder:
+        """An encoder that knows more categories of its categorical columns, after its own."""
+        pairs = zip(self.categories, more, strict=True)
+        encoder = TableEncoder(
+            self.names,
+            [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
+        )
+        encoder.unseen = self.unseen
+        return encoder
 
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
@@ -291,7 +317,7 @@ class TableEncoder:
             if categories is None:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
-                out[:, index] = _positions(column, categories)
+                out[:, index] = _positions(column, categories, self.unseen)
         return out
 
     def _fits_float32(self, table: Table) -> bool:
@@ -349,3 +375,56 @@ def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]
         yield first, block if isinstance(block, np.ndarray) else block.toarray()
+
+
+# Rows and columns of a table as it was given --------------------------------------------------
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a frame, an array or a CSR matrix, as the same kind of table."""
+    return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+
+
+def take_columns(X: Any, columns: list[int] | None) -> Any:
+    """Some columns, by their numbers, as the same kind of table; None for all."""
+    if columns is None:
+        return X
+    return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
+
+
+def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
+    """Which columns names, numbers or a mask stand for."""
+    given = np.atleast_1d(np.asarray(columns))
+    if given.dtype.kind == "b":
+        if given.shape != (n_features,):
+            raise ValueError(f"columns must have {n_features} entries as a mask; got shape {given.shape}.")
+        return np.flatnonzero(given).tolist()
+    chosen = []
+    for item in given.tolist():
+        if isinstance(item, str):
+            if names is None or item not in names:
+                known = f"the columns are {names}" if names else "X has no column names"
+                raise ValueError(f"columns must name columns of X; got {item!r}, and {known}.")
+            item = names.index(item)  # noqa: PLW2901
+        if not isinstance(item, int) or not -n_features <= item < n_features:
+            raise ValueError(f"columns must hold column numbers from 0 to {n_features - 1}; got {item!r}.")
+        chosen.append(item % n_features)
+    if not chosen:
+        raise ValueError("columns must hold at least one column; got none.")
+    return chosen
+
+
+def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
+    """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        # Names of one kind: other libraries refuse a mixture.
+        frame = frame.rename({name: str(name) for name in frame.columns if not isinstance(name, str)})
+        series = [
+            nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
+            for name, column in zip(names, values.T, strict=True)
+        ]
+        return frame.with_columns(*series).select([*names, *frame.columns]).to_native()
+    if sparse.issparse(X):
+        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
+    return np.hstack([values, X])

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "base": {"engine", "storage", "parameters", "tables"},
     "saving": {"storage", "parameters", "base"},
     "ensemble": {"engine", "storage", "parameters", "tables", "base", "saving", "inspection"},
-    "bayes": {"engine", "storage", "parameters", "tables", "base", "saving", "ensemble", "inspection"},
+    "bayes": {"kernels", "engine", "storage", "parameters", "tables", "base", "saving", "ensemble", "inspection"},
     "inspection": {"engine"},
     "fastens": {"storage", "base", "ensemble", "bayes", "inspection"},
     "cli": {"fastens", "storage", "base", "ensemble", "bayes", "inspection"},

@@ -12,7 +12,7 @@ from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from fastens.engine.binning import learn_binning
 from fastens.engine.growth import GrowthRules, TreeGrower
-from fastens.engine.losses import get_loss
+from fastens.engine.loss_names import REGRESSION, LossOptions, classification_loss, regression_loss
 from fastens.engine.trees import TreeEnsemble
 
 N_ROWS = 200_000
@@ -43,11 +43,12 @@ class Bins(Benchmark):
 
 class Losses(Benchmark):
     param_names = ["loss", "n_threads"]
-    params = [["squared_error", "absolute_error", "quantile", "huber", "poisson", "gamma", "log_loss"], THREADS]
+    params = [[*REGRESSION, "log_loss", "exponential"], THREADS]
 
     def setup(self, name: str, n_threads: int) -> None:
         rng = np.random.default_rng(0)
-        self.loss = get_loss(name, n_classes=2, quantile=0.8)
+        options = LossOptions(quantile=0.8)
+        self.loss = regression_loss(name, options) if name in REGRESSION else classification_loss(name, 2)
         self.y = rng.integers(0, 2, N_ROWS).astype(np.float64) + (name == "gamma")
         self.raw = rng.standard_normal((1, N_ROWS))
         self.gradients = np.empty((1, N_ROWS), dtype=np.float32)

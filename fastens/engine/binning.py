@@ -24,6 +24,7 @@ from fastens.engine.kernels.sketch import (
     kth_distinct,
     note_values,
 )
+from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
 _ALIGNMENT = 64
@@ -79,6 +80,7 @@ class Binning:
         self._fill(X, columns, None, n_threads)
         return columns
 
+    @shared
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
         n_rows = X.shape[0]
@@ -90,7 +92,7 @@ class Binning:
         return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical, self.thresholds)
 
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
-        for start, part in _dense_parts(X):
+        for start, part in dense_parts(X):
             bin_matrix(self.table, part, columns, records, start, threads_for(part.size, n_threads, _BIN_GRAIN))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -173,7 +175,7 @@ def _default_sample(n_features: int, max_bins: int) -> int:
     return max(rows, _ROWS_PER_BIN * max_bins)
 
 
-def _salts(n_features: int) -> np.ndarray:
+def salts(n_features: int) -> np.ndarray:
     """One odd number a feature, by the mixer of splitmix64."""
     salts = (np.arange(1, n_features + 1, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
     salts = (salts ^ (salts >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -291,7 +293,7 @@ class BinningSketch:
         weights = None
         if sample_weight is not None:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
-        for start, values in _dense_parts(X):
+        for start, values in dense_parts(X):
             of_rows = None if weights is None else weights[start : start + len(values)]
             for f in self._category_weights:
                 self._add_category_weights(f, self._count_categories(values[:, f], of_rows))
@@ -316,7 +318,7 @@ class BinningSketch:
         """Note the values of new rows, and keep those with small hashes."""
         self._note_distinct(rows.values)
         hashes = np.empty(len(rows.values), dtype=np.uint64)
-        hash_rows(rows.values, _salts(self.n_features), hashes, self._threads(rows.values.size, _BIN_GRAIN))
+        hash_rows(rows.values, salts(self.n_features), hashes, self._threads(rows.values.size, _BIN_GRAIN))
         self._rows.append(_Rows(rows.values, rows.weights, hashes))
         self._drop_surplus(_SLACK)
         if self._rows[-1].values is rows.values:
@@ -438,6 +440,7 @@ class BinningSketch:
         return codes
 
 
+@shared
 def learn_binning(
     X: Any,
     sample_weight: np.ndarray | None = None,
@@ -484,7 +487,7 @@ def learn_binning(
     return sketch.finish()
 
 
-def _dense_parts(X: Any) -> Iterator[tuple[int, np.ndarray]]:
+def dense_parts(X: Any) -> Iterator[tuple[int, np.ndarray]]:
     """X in pieces that are arrays, each with its first row."""
     if not scipy.sparse.issparse(X):
         if len(X):

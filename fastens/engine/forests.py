@@ -1,4 +1,4 @@
-"""Growing the trees of forests, and single trees: targets, samples, rules, and the call into the kernels."""
+"""Growing the trees of forests and single trees: targets, samples, rules, and the call into the kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.kernels.forest_data import ForestData
 from fastens.engine.kernels.forest_grow import TreeWorker
-from fastens.engine.trees import TREE_DTYPES, Tree
+from fastens.engine.trees import Tree
 
 if TYPE_CHECKING:
     from fastens.engine.binning import BinnedMatrix
@@ -70,6 +70,7 @@ class Target(NamedTuple):
 
     y: NDArray[Any]
     n_classes: tuple[int, ...] | None
+    value_dtype: type[np.floating[Any]] = np.float32
 
 
 def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
@@ -85,10 +86,16 @@ def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
     return Target(y.reshape(len(y), -1), tuple(n_classes))
 
 
-def number_target(y: ArrayLike) -> Target:
-    """Return the target of numbers, shape (n_rows,) or (n_rows, n_targets)."""
+def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32) -> Target:
+    """Return the target of numbers, shape (n_rows,) or (n_rows, n_targets); nodes have values of `value_dtype`.
+
+    Values are float64 all the same where float32, with its 24 bits, would round them by more than 1/100000 of the
+    targets' range.
+    """
     y = np.asarray(y, dtype=np.float64)
-    return Target(y.reshape(len(y), -1), None)
+    y = y.reshape(len(y), -1)
+    coarse = np.abs(y).max(axis=0) * np.finfo(np.float32).epsneg > 1e-5 * np.ptp(y, axis=0)
+    return Target(y, None, np.float64 if coarse.any() else value_dtype)
 
 
 class TreeSample(NamedTuple):
@@ -142,13 +149,14 @@ class ForestGrower:
     def __init__(self, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int = 1) -> None:
         centres = [_centres(limits) for limits in matrix.thresholds] if rules.random_thresholds else None
         self._data = ForestData(matrix, centres, target, rules)
+        self._value_dtype = target.value_dtype
         self._n_threads = n_threads
 
     def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
         """Grow one tree for each sample. Samples are asked for one by one, so they may be made when needed."""
         if len(samples) == 1 or self._n_threads == 1:
             worker = TreeWorker(self._data, self._n_threads)
-            return [_grow_one(worker, sample, _GO) for sample in samples]
+            return [self._grow_one(worker, sample, _GO) for sample in samples]
         return self._grow_side_by_side(samples)
 
     def _grow_side_by_side(self, samples: Sequence[TreeSample]) -> list[Tree]:
@@ -165,7 +173,7 @@ class ForestGrower:
                     number = next(numbers, None)
                 if number is None:
                     return
-                trees[number] = _grow_one(worker, samples[number], stop)
+                trees[number] = self._grow_one(worker, samples[number], stop)
 
         n_threads = min(self._n_threads, len(samples))
         with ThreadPoolExecutor(n_threads) as pool:
@@ -176,14 +184,15 @@ class ForestGrower:
                 raise
         return trees
 
+    def _grow_one(self, worker: TreeWorker, sample: TreeSample, stop: NDArray[np.uint8]) -> Any:
+        """A tree; None where it was stopped."""
+        arrays = worker.grow(sample.weight, sample.features, sample.seed, stop)
+        if arrays is None:
+            return None
+        return Tree(**arrays | {"value": arrays["value"].astype(self._value_dtype, copy=False)})
+
 
 _GO = np.zeros(1, np.uint8)
-_NO_TREE = dict.fromkeys(TREE_DTYPES, np.empty(0))
-
-
-def _grow_one(worker: TreeWorker, sample: TreeSample, stop: NDArray[np.uint8]) -> Tree:
-    # Without arrays growing was stopped: an error is on its way and nobody will look at the tree.
-    return Tree(**(worker.grow(sample.weight, sample.features, sample.seed, stop) or _NO_TREE))
 
 
 def _wait(futures: list[Future[None]]) -> None:
@@ -195,10 +204,10 @@ def _wait(futures: list[Future[None]]) -> None:
             future.result()
 
 
-def _centres(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
+def _centres(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
     """A value inside each bin by its code, as a share of the range; the outer bins are as wide as their neighbours."""
     if len(thresholds) < 2:
-        return np.array([np.nan, 0.0, 1.0], np.float32)
+        return np.array([np.nan, 0.0, 1.0])
     inner = thresholds[:-1] + (thresholds[1:] - thresholds[:-1]) / 2
     first, last = thresholds[0] - (inner[0] - thresholds[0]), thresholds[-1] + (thresholds[-1] - inner[-1])
-    return np.concatenate([[np.nan, 0.0], (inner - first) / (last - first), [1.0]]).astype(np.float32)
+    return np.concatenate([[np.nan, 0.0], (inner - first) / (last - first), [1.0]])

@@ -97,6 +97,13 @@ class Loss:
     def check_target(self, y: Array) -> None:
         """Raise ValueError where the loss is not defined for `y`."""
 
+    def check_measured(self) -> None:
+        """Raise ValueError where the loss of a row is not known."""
+
+    def of_output(self, output: int) -> Loss:
+        """The loss that the leaves of one output's trees are renewed by."""
+        return self
+
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant raw prediction of least loss, shape (n_outputs,)."""
         raise NotImplementedError
@@ -217,7 +224,9 @@ class Huber(Loss):
         self._leaf_limit = self._parameter
 
 
-class _LogLink(Loss):
+class LogLinkLoss(Loss):
+    """A loss of exp(raw), the mean."""
+
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithm of the mean."""
         return np.array([math.log(weighted_mean(y, sample_weight))])
@@ -229,7 +238,7 @@ class _LogLink(Loss):
         return out
 
 
-class Poisson(_LogLink):
+class Poisson(LogLinkLoss):
     """exp(raw) - y raw."""
 
     name = "poisson"
@@ -246,7 +255,7 @@ class Poisson(_LogLink):
         return np.where(steps > 0, np.log1p(np.maximum(steps, 0)), steps)
 
 
-class Gamma(_LogLink):
+class Gamma(LogLinkLoss):
     """raw + y exp(-raw)."""
 
     name = "gamma"
@@ -264,11 +273,11 @@ class Gamma(_LogLink):
 class _LogLoss(Loss):
     # Odds times e**10, with a learning rate of 0.1 times e in one round; ordinary leaves move a few units. Where p is
     # near 0 or 1, p (1 - p) vanishes, and the step for a few surprising rows would be thousands of times too long.
-    _max_step = 10.0
+    max_step = 10.0
 
     def damped(self, steps: Array) -> Array:
-        """Steps of at most 10."""
-        return np.clip(steps, -self._max_step, self._max_step)
+        """Steps of at most `max_step`."""
+        return np.clip(steps, -self.max_step, self.max_step)
 
 
 class BinaryLogLoss(_LogLoss):
@@ -312,36 +321,3 @@ def _class_weights(y: Array, weights: Array | None, n_classes: int) -> list[int]
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights), out)
     return out.tolist()
-
-
-LOSS_NAMES = ("squared_error", "absolute_error", "quantile", "huber", "poisson", "gamma", "log_loss")
-
-
-def get_loss(name: str, n_classes: int | None = None, quantile: float | None = None, alpha: float = 0.9) -> Loss:
-    """Make a loss by the name that estimators use.
-
-    Parameters
-    ----------
-    name : str
-        One of `LOSS_NAMES`.
-    n_classes : int, optional
-        For "log_loss": the number of classes.
-    quantile : float, optional
-        For "quantile": the level, between 0 and 1.
-    alpha : float, default=0.9
-        For "huber": the share of the rows that count as no outliers.
-    """
-    if name == "log_loss":
-        if n_classes is None or n_classes < 2:
-            raise ValueError(f"n_classes must be at least 2 for loss='log_loss'; got {n_classes!r}.")
-        return BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
-    if name == "quantile":
-        if quantile is None or not 0 < quantile < 1:
-            raise ValueError(f"quantile must be between 0 and 1 for loss='quantile'; got {quantile!r}.")
-        return Quantile(quantile)
-    if name == "huber":
-        return Huber(alpha)
-    simple = {loss.name: loss for loss in (SquaredError, AbsoluteError, Poisson, Gamma)}
-    if name not in simple:
-        raise ValueError(f"loss must be one of {', '.join(LOSS_NAMES)}; got {name!r}.")
-    return simple[name]()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import numbers
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import joblib
@@ -12,6 +15,28 @@ import joblib
 from fastens.engine.kernels.openmp import has_openmp, max_threads
 
 _IMPORTED_IN = os.getpid()
+
+
+class _Limit(threading.local):
+    n_threads: int | None = None
+
+
+_limit = _Limit()
+
+
+@contextmanager
+def limited_threads(n_threads: int | None) -> Iterator[None]:
+    """Within it, in this thread of Python, no more than `n_threads` are used, whatever `n_jobs` says; None: no limit.
+
+    For those who run several fits at once, or pass on a limit of their own.
+    """
+    outer = _limit.n_threads
+    limits = [limit for limit in (outer, n_threads) if limit is not None]
+    _limit.n_threads = min(limits, default=None)
+    try:
+        yield
+    finally:
+        _limit.n_threads = outer
 
 
 def may_use_threads() -> bool:
@@ -57,12 +82,12 @@ def resolve_n_jobs(n_jobs: Any = None) -> int:
     """
     if n_jobs is not None and (type(n_jobs) is bool or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}.")
-    if not may_use_threads():
+    if not may_use_threads() or _limit.n_threads == 1:
         return 1
-    if n_jobs is None:
-        return _default_n_threads()
-    count = int(n_jobs)
-    return count if count > 0 else max(1, _default_n_threads() + 1 + count)
+    count = _default_n_threads() if n_jobs is None else int(n_jobs)
+    if count < 0:
+        count = max(1, _default_n_threads() + 1 + count)
+    return count if _limit.n_threads is None else min(count, _limit.n_threads)
 
 
 def threads_for(work: float, n_threads: int, grain: float) -> int:

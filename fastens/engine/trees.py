@@ -13,6 +13,8 @@ import numpy as np
 from fastens.engine.binning import Binning
 from fastens.engine.kernels import predict
 from fastens.engine.kernels.compile import CompiledTrees
+from fastens.engine.packing import pack, unpack
+from fastens.engine.structure import check_structure, read_binning
 from fastens.engine.threads import threads_for
 
 
@@ -88,7 +90,6 @@ ENSEMBLE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
 }
 N_DIMENSIONS = dict.fromkeys(ENSEMBLE_DTYPES, 1) | {"value": 2}
 BINNING_PREFIX = "binning."
-MAX_CODES = 2**16
 
 
 class TreeEnsemble:
@@ -163,15 +164,16 @@ class TreeEnsemble:
         first_word = np.cumsum([0, *(len(tree.category_words) for tree in trees)])[:-1]
         category_set = arrays["category_set"]
         arrays["category_set"] = np.where(category_set < 0, -1, category_set + np.repeat(first_word, n_nodes))
+        _drop_unused_words(arrays, binning)
         arrays["node_offsets"] = np.cumsum([0, *n_nodes])
         return cls(binning, tree_output=np.asarray(tree_output), baseline=np.asarray(baseline), **arrays)
 
     # ------------------------------------------------------------------------------------------------------- state
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as plain arrays, those of the binning under names with a prefix."""
+        """Return the whole state as a few small arrays (see packing.py); those of the binning have a prefix."""
         binning = {BINNING_PREFIX + name: array for name, array in self.binning.to_arrays().items()}
-        return {name: getattr(self, name) for name in ENSEMBLE_DTYPES} | binning
+        return pack(self) | binning
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
@@ -182,22 +184,27 @@ class TreeEnsemble:
         ValueError
             If the arrays are not those of an ensemble. What passes can be predicted with safely.
         """
-        binning = _read_binning(
+        binning = read_binning(
             {k.removeprefix(BINNING_PREFIX): a for k, a in arrays.items() if k.startswith(BINNING_PREFIX)}
         )
-        for name, dtypes in ENSEMBLE_DTYPES.items():
-            if name not in arrays or arrays[name].dtype not in dtypes or arrays[name].ndim != N_DIMENSIONS[name]:
-                types = " or ".join(np.dtype(dtype).name for dtype in dtypes)
-                raise ValueError(f"{name} must be an array of {types} with {N_DIMENSIONS[name]} dimension(s)")
-        ensemble = cls(binning, **{name: arrays[name] for name in ENSEMBLE_DTYPES})
+        ensemble = cls(binning, **unpack(arrays, binning))
         check_structure(ensemble)
         return ensemble
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"binning": self.binning} | {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
+        return self.to_arrays()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+        self.__dict__.update(TreeEnsemble.from_arrays(state).__dict__)
+
+    def with_values(self, value: np.ndarray) -> TreeEnsemble:
+        """Return the same trees with other values of the nodes."""
+        return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | {"value": value})
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """What others make of the trees and keep with them; no part of the state."""
+        return {}
 
     @cached_property
     def compiled(self) -> CompiledTrees:
@@ -213,25 +220,29 @@ class TreeEnsemble:
         """
         if self.binning.code_dtype.itemsize == 1:
             return self
-        lean = self._with_used_thresholds()
+        lean = self.with_used_thresholds()
         return lean if lean.binning.code_dtype.itemsize == 1 else self
 
-    def _with_used_thresholds(self) -> TreeEnsemble:
+    def with_used_thresholds(self) -> TreeEnsemble:
+        """Return the same trees on a binning that has only the thresholds they use."""
         thresholds = self.binning.thresholds
-        numeric = (self.feature >= 0) & (self.category_set < 0)
-        feature, code = self.feature[numeric].astype(np.int64), self.bin_threshold[numeric]
-        n_thresholds = np.array([len(t) for t in thresholds])[feature]
-        key = feature << 16 | code
-        used = np.unique(key[(code > 0) & (code <= n_thresholds)])
-        first = np.searchsorted(used, np.arange(len(thresholds) + 1) << 16)
-        codes = np.split(used & 0xFFFF, first[1:-1])
-        binning = Binning([t[c - 1] for t, c in zip(thresholds, codes, strict=True)], self.binning.category_codes)
+        # Each feature has a place for each of its thresholds and two more, for code 0 and the largest code.
+        n_places = np.array([len(t) + 2 for t in thresholds])
+        first = np.cumsum(n_places) - n_places
+        numeric = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
+        place = first[self.feature[numeric]] + self.bin_threshold[numeric]
+        is_used = np.zeros(n_places.sum(), dtype=bool)
+        is_used[place] = True
+        # A threshold of the largest code has all values to the left, and has that among fewer codes too.
+        is_used[first] = False
+        is_used[first + n_places - 1] = True
+        rank = np.cumsum(is_used)
+        rank -= np.repeat(rank[first], n_places)
+        used = [t[flags[1:-1]] for t, flags in zip(thresholds, np.split(is_used, first[1:]), strict=True)]
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
         arrays["bin_threshold"] = arrays["bin_threshold"].copy()
-        # A threshold of the largest code has all values to the left, and has that among fewer codes too.
-        rank = np.searchsorted(used, key, side="right") - first[feature]
-        arrays["bin_threshold"][numeric] = rank + (code > n_thresholds)
-        return TreeEnsemble(binning, **arrays)
+        arrays["bin_threshold"][numeric] = rank[place]
+        return TreeEnsemble(Binning(used, self.binning.category_codes), **arrays)
 
     # -------------------------------------------------------------------------------------------------- prediction
 
@@ -254,13 +265,14 @@ class TreeEnsemble:
         return predict.predict_raw(self.compiled, X, self._enough_threads(X, n_threads), n_trees)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
-        """Yield the raw predictions after each round, that is after every `n_outputs` trees."""
+        """Yield the raw predictions after each round: after every `n_outputs` trees of one value, or tree of many."""
         codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         n_nodes = len(self.feature) * self.n_outputs // max(self.n_trees, 1)
         n_threads = _enough_threads(codes.shape[1], n_nodes, 0, n_threads)
-        for first in range(0, self.n_trees, self.n_outputs):
-            predict.add_to_raw(self.compiled, codes, raw, first, min(first + self.n_outputs, self.n_trees), n_threads)
+        for first in range(0, self.n_trees, self.trees_per_round):
+            last = min(first + self.trees_per_round, self.n_trees)
+            predict.add_to_raw(self.compiled, codes, raw, first, last, n_threads)
             yield raw.T.copy()
 
     def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
@@ -283,6 +295,11 @@ class TreeEnsemble:
     def n_outputs(self) -> int:
         """Number of raw columns."""
         return len(self.baseline)
+
+    @property
+    def trees_per_round(self) -> int:
+        """One for each raw column, or a single tree where trees have a value for each column."""
+        return self.n_outputs if self.value.shape[1] == 1 else 1
 
     @property
     def n_leaves(self) -> np.ndarray:
@@ -345,6 +362,17 @@ class TreeEnsemble:
         return counts.astype(np.float64)
 
 
+def _drop_unused_words(arrays: dict[str, np.ndarray], binning: Binning) -> None:
+    """Put the category sets that nodes have one after another, where there are other words between them."""
+    nodes = np.flatnonzero(arrays["category_set"] >= 0)
+    n_words = (np.asarray(binning.n_codes, dtype=np.int64)[arrays["feature"][nodes]] + 31) // 32
+    if len(arrays["category_words"]) > n_words.sum():
+        first = np.cumsum(n_words) - n_words
+        places = np.arange(n_words.sum()) + np.repeat(arrays["category_set"][nodes] - first, n_words)
+        arrays["category_words"] = arrays["category_words"][places]
+        arrays["category_set"][nodes] = first
+
+
 def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:
     """Add a tree's values to a raw column, in place.
 
@@ -370,65 +398,3 @@ def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_thr
 def _enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
     # Nanoseconds: about 0.02 for a row and node, 1 for a value to be binned. A thread should have 20 000 of them.
     return threads_for(n_rows * (0.02 * n_nodes + n_features), n_threads, 20_000)
-
-
-def check_structure(ensemble: TreeEnsemble) -> None:
-    """Raise ValueError unless the arrays describe trees over the features and codes of their binning."""
-    offsets, n_nodes = ensemble.node_offsets, len(ensemble.feature)
-    _require(len(offsets) == ensemble.n_trees + 1 and offsets[0] == 0 and offsets[-1] == n_nodes, "node_offsets")
-    _require(bool(np.all(np.diff(offsets) > 0)), "node_offsets")
-    _require(bool(np.all((ensemble.tree_output >= 0) & (ensemble.tree_output < ensemble.n_outputs))), "tree_output")
-    for name in TREE_DTYPES:
-        _require(name == "category_words" or len(getattr(ensemble, name)) == n_nodes, name)
-    n_values = ensemble.value.shape[1]
-    _require(n_values in (1, ensemble.n_outputs), "value")
-    _require(n_values == 1 or not ensemble.tree_output.any(), "tree_output")
-    _check_children(ensemble)
-    _check_splits(ensemble)
-
-
-def _read_binning(arrays: dict[str, np.ndarray]) -> Binning:
-    try:
-        binning = Binning.from_arrays(arrays)
-        again = binning.to_arrays()
-        same = all(a.dtype == again[name].dtype and np.array_equal(a, again[name]) for name, a in arrays.items())
-    except (TypeError, LookupError) as error:
-        raise ValueError("the arrays do not describe a binning") from error
-    ascending = all(np.all(t[:-1] < t[1:]) for t in binning.thresholds)
-    if not (same and ascending and binning.n_codes.max(initial=0) <= MAX_CODES):
-        raise ValueError("the arrays do not describe a binning")
-    return binning
-
-
-def _require(condition: bool, name: str) -> None:
-    if not condition:
-        raise ValueError(f"{name} does not describe trees")
-
-
-def _check_children(ensemble: TreeEnsemble) -> None:
-    # Every node but the roots is the child of one node, and stands after it, inside the same tree.
-    tree_sizes = np.diff(ensemble.node_offsets)
-    root = np.repeat(ensemble.node_offsets[:-1], tree_sizes)
-    left = ensemble.left_child.astype(np.int64)
-    inner = np.flatnonzero(left)
-    _require(bool(np.all(left[inner] > (np.arange(len(left)) - root)[inner])), "left_child")
-    _require(bool(np.all(left[inner] + 1 < np.repeat(tree_sizes, tree_sizes)[inner])), "left_child")
-    children = (root + left)[inner]
-    n_parents = np.bincount(np.concatenate([children, children + 1]), minlength=len(left))
-    _require(bool(np.all(n_parents == (np.arange(len(left)) != root))), "left_child")
-
-
-def _check_splits(ensemble: TreeEnsemble) -> None:
-    # Features, codes and category sets are those that the binning knows.
-    binning = ensemble.binning
-    inner = ensemble.left_child > 0
-    _require(bool(np.all((ensemble.feature >= 0) == inner) and np.all(ensemble.feature >= -1)), "feature")
-    _require(bool(np.all(ensemble.feature < binning.n_features)), "feature")
-    feature = ensemble.feature[inner]
-    n_codes = np.asarray(binning.n_codes, dtype=np.int64)[feature]
-    is_categorical = np.asarray(binning.is_categorical, dtype=bool)[feature]
-    _require(bool(np.all(is_categorical | (ensemble.bin_threshold[inner] < n_codes))), "bin_threshold")
-    first = ensemble.category_set[inner].astype(np.int64)
-    _require(bool(np.all((first >= 0) == is_categorical)), "category_set")
-    last = np.where(is_categorical, first + (n_codes + 31) // 32, 0)
-    _require(bool(np.all(last <= len(ensemble.category_words))), "category_set")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
@@ -21,8 +20,8 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
+from fastens.inspection.tree_methods import ShowsTrees
 from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
-from fastens.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
@@ -50,7 +49,7 @@ RULES = {
 }
 
 
-class BaseGradientBoosting(ContributionsMixin, BaseFastens):
+class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
     """What the classifier and the regressor share: start, rounds, finish."""
 
     _ensemble: TreeEnsemble
@@ -119,7 +118,7 @@ class BaseGradientBoosting(ContributionsMixin, BaseFastens):
         n_threads = resolve_n_jobs(self.n_jobs)
         loss = self._get_loss()
         loss.check_target(data.y)
-        X, y, weight = data
+        X, y, weight, _ = data
         self._binning = learn_binning(X, weight, self.max_bins, self._encoder.is_categorical, n_threads)
         run = BoostingRun(
             self._binning.transform(X, n_threads),
@@ -130,6 +129,7 @@ class BaseGradientBoosting(ContributionsMixin, BaseFastens):
             self._boosting_rules(n_threads),
         )
         if validation is not None:
+            loss.check_measured()
             run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
         return run
 
@@ -195,14 +195,6 @@ class BaseGradientBoosting(ContributionsMixin, BaseFastens):
 
     # Predict --------------------------------------------------
 
-    def _raw(self, X: Any) -> Array:
-        """Raw predictions, (n_samples, n_outputs)."""
-        X = self._check_table(X)
-        n_threads = resolve_n_jobs(self.n_jobs)
-        if issparse(X):
-            return np.concatenate([self._ensemble.predict_raw(block, n_threads) for _, block in dense_blocks(X)])
-        return self._ensemble.predict_raw(X, n_threads)
-
     def _staged_raw(self, X: Any) -> Iterator[Array]:
         X = self._check_table(X)
         return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
@@ -215,11 +207,8 @@ class BaseGradientBoosting(ContributionsMixin, BaseFastens):
         int32 array of shape (n_samples, n_estimators)
             Node numbers within the trees; (n_samples, n_estimators, n_classes) with three or more classes.
         """
-        table = self._check_table(X)
-        n_threads = resolve_n_jobs(self.n_jobs)
-        blocks = dense_blocks(table) if issparse(table) else [(0, table)]
-        leaves = np.concatenate([self._ensemble.apply(block, n_threads) for _, block in blocks])
-        return leaves if self._ensemble.n_outputs == 1 else leaves.reshape(len(leaves), -1, self._ensemble.n_outputs)
+        leaves, per_round = self._leaves(X), self._ensemble.trees_per_round
+        return leaves if per_round == 1 else leaves.reshape(len(leaves), -1, per_round)
 
     @property
     def feature_importances_(self) -> Array:

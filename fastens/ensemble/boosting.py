@@ -8,15 +8,27 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, BaseRegressor
-from fastens.engine.losses import Loss, get_loss
+from fastens.base import BaseRegressor
+from fastens.engine.loss_names import (
+    CLASSIFICATION,
+    REGRESSION,
+    LossOptions,
+    classification_loss,
+    is_custom,
+    regression_loss,
+)
+from fastens.engine.losses import Loss
 from fastens.ensemble.base_boosting import RULES, BaseGradientBoosting
-from fastens.parameters import ANYTHING, NONE, one_of, real
+from fastens.ensemble.raw_classifier import RawClassifier
+from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
 Array = NDArray[np.float64]
+CUSTOM = Rule("a function or object that gives derivatives", is_custom)
+LEVEL = real(0, 1, open_low=True, open_high=True)
+LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 
 
-class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
+class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -25,6 +37,10 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
 
     Parameters
     ----------
+    loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
+        The loss to lower. For two classes also the exponential loss, or a function of (y, raw) that returns gradients
+        and hessians, y being 0 or 1, or an object with that as its method `derivatives` (and `start`, `loss` and
+        `predict`, the probability of the second class, all optional).
     n_estimators : int, default=100
         Number of rounds.
     learning_rate : float, default=0.1
@@ -100,11 +116,11 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, "loss": one_of("log_loss"), "class_weight": ANYTHING}
+    _parameter_rules: ClassVar = {**RULES, "loss": one_of(*CLASSIFICATION) | CUSTOM, "class_weight": ANYTHING}
 
     def __init__(
         self,
-        loss: str = "log_loss",
+        loss: Any = "log_loss",
         *,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
@@ -151,41 +167,13 @@ class GradientBoostingClassifier(BaseClassifier, BaseGradientBoosting):
         self.n_jobs = n_jobs
         self.class_weight = class_weight
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = isinstance(self.loss, str) and self.loss == "log_loss"
+        return tags
+
     def _get_loss(self) -> Loss:
-        return get_loss("log_loss", n_classes=len(self.classes_))
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more."""
-        raw = self._raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def staged_decision_function(self, X: ArrayLike) -> Iterator[Array]:
-        """Yield the decision function after each round."""
-        for raw in self._staged_raw(X):
-            yield raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probability of each class, shape (n_samples, n_classes)."""
-        raw = self._raw(X)
-        return self._loss.predict(raw)
-
-    def staged_predict_proba(self, X: ArrayLike) -> Iterator[Array]:
-        """Yield the probabilities after each round."""
-        for raw in self._staged_raw(X):
-            yield self._loss.predict(raw)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
-        return self._labels_of(self._raw(X))
-
-    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the predicted classes after each round."""
-        for raw in self._staged_raw(X):
-            yield self._labels_of(raw)
-
-    def _labels_of(self, raw: Array) -> NDArray[Any]:
-        best = (raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
-        return self.classes_[best]
+        return classification_loss(self.loss, len(self.classes_))
 
 
 class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
@@ -197,12 +185,18 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
 
     Parameters
     ----------
-    loss : {"squared_error", "absolute_error", "quantile", "huber", "poisson", "gamma"}, default="squared_error"
-        The loss to lower. "poisson" and "gamma" predict through a log link.
-    quantile : float, optional
-        The quantile to predict with loss="quantile".
+    loss : str, callable or object, default="squared_error"
+        The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber",
+        "log_cosh"; "poisson", "gamma" and "tweedie" with a log link; "cross_entropy" for a y of probabilities; or a
+        function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
+        (and `start`, `loss` and `predict`, all optional).
+    quantile : float or list of float, optional
+        The level to predict with loss="quantile" or "expectile". With several ascending levels of "quantile" there is a
+        column of predictions for each, and they never cross.
     alpha : float, default=0.9
         With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
+    tweedie_variance_power : float, default=1.5
+        With loss="tweedie": the variance is proportional to the mean to this power, between 1 and 2.
     n_estimators : int, default=100
         Number of rounds.
     learning_rate : float, default=0.1
@@ -276,17 +270,19 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
 
     _parameter_rules: ClassVar = {
         **RULES,
-        "loss": one_of("squared_error", "absolute_error", "quantile", "huber", "poisson", "gamma"),
-        "quantile": real(0, 1, open_low=True, open_high=True) | NONE,
-        "alpha": real(0, 1, open_low=True, open_high=True),
+        "loss": one_of(*REGRESSION) | CUSTOM,
+        "quantile": LEVEL | LEVELS | NONE,
+        "alpha": LEVEL,
+        "tweedie_variance_power": real(1, 2, open_low=True, open_high=True),
     }
 
     def __init__(
         self,
-        loss: str = "squared_error",
+        loss: Any = "squared_error",
         *,
-        quantile: float | None = None,
+        quantile: Any = None,
         alpha: float = 0.9,
+        tweedie_variance_power: float = 1.5,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
         max_leaf_nodes: int | None = 31,
@@ -311,6 +307,7 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         self.loss = loss
         self.quantile = quantile
         self.alpha = alpha
+        self.tweedie_variance_power = tweedie_variance_power
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_leaf_nodes = max_leaf_nodes
@@ -333,7 +330,7 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         self.n_jobs = n_jobs
 
     def _get_loss(self) -> Loss:
-        return get_loss(self.loss, quantile=self.quantile, alpha=self.alpha)
+        return regression_loss(self.loss, LossOptions(self.quantile, self.alpha, self.tweedie_variance_power))
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted mean or quantile of each row, shape (n_samples,)."""

@@ -163,7 +163,7 @@ class BoostingRun:
         seed = (self.rules.seed << 32) + index * self.loss.n_outputs + output
         tree = self._grower.grow(self._gradients[output], self._hessians[output], rows, seed % 2**64)
         if self.loss.renews_leaves:
-            tree = self._grower.renew_leaves(tree, self.loss, self.train.y - raw, n_threads)
+            tree = self._grower.renew_leaves(tree, self.loss.of_output(output), self.train.y - raw, n_threads)
         tree = replace(tree, value=self.rules.learning_rate * self.loss.damped(tree.value))
         if rows is None:
             self._grower.add_values(tree.value, raw)

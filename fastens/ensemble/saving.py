@@ -1,12 +1,19 @@
-"""Saving and loading of estimators that hold one TreeEnsemble."""
+"""Estimators that hold one TreeEnsemble: what its trees say to a table, saving and loading."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.saving import SavedEstimator
 from fastens.storage import ModelFileError
+from fastens.tables import dense_blocks
 
 PREFIX = "ensemble."
 
@@ -35,3 +42,27 @@ class SavedEnsemble(SavedEstimator):
 
     def _restored(self) -> None:
         """Make again what follows from the rest."""
+
+    # Predict --------------------------------------------------
+
+    def _raw(self, X: Any) -> NDArray[np.float64]:
+        """Raw predictions, (n_samples, n_outputs)."""
+        X = self._check_table(X)
+        n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
+        if issparse(X):
+            return np.concatenate([trees.predict_raw(block, n_threads) for _, block in dense_blocks(X)])
+        return trees.predict_raw(X, n_threads)
+
+    def _predicting_trees(self) -> TreeEnsemble:
+        """The trees whose values are summed."""
+        return self._ensemble
+
+    def _leaves(self, X: Any) -> NDArray[np.int32]:
+        """The leaf of each row in each tree, (n_samples, n_trees)."""
+        return np.concatenate([leaves for _, leaves in self._leaf_blocks(self._check_table(X))])
+
+    def _leaf_blocks(self, table: Any) -> Iterator[tuple[int, NDArray[np.int32]]]:
+        """Leaves of a checked table by blocks of rows, each with its first row; of an array all at once."""
+        n_threads = resolve_n_jobs(self.n_jobs)
+        for first, block in dense_blocks(table) if issparse(table) else [(0, table)]:
+            yield first, self._ensemble.apply(block, n_threads)

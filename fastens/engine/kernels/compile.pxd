@@ -4,7 +4,7 @@
 # above a threshold, with no question about missing values left: either the codes themselves (missing values, code 0,
 # go left), or the codes minus one (code 0 wraps to the largest code, so missing values go right).
 
-from fastens.engine.kernels.structs cimport FeatureBins, float64_t, int32_t, uint8_t, uint32_t
+from fastens.engine.kernels.structs cimport FeatureBins, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "leafscan.h" nogil:
@@ -28,6 +28,28 @@ cdef extern from "leafscan.h" nogil:
     void add_leaves(int level, ScanTree tree, const uint8_t* leaf, float64_t* raw) noexcept
 
 
+cdef extern from "walk.h" nogil:
+    enum:
+        VIEW_SHIFT
+        TEST_SHIFT
+        MAX_NARROW_VIEWS
+        TREE_LANES
+    ctypedef struct Walk:
+        const uint64_t* nodes
+        const int32_t* views
+        const int32_t* sets
+        const uint32_t* words
+        int first_steps
+        int more_steps
+    ctypedef struct Codes:
+        const char* records
+        Py_ssize_t stride
+        const void* const* views
+    void walk_rows(
+        const Walk* walk, const Codes* codes, int code_size, uint32_t n_rows, uint32_t* at, uint32_t* waiting) noexcept
+    void walk_trees(const Walk* walks, int n_trees, const void* record, int code_size, uint32_t* leaves) noexcept
+
+
 cdef struct Column:
     # Which views (-1: none) show a feature's codes, and its codes minus one.
     int32_t feature
@@ -35,28 +57,22 @@ cdef struct Column:
     int32_t shifted
 
 
-cdef struct WalkNode:
-    # Codes above test go right; where test < -1, those outside the set at category_words[-2 - test].
-    # A leaf is its own left child and sends no code to the right.
-    const WalkNode* left
-    int32_t view
-    int32_t test
-
-
 cdef struct TreePlan:
     ScanTree scan           # values is NULL where the tree is too large for a scan
-    int32_t root
+    int64_t root
     int32_t output          # the raw column of its values; the first one where it has a value for each column
 
 
 cdef struct Program:
     TreePlan* trees
+    Walk* walks                     # by tree
     ScanNode* scan_nodes
     float64_t* scan_values          # by tree and leaf
-    WalkNode* nodes
-    float64_t* value                # by node, n_values each
-    uint32_t* category_words
-    bint has_sets
+    uint64_t* nodes                 # see walk.h, views too
+    int32_t* views                  # NULL where no walk needs them
+    const void* value               # by node, n_values each, float32 (value_size 4) or float64
+    int value_size
+    bint scans_all                  # no tree is too large for a scan
     uint8_t* scan_sets
     Column* columns
     int32_t n_columns
@@ -73,4 +89,7 @@ cdef struct Program:
 
 cdef class CompiledTrees:
     cdef Program program
-    cdef object table               # keeps program.bins alive
+    # What the program points to.
+    cdef object table, value, category_set, category_words
+    cdef _compile(self, ensemble)
+    cdef const float64_t* _read_values(self, value) except? NULL

@@ -319,7 +319,7 @@ cdef class TreeWorker:
             "category_set": np.empty(n, np.int32),
             "category_words": np.array(<uint32_t[:tree.n_words]>tree.words) if tree.n_words else np.empty(0, np.uint32),
             "left_child": np.empty(n, np.int32),
-            "value": np.empty((n, self.data.n_values), np.float32),
+            "value": np.empty((n, self.data.n_values), np.float64),
             "gain": np.empty(n, np.float32),
             "n_samples": np.empty(n, np.int32),
             "weight": np.empty(n, np.float32),
@@ -358,7 +358,7 @@ cdef class TreeWorker:
             self._add_up(&tree.nodes[i], self.sums + i * n)
         return True
 
-    cdef _write_values(self, float32_t[:, ::1] value, float32_t[::1] weight):
+    cdef _write_values(self, float64_t[:, ::1] value, float32_t[::1] weight):
         """Shares, means or medians of every node."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef int32_t i, k, n_values = self.data.n_values
@@ -370,7 +370,7 @@ cdef class TreeWorker:
                 of_node = <float64_t>sums[n_values]
                 weight[i] = <float32_t>(of_node / self.sample.layout.weight_scale)
                 for k in range(n_values):
-                    value[i, k] = <float32_t>self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
+                    value[i, k] = self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
         free(self.sums)
         self.sums = NULL
 

@@ -1,4 +1,4 @@
-"""Predictions from trees in plain arrays: many rows by leaf scans and interleaved walks, single rows by a short walk.
+"""Predictions from trees in plain arrays: small trees by leaf scans, large ones by walks of many rows together.
 
 A raw prediction is the sum of its trees' values in the trees' order, whatever the route: every route, thread count,
 batch and vector level gives the same result to the bit.
@@ -9,31 +9,24 @@ import numpy as np
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cython.parallel cimport prange, threadid
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
-from fastens.engine.kernels.bins cimport bin_values
 from fastens.engine.kernels.compile cimport (
-    SCAN_ROWS, Column, CompiledTrees, Program, TreePlan, WalkNode, add_leaves, scan_leaves,
+    SCAN_ROWS, TREE_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
 )
+from fastens.engine.kernels.rows cimport Rows, fill_records, fill_views, record_size
 from fastens.engine.kernels.structs cimport (
-    FeatureBins, code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t,
+    code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t,
 )
 
 cdef enum:
-    LANES = 8           # walks in flight at once: enough to hide the wait for a node and its code
-    BIN_ROWS = 64       # rows binned at once, all features: their values stay in the first-level cache
     CACHE_LINE = 64
-    FEW_ROWS = 12       # up to here row by row is faster than a block of SCAN_ROWS
-
-
-cdef struct Rows:
-    # What to predict: values ("f", "d": float32, float64), or codes, one contiguous row per feature ("B", "H").
-    # Strides count elements.
-    const char* data
-    Py_ssize_t n_rows
-    Py_ssize_t row_stride
-    Py_ssize_t column_stride
-    char kind
+    FEW_ROWS = 12               # up to here row by row is faster than a block
+    # Rows that walk through a tree together: the more, the better the tree's nodes are used while they are in the
+    # second-level cache; records are read in order.
+    MOST_WALK_ROWS = 65536
+    WALK_BYTES = 1 << 22        # of their records
+    APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are put in order of the rows together
+    APPLY_TREES = 16
 
 
 cdef struct Sums:
@@ -46,163 +39,52 @@ cdef struct Sums:
 
 
 cdef struct Scratch:
-    # Working memory of one thread: n_views blocks of codes, the pointers to them, n_outputs blocks of sums, leaves.
+    # Working memory of one thread. `codes`: a block for each view, or records.
     char* codes
     void** views
     float64_t* raw
     uint8_t* leaf
-    const WalkNode** nodes
+    uint32_t* at
+    uint32_t* waiting
 
-
-# ------------------------------------------------------------------------------------------------------------- walks
-
-cdef inline int32_t goes_right(const WalkNode* node, int32_t code, const uint32_t* words, bint has_sets) noexcept nogil:
-    if has_sets and node.test < -1:
-        return not (words[(code >> 5) - node.test - 2] >> (code & 31)) & 1
-    return code > node.test
-
-
-cdef inline void walk_lanes(
-    const Program* program, const WalkNode** lanes, code_t** views, Py_ssize_t row, Py_ssize_t row_step, bint has_sets
-) noexcept nogil:
-    # Lane i takes row `row + i * row_step` from node lanes[i] to its leaf.
-    cdef const WalkNode* at[LANES]
-    cdef const WalkNode* after
-    cdef int32_t code, i
-    cdef bint moved = True
-    for i in range(LANES):
-        at[i] = lanes[i]
-    while moved:
-        moved = False
-        for i in range(LANES):
-            code = views[at[i].view][row + i * row_step]
-            after = at[i].left + goes_right(at[i], code, program.category_words, has_sets)
-            moved |= after != at[i]
-            at[i] = after
-    for i in range(LANES):
-        lanes[i] = at[i]
-
-
-cdef void walk_rows(
-    const Program* program, int32_t root, code_t** views, Py_ssize_t n_rows, const WalkNode** leaves
-) noexcept nogil:
-    # Views and leaves have room for the next multiple of LANES rows.
-    cdef Py_ssize_t row = 0
-    cdef int32_t i
-    while row < n_rows:
-        for i in range(LANES):
-            leaves[row + i] = program.nodes + root
-        if program.has_sets:
-            walk_lanes(program, leaves + row, views, row, 1, True)
-        else:
-            walk_lanes(program, leaves + row, views, row, 1, False)
-        row += LANES
-
-
-cdef void walk_trees(
-    const Program* program, int32_t first, int32_t last, code_t** views, const WalkNode** leaves
-) noexcept nogil:
-    # One row, at most LANES trees.
-    cdef int32_t i
-    for i in range(LANES):
-        leaves[i] = program.nodes + program.trees[min(first + i, last - 1)].root
-    if program.has_sets:
-        walk_lanes(program, leaves, views, 0, 0, True)
-    else:
-        walk_lanes(program, leaves, views, 0, 0, False)
-
-
-# ------------------------------------------------------------------------------------------------------------- views
-
-cdef inline void bin_column(
-    const FeatureBins* bins, const Rows* rows, Py_ssize_t row, int32_t feature, Py_ssize_t n_rows, code_t* out
-) noexcept nogil:
-    cdef Py_ssize_t at = row * rows.row_stride + feature * rows.column_stride
-    if rows.kind == c"f":
-        bin_values(bins + feature, <const float32_t*> rows.data + at, rows.row_stride, n_rows, out)
-    else:
-        bin_values(bins + feature, <const float64_t*> rows.data + at, rows.row_stride, n_rows, out)
-
-
-cdef void bin_views(
-    const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t** views
-) noexcept nogil:
-    # Fill the views with the codes of some rows of a float array.
-    cdef Py_ssize_t n, r, c, start = 0
-    cdef code_t* codes
-    cdef code_t* shifted
-    cdef Column column
-    while start < n_rows:
-        n = min(<Py_ssize_t> BIN_ROWS, n_rows - start)
-        for c in range(program.n_columns):
-            column = program.columns[c]
-            codes = views[column.plain if column.plain >= 0 else column.shifted] + start
-            bin_column(program.bins, rows, row + start, column.feature, n, codes)
-            if column.shifted >= 0:
-                shifted = views[column.shifted] + start
-                for r in range(n):
-                    shifted[r] = <code_t> (codes[r] - 1)
-        start += BIN_ROWS
-
-
-cdef void show_views(
-    const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t** views
-) noexcept nogil:
-    # Let the views show codes that are there already. Those of a full block are not copied: the view points to them.
-    cdef Py_ssize_t r, c
-    cdef const code_t* codes
-    cdef code_t* shifted
-    cdef Column column
-    for c in range(program.n_columns):
-        column = program.columns[c]
-        codes = <const code_t*> rows.data + row + column.feature * rows.column_stride
-        if column.shifted >= 0:
-            shifted = views[column.shifted]
-            for r in range(n_rows):
-                shifted[r] = <code_t> (codes[r] - 1)
-        if column.plain >= 0 and n_rows == SCAN_ROWS:
-            views[column.plain] = <code_t*> codes
-        elif column.plain >= 0:
-            memcpy(views[column.plain], codes, n_rows * sizeof(code_t))
-
-
-cdef inline void fill_views(
-    const Program* program, const Rows* rows, Py_ssize_t row, Scratch* scratch, code_t** views
-) noexcept nogil:
-    cdef Py_ssize_t v, n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
-    for v in range(program.n_views):
-        views[v] = <code_t*> scratch.codes + v * SCAN_ROWS
-    if rows.kind == c"f" or rows.kind == c"d":
-        bin_views(program, rows, row, n_rows, views)
-    else:
-        show_views(program, rows, row, n_rows, views)
-
-
-# ------------------------------------------------------------------------------------------------------------ blocks
 
 cdef inline void add_values(
-    const Program* program, const WalkNode* leaf, float64_t* raw, Py_ssize_t stride
+    const Program* program, int32_t tree, const uint32_t* at, Py_ssize_t n_rows, float64_t* raw,
+    Py_ssize_t row_stride, Py_ssize_t stride
 ) noexcept nogil:
-    # The values of a leaf to one raw column or, where it has one for each, to all.
-    cdef const float64_t* value = program.value + (leaf - program.nodes) * program.n_values
-    cdef Py_ssize_t k
-    for k in range(program.n_values):
-        raw[k * stride] += value[k]
+    # To rows of raw predictions the values of the nodes they are at.
+    cdef const float32_t* narrow = <const float32_t*> program.value + program.trees[tree].root * program.n_values
+    cdef const float64_t* wide = <const float64_t*> program.value + program.trees[tree].root * program.n_values
+    cdef Py_ssize_t r, k, n_values = program.n_values
+    raw += program.trees[tree].output * stride
+    if n_values == 1 and program.value_size == 4:
+        for r in range(n_rows):
+            raw[r * row_stride] += narrow[at[r]]
+    elif program.value_size == 4:
+        for r in range(n_rows):
+            for k in range(n_values):
+                raw[r * row_stride + k * stride] += narrow[at[r] * n_values + k]
+    else:
+        for r in range(n_rows):
+            for k in range(n_values):
+                raw[r * row_stride + k * stride] += wide[at[r] * n_values + k]
 
+
+# ------------------------------------------------------------------------------------------- blocks with views, to scan
 
 cdef inline void add_tree(
-    const Program* program, TreePlan tree, Scratch* scratch, Py_ssize_t n_rows, code_t** views
+    const Program* program, int32_t t, Scratch* scratch, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    cdef float64_t* raw = scratch.raw + <Py_ssize_t> tree.output * SCAN_ROWS
-    cdef Py_ssize_t r
+    cdef float64_t* raw = scratch.raw + <Py_ssize_t> program.trees[t].output * SCAN_ROWS
+    cdef Codes codes = Codes(NULL, 0, <const void* const*> views)
     if code_t is uint8_t:
-        if tree.scan.values != NULL:
-            scan_leaves(program.level, tree.scan, <const uint8_t* const*> views, program.scan_sets, scratch.leaf)
-            add_leaves(program.level, tree.scan, scratch.leaf, raw)
+        if program.trees[t].scan.values != NULL:
+            scan_leaves(
+                program.level, program.trees[t].scan, <const uint8_t* const*> views, program.scan_sets, scratch.leaf)
+            add_leaves(program.level, program.trees[t].scan, scratch.leaf, raw)
             return
-    walk_rows(program, tree.root, views, n_rows, scratch.nodes)
-    for r in range(n_rows):
-        add_values(program, scratch.nodes[r], raw + r, SCAN_ROWS)
+    walk_rows(program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
+    add_values(program, t, scratch.at, n_rows, scratch.raw, 1, SCAN_ROWS)
 
 
 cdef void add_block(
@@ -215,14 +97,14 @@ cdef void add_block(
     cdef int32_t t
     cdef float64_t* out
     cdef float64_t* raw
-    fill_views(program, rows, row, scratch, views)
+    fill_views(program, rows, row, scratch.codes, views)
     for k in range(program.n_outputs):
         out = sums.raw + row * sums.row_stride + k * sums.output_stride
         raw = scratch.raw + k * SCAN_ROWS
         for r in range(n_rows):
             raw[r] = out[r * sums.row_stride]
     for t in range(sums.first_tree, sums.last_tree):
-        add_tree(program, program.trees[t], scratch, n_rows, views)
+        add_tree(program, t, scratch, n_rows, views)
     for k in range(program.n_outputs):
         out = sums.raw + row * sums.row_stride + k * sums.output_stride
         raw = scratch.raw + k * SCAN_ROWS
@@ -230,100 +112,164 @@ cdef void add_block(
             out[r * sums.row_stride] = raw[r]
 
 
-cdef void add_row(
-    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, code_t** views
+# ----------------------------------------------------------------------------------------- blocks with records, to walk
+
+cdef inline Codes records_of(
+    const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
-    # The same for one row of a float array.
-    cdef float64_t* out = sums.raw + row * sums.row_stride
-    cdef const WalkNode* leaves[LANES]
-    cdef int32_t i, t = sums.first_tree
-    bin_views(program, rows, row, 1, views)
-    while t < sums.last_tree:
-        walk_trees(program, t, sums.last_tree, views, leaves)
-        for i in range(min(<int32_t> LANES, sums.last_tree - t)):
-            add_values(program, leaves[i], out + program.trees[t + i].output * sums.output_stride, sums.output_stride)
-        t += LANES
+    if program.code_size == 1:
+        fill_records(program, rows, row, n_rows, <uint8_t*> scratch.codes)
+    else:
+        fill_records(program, rows, row, n_rows, <uint16_t*> scratch.codes)
+    return Codes(scratch.codes, record_size(program), NULL)
+
+
+cdef void walk_block(
+    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
+) noexcept nogil:
+    # Add the trees to the sums of some rows.
+    cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
+    cdef float64_t* raw = sums.raw + row * sums.row_stride
+    cdef int32_t t
+    for t in range(sums.first_tree, sums.last_tree):
+        walk_rows(program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
+        add_values(program, t, scratch.at, n_rows, raw, sums.row_stride, sums.output_stride)
 
 
 cdef void find_leaves(
-    const Program* program, const Rows* rows, int32_t* out, Py_ssize_t row, Scratch* scratch,
-    code_t** views,
+    const Program* program, const Rows* rows, int32_t* out, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
-    # Write the leaf of each row and tree, counted inside the tree, for SCAN_ROWS rows, or those that remain.
-    cdef Py_ssize_t n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
-    cdef Py_ssize_t t, r
-    fill_views(program, rows, row, scratch, views)
-    for t in range(program.n_trees):
-        walk_rows(program, program.trees[t].root, views, n_rows, scratch.nodes)
+    # Write the leaf of some rows in each tree, counted inside the tree. `at` has room for APPLY_TREES trees.
+    cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
+    cdef int32_t i, n, t = 0
+    cdef Py_ssize_t r
+    while t < program.n_trees:
+        n = min(<int32_t> APPLY_TREES, program.n_trees - t)
+        for i in range(n):
+            walk_rows(program.walks + t + i, &codes, program.code_size, <uint32_t> n_rows,
+                      scratch.at + i * n_rows, scratch.waiting)
         for r in range(n_rows):
-            out[(row + r) * program.n_trees + t] = <int32_t> (scratch.nodes[r] - program.nodes - program.trees[t].root)
+            for i in range(n):
+                out[(row + r) * program.n_trees + t + i] = <int32_t> scratch.at[i * n_rows + r]
+        t += APPLY_TREES
 
 
-# ------------------------------------------------------------------------------------------------------------- doors
+# ------------------------------------------------------------------------------------------------------------- few rows
 
-cdef size_t scratch_size(const Program* program) noexcept nogil:
-    cdef size_t n_views = program.n_views
-    cdef size_t row_bytes = n_views * program.code_size + sizeof(void*) + 1 + program.n_outputs * sizeof(float64_t)
-    return SCAN_ROWS * row_bytes + n_views * sizeof(void*) + CACHE_LINE
+cdef void add_row(
+    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Scratch* scratch
+) noexcept nogil:
+    # One row, several trees together.
+    cdef float64_t* out = sums.raw + row * sums.row_stride
+    cdef uint32_t leaves[TREE_LANES]
+    cdef int32_t i, n, t = sums.first_tree
+    records_of(program, rows, row, 1, scratch)
+    while t < sums.last_tree:
+        n = min(<int32_t> TREE_LANES, sums.last_tree - t)
+        walk_trees(program.walks + t, n, scratch.codes, program.code_size, leaves)
+        for i in range(n):
+            add_values(program, t + i, leaves + i, 1, out, sums.row_stride, sums.output_stride)
+        t += TREE_LANES
 
 
-cdef Scratch scratch_at(const Program* program, char* memory) noexcept nogil:
+# ---------------------------------------------------------------------------------------------------------------- doors
+
+cdef struct Plan:
+    # How the rows are cut into blocks: with views (SCAN_ROWS rows each), or with records.
+    bint by_view
+    Py_ssize_t block_rows
+    Py_ssize_t n_blocks
+    size_t memory               # of one thread
+
+
+cdef Plan plan_blocks(
+    const Program* program, Py_ssize_t n_rows, Py_ssize_t most, bint by_view, Py_ssize_t n_at
+) noexcept nogil:
+    # Blocks of up to `most` rows, alike in size; `at` has room for n_at nodes a row.
+    cdef Plan plan
+    cdef Py_ssize_t row_bytes = record_size(program) + (n_at + 1) * sizeof(uint32_t)
+    plan.by_view = by_view
+    plan.block_rows = most
+    if by_view:
+        plan.block_rows = SCAN_ROWS
+        row_bytes = <Py_ssize_t> program.n_views * program.code_size + 1 + 2 * sizeof(uint32_t)
+        row_bytes += program.n_outputs * sizeof(float64_t)
+    plan.n_blocks = (n_rows + plan.block_rows - 1) // plan.block_rows
+    plan.memory = plan.block_rows * row_bytes + program.n_views * sizeof(void*) + 2 * CACHE_LINE
+    return plan
+
+
+cdef Scratch scratch_at(const Program* program, const Plan* plan, char* memory) noexcept nogil:
+    # In order of alignment; a multiple of CACHE_LINE bytes of codes comes first.
     cdef Scratch scratch
-    cdef Py_ssize_t n_views = program.n_views
+    cdef Py_ssize_t n_codes = plan.block_rows * record_size(program)
     scratch.codes = memory + (CACHE_LINE - <size_t> memory % CACHE_LINE) % CACHE_LINE
-    scratch.raw = <float64_t*> (scratch.codes + n_views * program.code_size * SCAN_ROWS)
-    scratch.views = <void**> (scratch.raw + <Py_ssize_t> program.n_outputs * SCAN_ROWS)
-    scratch.nodes = <const WalkNode**> (scratch.views + n_views)
-    scratch.leaf = <uint8_t*> (scratch.nodes + SCAN_ROWS)
+    if plan.by_view:
+        n_codes = <Py_ssize_t> program.n_views * program.code_size * SCAN_ROWS
+    scratch.views = <void**> (scratch.codes + n_codes)
+    scratch.raw = <float64_t*> (scratch.views + program.n_views)
+    scratch.waiting = <uint32_t*> scratch.raw
+    if plan.by_view:
+        scratch.waiting = <uint32_t*> (scratch.raw + <Py_ssize_t> program.n_outputs * SCAN_ROWS)
+    scratch.at = scratch.waiting + plan.block_rows
+    scratch.leaf = <uint8_t*> (scratch.at + plan.block_rows)
     return scratch
 
 
 cdef void run_block(
-    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, char* memory
+    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t block, const Plan* plan,
+    char* memory
 ) noexcept nogil:
     # Find leaves, or without a place for them add the trees to the sums.
-    cdef Scratch scratch = scratch_at(program, memory)
-    if program.code_size == 1 and leaves != NULL:
-        find_leaves(program, rows, leaves, row, &scratch, <uint8_t**> scratch.views)
+    cdef Scratch scratch = scratch_at(program, plan, memory)
+    cdef Py_ssize_t row = block * plan.block_rows
+    cdef Py_ssize_t n_rows = min(plan.block_rows, rows.n_rows - row)
+    if leaves != NULL:
+        find_leaves(program, rows, leaves, row, n_rows, &scratch)
+    elif not plan.by_view:
+        walk_block(program, rows, sums, row, n_rows, &scratch)
     elif program.code_size == 1:
         add_block(program, rows, sums, row, &scratch, <uint8_t**> scratch.views)
-    elif leaves != NULL:
-        find_leaves(program, rows, leaves, row, &scratch, <uint16_t**> scratch.views)
     else:
         add_block(program, rows, sums, row, &scratch, <uint16_t**> scratch.views)
 
 
 cdef int run_blocks(
-    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, int n_threads
+    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Plan plan, int n_threads
 ) except -1:
-    cdef Py_ssize_t block, n_blocks = (rows.n_rows + SCAN_ROWS - 1) // SCAN_ROWS
-    cdef size_t size = scratch_size(program)
-    cdef int n = <int> max(1, min(<Py_ssize_t> n_threads, n_blocks))
-    cdef char* memory = <char*> calloc(n, size)
+    cdef Py_ssize_t block
+    cdef int n = <int> max(1, min(<Py_ssize_t> n_threads, plan.n_blocks))
+    cdef char* memory = <char*> calloc(n, plan.memory)
     if memory == NULL:
-        raise MemoryError(f"cannot allocate {n * size} bytes for prediction")
+        raise MemoryError(f"cannot allocate {n * plan.memory} bytes for prediction")
     with nogil:
-        for block in prange(n_blocks, num_threads=n, schedule="dynamic", use_threads_if=n > 1):
-            run_block(program, rows, sums, leaves, block * SCAN_ROWS, memory + threadid() * size)
+        for block in prange(plan.n_blocks, num_threads=n, schedule="dynamic", use_threads_if=n > 1):
+            run_block(program, rows, sums, leaves, block, &plan, memory + threadid() * plan.memory)
     free(memory)
     return 0
 
 
 cdef int run_few(const Program* program, const Rows* rows, const Sums* sums) except -1:
-    cdef Py_ssize_t row, v, n_views = program.n_views
-    cdef void** views = <void**> calloc(n_views, sizeof(void*) + sizeof(uint16_t))
-    if views == NULL:
-        raise MemoryError(f"cannot allocate {n_views} views for prediction")
-    for v in range(n_views):
-        views[v] = <char*> (views + n_views) + v * program.code_size
+    cdef Py_ssize_t row
+    cdef Plan plan = plan_blocks(program, 1, 1, False, 1)
+    cdef char* memory = <char*> calloc(1, plan.memory)
+    if memory == NULL:
+        raise MemoryError(f"cannot allocate {plan.memory} bytes for prediction")
+    cdef Scratch scratch = scratch_at(program, &plan, memory)
     with nogil:
         for row in range(rows.n_rows):
-            if program.code_size == 1:
-                add_row(program, rows, sums, row, <uint8_t**> views)
-            else:
-                add_row(program, rows, sums, row, <uint16_t**> views)
-    free(views)
+            add_row(program, rows, sums, row, &scratch)
+    free(memory)
     return 0
+
+
+cdef Plan plan_walks(const Program* program, Py_ssize_t n_rows, int n_threads) noexcept nogil:
+    # As few blocks as there may be, and the same number for each thread.
+    cdef Py_ssize_t most = min(<Py_ssize_t> MOST_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
+    cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
+    n_blocks = (n_blocks + n_threads - 1) // n_threads * n_threads
+    # Blocks begin at a whole number of cache lines of codes.
+    return plan_blocks(program, n_rows, ((n_rows + n_blocks - 1) // n_blocks + 63) // 64 * 64, False, 1)
 
 
 cdef int read_values(const Program* program, Py_buffer* X, Rows* rows) except -1:
@@ -362,8 +308,10 @@ def predict_raw(CompiledTrees trees not None, X, int n_threads=1, n_trees=None):
             sums.raw[i] = program.baseline[i % program.n_outputs]
         if rows.n_rows <= FEW_ROWS:
             run_few(program, &rows, &sums)
+        elif program.scans_all:
+            run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)
         else:
-            run_blocks(program, &rows, &sums, NULL, n_threads)
+            run_blocks(program, &rows, &sums, NULL, plan_walks(program, rows.n_rows, n_threads), n_threads)
     finally:
         PyBuffer_Release(&values)
     return raw
@@ -381,7 +329,8 @@ def apply(CompiledTrees trees not None, X, int n_threads=1):
         leaves = np.empty((rows.n_rows, program.n_trees), dtype=np.int32)
         out = leaves
         if leaves.size:
-            run_blocks(program, &rows, NULL, &out[0, 0], n_threads)
+            run_blocks(program, &rows, NULL, &out[0, 0],
+                       plan_blocks(program, rows.n_rows, APPLY_ROWS, False, APPLY_TREES), n_threads)
     finally:
         PyBuffer_Release(&values)
     return leaves
@@ -406,4 +355,4 @@ def add_to_raw(
         return
     rows = Rows(<const char*> &codes[0, 0], codes.shape[1], 1, codes.shape[1], c"B" if sizeof(code_t) == 1 else c"H")
     sums = Sums(&raw[0, 0], raw.strides[1] // sizeof(float64_t), raw.strides[0] // sizeof(float64_t), first, last)
-    run_blocks(program, &rows, &sums, NULL, n_threads)
+    run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fastens.engine.binning import learn_binning
 from fastens.engine.growth import GrowthRules, TreeGrower
-from fastens.engine.losses import get_loss
+from fastens.engine.losses import AbsoluteError
 from fastens.engine.sampling import sample_rows
 from reference.growth import NaiveGrower
 
@@ -243,7 +243,7 @@ def test_weights_of_any_size():
 def test_residuals_renew_leaves():
     X, y, _ = make_rows(1000)
     y = y.astype(np.float64)
-    loss = get_loss("absolute_error")
+    loss = AbsoluteError()
     grower = TreeGrower(bin_rows(X), GrowthRules(max_leaf_nodes=4), constant_hessian=True)
     tree = grower.grow(np.sign(-y).astype(np.float32), np.ones(1000, dtype=np.float32))
     tree = grower.renew_leaves(tree, loss, y)

@@ -1,0 +1,104 @@
+"""The door of models over discrete attributes: every distinct value of a column is a value of the attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastens.base import BaseClassifier
+from fastens.tables import Table, TableEncoder, factorize, is_frame, is_missing, table_from_array, table_from_frame
+
+Codes = NDArray[np.int64]
+MISSING = -1  # also a value that was not there in fit: no constraint on the attribute holds for it
+
+
+class DiscreteClassifier(BaseClassifier):
+    """A classifier whose columns all hold categories, numbers too; rows become codes, -1 for missing and unseen."""
+
+    categorical_features: ClassVar[str] = "all"  # what the door reads; not a parameter
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+    def _learn_table(self, X: Any) -> Codes:
+        try:
+            codes = as_codes(super()._learn_table(_dense(X)))
+        except TypeError as error:  # a value without a hash, such as a dict
+            raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
+        declared = getattr(self, "categories", None)
+        if declared is not None:
+            codes = self._declare(declared, codes)
+        return codes
+
+    def _check_table(self, X: Any) -> Codes:
+        return as_codes(super()._check_table(_dense(X)))
+
+    def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
+        """Take the attributes' values as the user lists them; those of the table must be among them."""
+        found = [list(values) for values in declared]
+        learned = self._encoder.categories
+        if len(found) != len(learned):
+            raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(found)} lists.")
+        for j, (values, seen) in enumerate(zip(found, learned, strict=True)):
+            unknown = [value for value in seen or [] if value not in values]
+            if unknown:
+                raise ValueError(f"Column {j} holds {unknown[0]!r}, which is not in categories[{j}]: {values!r}.")
+            position = np.array([values.index(value) for value in seen or []] + [MISSING])
+            codes[:, j] = position[codes[:, j]]
+        self._encoder = TableEncoder(self._encoder.names, found)  # type: ignore[arg-type]
+        return codes
+
+    def _extend_table(self, X: Any) -> Codes:
+        """As `_check_table`, but values not seen so far become new categories, after those there are."""
+        X = _dense(X)
+        if getattr(self, "categories", None) is None:
+            X = X if is_frame(X) else self._validate_array(X, reset=False)
+            self._encoder = extended(self._encoder, table_from_frame(X) if is_frame(X) else table_from_array(X))
+        return self._check_table(X)
+
+    def _attribute_sizes(self) -> tuple[int, ...]:
+        return tuple(len(values) for values in self._encoder.categories if values is not None)
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def as_codes(positions: NDArray[np.floating]) -> Codes:
+    """Positions of categories as integers, NaN as `MISSING`."""
+    return np.where(np.isnan(positions), MISSING, positions).astype(np.int64)
+
+
+def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
+    """An encoder that knows the new values of a table too; the positions of the old ones stay."""
+    if len(table) != len(encoder.categories):
+        return encoder  # the door words the error
+    source = table if table.names is None or encoder.names is None else encoder.match(table.source)
+    categories: list[list[Any] | None] = []
+    for column, known in zip(source.columns, encoder.categories, strict=True):
+        values = [value for value in factorize(column)[1] if not is_missing(value)]
+        old = list(known or [])
+        seen = set(old)
+        categories.append(
+            old + sorted((value for value in values if value not in seen), key=lambda v: (str(type(v)), v))
+        )
+    return TableEncoder(encoder.names, categories)
+
+
+def plain_rows(X: Any) -> NDArray[np.object_]:
+    """Rows of any table as an array of plain objects, to be compared with values."""
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        rows = np.empty(frame.shape, dtype=object)
+        for j, name in enumerate(frame.columns):
+            rows[:, j] = frame[name].to_list()
+        return rows
+    rows = np.asarray(X, dtype=object)
+    return rows[None, :] if rows.ndim == 1 else rows

@@ -1,0 +1,108 @@
+"""Counts of (class, code) and of (class, code, code), one pass over the codes of each column, or pair of columns.
+
+Codes are stored column after column. A thread owns whole columns, and adds its rows in their order: nothing depends on
+the number of threads, sums of weights included.
+"""
+
+from cython.parallel cimport prange
+
+from fastens.engine.kernels.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+ctypedef fused any_code_t:
+    uint8_t
+    uint16_t
+    uint32_t
+
+ctypedef fused count_t:
+    int64_t         # rows
+    float64_t       # sums of weights
+
+cdef enum:
+    PAIR_ROWS = 2048    # a block's keys stay in the first-level cache while all partners of a column go by
+
+
+cdef void _count_column(
+    const any_code_t* codes, const int32_t* y, const float64_t* weight, Py_ssize_t n_rows, Py_ssize_t stride,
+    count_t* out
+) noexcept nogil:
+    # out[y * stride + code], where out already points to the column's first cell
+    cdef Py_ssize_t i
+    for i in range(n_rows):
+        if count_t is int64_t:
+            out[y[i] * stride + codes[i]] += 1
+        else:
+            out[y[i] * stride + codes[i]] += weight[i]
+
+
+def count_columns(
+    const any_code_t[:, ::1] codes,
+    const int32_t[::1] y,
+    const float64_t[::1] weight,
+    const int64_t[::1] offsets,
+    count_t[:, ::1] out,
+    int n_threads,
+):
+    """Add to out[y, offsets[j] + codes[j, i]] the weight of row i, or 1."""
+    cdef Py_ssize_t n_features = codes.shape[0]
+    cdef Py_ssize_t n_rows = codes.shape[1]
+    cdef Py_ssize_t stride = out.shape[1]
+    cdef const float64_t* weights = NULL
+    if weight is not None:
+        weights = &weight[0]
+    cdef Py_ssize_t j
+    for j in prange(n_features, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
+        _count_column(&codes[j, 0], &y[0], weights, n_rows, stride, &out[0, offsets[j]])
+
+
+cdef void _count_keys(
+    const any_code_t* codes, const int64_t* keys, const float64_t* weight, Py_ssize_t n_rows, count_t* out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n_rows):
+        if count_t is int64_t:
+            out[keys[i] + codes[i]] += 1
+        else:
+            out[keys[i] + codes[i]] += weight[i]
+
+
+cdef void _count_partners(
+    const any_code_t* codes, Py_ssize_t column, const int32_t* y, const float64_t* weight,
+    const Py_ssize_t* shape, const int64_t* offsets, count_t* out
+) noexcept nogil:
+    # All pairs of a column with a later one; shape: columns, rows, cells per side
+    cdef int64_t[PAIR_ROWS] keys
+    cdef Py_ssize_t n_features = shape[0], n_rows = shape[1], n_cells = shape[2]
+    cdef const float64_t* weights = weight
+    cdef Py_ssize_t block, first, n, i, j
+    for block in range((n_rows + PAIR_ROWS - 1) // PAIR_ROWS):
+        first = block * PAIR_ROWS
+        if weight != NULL:
+            weights = weight + first
+        n = min(<Py_ssize_t> PAIR_ROWS, n_rows - first)
+        for i in range(n):
+            keys[i] = (y[first + i] * n_cells + offsets[column] + codes[column * n_rows + first + i]) * n_cells
+        for j in range(column + 1, n_features):
+            _count_keys(codes + j * n_rows + first, keys, weights, n, out + offsets[j])
+
+
+def count_pairs(
+    const any_code_t[:, ::1] codes,
+    const int32_t[::1] y,
+    const float64_t[::1] weight,
+    const int64_t[::1] offsets,
+    count_t[:, :, ::1] out,
+    int n_threads,
+):
+    """Add to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] the weight of each row, or 1, for columns i < j."""
+    cdef Py_ssize_t[3] shape
+    shape[0], shape[1], shape[2] = codes.shape[0], codes.shape[1], out.shape[1]
+    cdef const Py_ssize_t* sizes = shape
+    cdef const float64_t* weights = NULL
+    if weight is not None:
+        weights = &weight[0]
+    cdef Py_ssize_t i
+    for i in prange(
+        codes.shape[0], nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
+        use_threads_if=n_threads > 1,
+    ):
+        _count_partners(&codes[0, 0], i, &y[0], weights, sizes, &offsets[0], &out[0, 0, 0])

@@ -1,0 +1,169 @@
+"""Families of sets as bit arrays: bit K says that the set K of attributes (a bit mask itself) fails some demand.
+
+A set that is part of a failing set fails too, so the failing ones are the downward closure of a few; all passes work on
+words of 64 sets: the six lowest attributes stand inside a word, the others are the bits of its position.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+
+cdef enum:
+    IN_WORD = 6             # attributes inside a word
+    IN_CACHE = 4096         # words of a block whose passes all run in the first-level cache
+
+
+cdef uint64_t WITH[6]       # the places in a word of the sets that hold attribute j
+cdef uint64_t OF_SIZE[7]    # those of the sets of each size
+cdef uint64_t PART_OF[64]   # those of the sets within each mask
+
+
+cdef void _fill_tables() noexcept:
+    cdef uint64_t place, mask
+    cdef int j
+    for place in range(64):
+        for j in range(IN_WORD):
+            if (place >> j) & 1:
+                WITH[j] |= (<uint64_t> 1) << place
+        OF_SIZE[popcount(place)] |= (<uint64_t> 1) << place
+        for mask in range(64):
+            if place & mask == place:
+                PART_OF[mask] |= (<uint64_t> 1) << place
+
+
+cdef inline int popcount(uint64_t x) noexcept nogil:
+    x = x - ((x >> 1) & <uint64_t> 0x5555555555555555)
+    x = (x & <uint64_t> 0x3333333333333333) + ((x >> 2) & <uint64_t> 0x3333333333333333)
+    x = (x + (x >> 4)) & <uint64_t> 0x0F0F0F0F0F0F0F0F
+    return <int> ((x * <uint64_t> 0x0101010101010101) >> 56)
+
+
+_fill_tables()
+
+
+cdef void close_block(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
+    cdef int64_t step, first, i
+    cdef uint64_t word
+    cdef int j
+    for i in range(n_words):
+        word = failing[i]
+        if word:
+            for j in range(n_in_word):
+                word |= (word & WITH[j]) >> (1 << j)
+            failing[i] = word
+    step = 1
+    while step < n_words:
+        first = 0
+        while first < n_words:
+            for i in range(first, first + step):
+                failing[i] |= failing[i + step]
+            first += 2 * step
+        step *= 2
+
+
+cdef void close_words(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
+    # The passes commute: the highest attribute first, then each half on its own until it fits the cache.
+    cdef int64_t half = n_words // 2, i
+    if n_words <= IN_CACHE:
+        close_block(failing, n_words, n_in_word)
+        return
+    for i in range(half):
+        failing[i] |= failing[half + i]
+    close_words(failing, half, n_in_word)
+    close_words(failing + half, half, n_in_word)
+
+
+def close_downward(uint64_t[::1] failing, int n_attributes):
+    """Mark every part of a marked set, in place."""
+    cdef int n_in_word = min(n_attributes, <int> IN_WORD)
+    with nogil:
+        close_words(&failing[0], failing.shape[0], n_in_word)
+
+
+def count_by_size(const uint64_t[::1] failing, int64_t[::1] counts):
+    """Add to `counts[s]` the number of sets of size s that do not fail."""
+    cdef int64_t w
+    cdef uint64_t passing
+    cdef int outer, s
+    with nogil:
+        for w in range(failing.shape[0]):
+            passing = ~failing[w]
+            if passing:
+                outer = popcount(<uint64_t> w)
+                for s in range(IN_WORD + 1):
+                    counts[outer + s] += popcount(passing & OF_SIZE[s])
+
+
+cdef inline double weight_of_word(uint64_t passing, int64_t w, const double* size_weight) noexcept nogil:
+    # Sum of the weights of the sets in a word, by their sizes.
+    cdef int outer = popcount(<uint64_t> w), s
+    cdef double total = 0
+    if passing:
+        for s in range(IN_WORD + 1):
+            total += popcount(passing & OF_SIZE[s]) * size_weight[outer + s]
+    return total
+
+
+def weigh_subsets(
+    const uint64_t[::1] failing, const uint64_t[::1] masks, const double[::1] size_weight, double[::1] out
+):
+    """For each mask the summed weight of the sets within it that do not fail.
+
+    `size_weight` has seven entries more than the number of attributes beyond the sixth.
+    """
+    cdef Py_ssize_t i
+    cdef uint64_t inside, outside, w
+    cdef double total
+    with nogil:
+        for i in range(masks.shape[0]):
+            inside = PART_OF[masks[i] & 63]
+            outside = masks[i] >> IN_WORD
+            total = 0
+            w = outside
+            while True:
+                total += weight_of_word(~failing[<int64_t> w] & inside, <int64_t> w, &size_weight[0])
+                if w == 0:
+                    break
+                w = (w - 1) & outside
+            out[i] = total
+
+
+cdef inline uint64_t set_at(
+    uint64_t passing, int64_t w, const double* size_weight, double target, double before
+) noexcept nogil:
+    # The set of a word at a place of the cumulated weight, the word's last one where it lies beyond.
+    cdef uint64_t place, found = 0
+    cdef double weight
+    cdef int outer = popcount(<uint64_t> w)
+    for place in range(64):
+        if (passing >> place) & 1:
+            weight = size_weight[outer + popcount(place)]
+            if weight > 0:
+                found = (<uint64_t> w << IN_WORD) | place
+                before += weight
+                if target < before:
+                    break
+    return found
+
+
+def draw_sets(
+    const uint64_t[::1] failing, const double[::1] size_weight, const double[::1] targets, uint64_t[::1] out
+):
+    """Sets that do not fail, at ascending places of the cumulated weight."""
+    cdef Py_ssize_t n = targets.shape[0], i = 0
+    cdef int64_t w, last = 0
+    cdef double before = 0, total
+    with nogil:
+        for w in range(failing.shape[0]):
+            if i == n:
+                break
+            total = weight_of_word(~failing[w], w, &size_weight[0])
+            if total == 0:
+                continue
+            last = w
+            while i < n and targets[i] < before + total:
+                out[i] = set_at(~failing[w], w, &size_weight[0], targets[i], before)
+                i += 1
+            before += total
+        # Rounding may leave the sum a little below the last targets: they get the last set.
+        while i < n:
+            out[i] = set_at(~failing[last], last, &size_weight[0], targets[i], 0)
+            i += 1

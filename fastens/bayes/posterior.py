@@ -1,0 +1,179 @@
+"""The vocabulary that all Bayesian models share: the posterior, and the four ways to answer from it.
+
+``bayes``
+    The Bayes-optimal answer: every hypothesis votes with its posterior probability.
+``map``
+    The answer of the most probable hypothesis.
+``ml``
+    The answer of the hypothesis that makes the data most probable; the prior does not count.
+``gibbs``
+    The answer of a hypothesis drawn from the posterior, anew for each row. Its expected error is at most twice that of
+    the Bayes-optimal answer (Haussler, Kearns & Schapire 1994).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from fastens.parameters import one_of
+
+Array = NDArray[np.float64]
+
+
+class PosteriorMixin:
+    """A classifier with a posterior over hypotheses; comes before the classifier among the bases.
+
+    A subclass gives `predict_proba` and, for each further mode it lists in `_modes`, the method ``_<mode>_proba(X,
+    random_state)``. Where they make sense it has
+
+    - ``posterior_``: the probability of each hypothesis (finite sets);
+    - ``log_evidence_``: log P(D), the data's probability under the prior;
+    - ``map_estimator_``, ``ml_estimator_``: the most probable hypothesis, and that of the greatest likelihood;
+    - ``sample_posterior(n, random_state)``: hypotheses drawn from the posterior.
+    """
+
+    _modes: ClassVar[tuple[str, ...]] = ("bayes", "map", "ml", "gibbs")
+    classes_: Any
+
+    def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The rows.
+        mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
+            Who answers: all hypotheses by their posterior, the most probable one, the one of the greatest likelihood,
+            or for each row one drawn from the posterior.
+        random_state : int, RandomState, Generator or None, default=None
+            For mode="gibbs"; None takes the estimator's.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If the model has no such mode.
+        """
+        best = self._proba_in(X, mode, random_state).argmax(axis=1)
+        return self.classes_[best]
+
+    def _proba_in(self, X: ArrayLike, mode: str, random_state: Any = None) -> Array:
+        """The probabilities that one mode answers with."""
+        one_of(*self._modes).check("mode", mode)
+        if mode == "bayes":
+            return self.predict_proba(X)  # type: ignore[attr-defined]
+        if mode != "gibbs":
+            return getattr(self, f"_{mode}_proba")(X)
+        chosen = getattr(self, "random_state", None) if random_state is None else random_state
+        return self._gibbs_proba(X, generator(chosen))  # type: ignore[attr-defined]
+
+    def _vote_share(self, X: ArrayLike) -> Array:
+        """For each class the posterior probability of the hypotheses that answer it: that Gibbs would say so.
+
+        Hypotheses that are certain of their answer vote as they predict; a subclass with others overrides this.
+        """
+        return self.predict_proba(X)  # type: ignore[attr-defined]
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A random generator from whatever `random_state` may be: None, a seed, a RandomState or a Generator."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31, size=4))
+    return np.random.default_rng(random_state)
+
+
+def normalised(log_weights: Array) -> tuple[Array, float]:
+    """The posterior from logs of prior times likelihood along the last axis, and the log evidence, their sum."""
+    log_evidence = float(logsumexp(log_weights))
+    return np.exp(log_weights - log_evidence), log_evidence
+
+
+def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDArray[np.intp]:
+    """Draw `n` positions, each with its probability."""
+    cumulative = np.cumsum(probabilities)
+    last = np.flatnonzero(probabilities)[-1]  # rounding may leave the last sum a little below 1
+    return np.minimum(np.searchsorted(cumulative, random.random(n) * cumulative[-1], side="right"), last)
+
+
+def check_prior(name: str, prior: Any, n: int) -> Array:
+    """A prior over `n` hypotheses that sums to 1; None is uniform.
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite number for each, not negative, or all of them are zero.
+    """
+    if prior is None:
+        return np.full(n, 1 / n)
+    try:
+        found = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}") from error
+    if found.shape != (n,):
+        raise ValueError(f"{name} must have one probability for each of the {n} hypotheses; got shape {found.shape}.")
+    if not (np.isfinite(found) & (found >= 0)).all() or not found.any():
+        raise ValueError(f"{name} must hold finite numbers, not negative and not all zero; got {found.tolist()}.")
+    return found / found.sum()
+
+
+class ErrorEstimate(NamedTuple):
+    """Expected errors of the two answers; `ratio` is at most 2 where the data come from the prior."""
+
+    bayes: float
+    gibbs: float
+
+    @property
+    def ratio(self) -> float:
+        """Gibbs's error over the Bayes-optimal one; NaN where neither errs."""
+        return self.gibbs / self.bayes if self.bayes > 0 else (np.inf if self.gibbs > 0 else np.nan)
+
+
+def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample_weight: Any = None) -> ErrorEstimate:
+    """Estimate the errors of the Bayes-optimal answer and of Gibbs, the expectation over its draws taken exactly.
+
+    Parameters
+    ----------
+    model : fitted Bayesian classifier
+        Anything with the modes of `PosteriorMixin`.
+    X : array-like or data frame
+        Rows that the model was not fitted on.
+    y : array-like, optional
+        Their labels: the errors on them. None: the errors that the model itself expects, if its posterior is right;
+        then the ratio is at most 2 for each row, since 1 - sum p^2 <= 2 (1 - max p) for votes p.
+    sample_weight : array-like, optional
+        Weights of the rows.
+
+    Returns
+    -------
+    ErrorEstimate
+        With `bayes`, `gibbs` and `ratio`.
+
+    References
+    ----------
+    Haussler, Kearns & Schapire (1994), "Bounds on the sample complexity of Bayesian learning", Machine Learning 14.
+
+    Examples
+    --------
+    >>> from fastens import VersionSpaceClassifier, estimate_errors
+    >>> X, y = [["sun", "warm"], ["sun", "cold"], ["rain", "cold"]], [1, 1, 0]
+    >>> model = VersionSpaceClassifier().fit(X, y)
+    >>> estimate_errors(model, [["sun", "cold"], ["rain", "warm"]])
+    ErrorEstimate(bayes=0.0, gibbs=0.0)
+    """
+    proba, votes = model.predict_proba(X), model._vote_share(X)
+    if y is None:
+        chosen = proba.argmax(axis=1)
+        bayes = 1 - proba[np.arange(len(proba)), chosen]
+        gibbs = 1 - (votes * proba).sum(axis=1)
+    else:
+        truth = model.classes_[None, :] == np.asarray(y)[:, None]
+        bayes = ~truth[np.arange(len(proba)), proba.argmax(axis=1)]
+        gibbs = 1 - (votes * truth).sum(axis=1)
+    return ErrorEstimate(*(float(np.average(error, weights=sample_weight)) for error in (bayes, gibbs)))

@@ -1,0 +1,280 @@
+"""Walks of chosen rows through chosen trees: out-of-bag sums, and what becomes of a prediction when a value changes."""
+
+import numpy as np
+
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport free, malloc
+
+from fastens.engine.kernels.structs cimport code_t, float64_t, value_t
+
+cdef enum:
+    BLOCK_ROWS = 512
+
+
+cdef struct Split:
+    # A node as a walk reads it: 16 bytes. `left` is 0 at a leaf; `category_set` is -1 for a threshold.
+    int32_t feature
+    int32_t left
+    int32_t category_set
+    uint16_t threshold
+    uint8_t missing_left
+
+
+cdef struct Tree:
+    const Split* splits
+    const uint32_t* words
+
+
+cdef struct Change:
+    # A feature that has another code than its own; -1 for none.
+    Py_ssize_t feature
+    uint32_t code
+
+
+cdef struct Rows:
+    # The codes of row r are n_features numbers from codes + r * stride on.
+    const uint8_t* codes
+    Py_ssize_t stride
+    Py_ssize_t n_rows
+    Py_ssize_t n_features
+
+
+cdef inline int32_t _child(const Split* split, const uint32_t* words, uint32_t code) noexcept nogil:
+    if split.category_set >= 0:
+        return split.left + (not (words[split.category_set + (code >> 5)] >> (code & 31)) & 1)
+    if code == 0:
+        return split.left + (not split.missing_left)
+    return split.left + (code > split.threshold)
+
+
+cdef inline const code_t* _codes_of(const Rows* rows, Py_ssize_t row, code_t kind) noexcept nogil:
+    return <const code_t*> (rows.codes + row * rows.stride)
+
+
+cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node, Change change) noexcept nogil:
+    cdef Py_ssize_t feature
+    while tree.splits[node].left > 0:
+        feature = tree.splits[node].feature
+        node = _child(&tree.splits[node], tree.words, change.code if feature == change.feature else codes[feature])
+    return node
+
+
+# Out-of-bag sums --------------------------------------------------------------------------------------------------
+
+cdef struct LeftOut:
+    # Where the values of leaves are added, for rows of count 0.
+    const float64_t* counts
+    float64_t* sums
+    int32_t* n_trees
+    Py_ssize_t n_values
+
+
+cdef void _add_left_out(
+    const Tree* tree, const Rows* rows, const LeftOut* out, Py_ssize_t first, const value_t* values, code_t kind
+) noexcept nogil:
+    cdef Py_ssize_t row, i
+    cdef const value_t* value
+    cdef Change none = Change(-1, 0)
+    for row in range(first, min(first + BLOCK_ROWS, rows.n_rows)):
+        if out.counts[row] > 0:
+            continue
+        value = values + out.n_values * _walk(tree, _codes_of(rows, row, kind), 0, none)
+        for i in range(out.n_values):
+            out.sums[row * out.n_values + i] += value[i]
+        out.n_trees[row] += 1
+
+
+# Permuted values ----------------------------------------------------------------------------------------------------
+
+cdef struct Question:
+    # Which rows, whose values they get instead of theirs, and what tells a good answer from a bad one.
+    const uint32_t* rows
+    const uint32_t* others
+    Py_ssize_t n
+    const float64_t* weights        # of the rows of the matrix; NULL where all are 1
+    const float64_t* y              # (n_rows, n_targets)
+    const float64_t* answers        # (n_nodes, n_targets)
+    Py_ssize_t n_targets
+    bint is_class
+
+
+cdef inline float64_t _loss(const Question* ask, Py_ssize_t row, int32_t node) noexcept nogil:
+    """Wrong (1) or right (0), or the squared error; the sum over the targets."""
+    cdef const float64_t* y = ask.y + row * ask.n_targets
+    cdef const float64_t* answer = ask.answers + node * ask.n_targets
+    cdef float64_t miss, loss = 0.0
+    cdef Py_ssize_t k
+    for k in range(ask.n_targets):
+        miss = y[k] - answer[k]
+        loss += <float64_t> (miss != 0.0) if ask.is_class else miss * miss
+    return loss
+
+
+cdef void _permuted_losses(
+    const Tree* tree, const Rows* rows, const Question* ask, int64_t* seen, float64_t* out, code_t kind
+) noexcept nogil:
+    # A row's walk is taken up again where it first meets a feature, with that feature's value of the other row.
+    cdef Py_ssize_t i, row, feature
+    cdef const code_t* codes
+    cdef const code_t* other
+    cdef int32_t node, leaf, changed
+    cdef float64_t loss, weight
+    cdef Change change = Change(-1, 0)
+    for i in range(ask.n):
+        row = ask.rows[i]
+        codes, other = _codes_of(rows, row, kind), _codes_of(rows, ask.others[i], kind)
+        change.feature = -1
+        leaf = _walk(tree, codes, 0, change)
+        loss, weight = _loss(ask, row, leaf), 1.0 if ask.weights == NULL else ask.weights[row]
+        node = 0
+        while tree.splits[node].left > 0:
+            feature = tree.splits[node].feature
+            if seen[feature] != i + 1:
+                seen[feature] = i + 1
+                if other[feature] != codes[feature]:
+                    change.feature, change.code = feature, other[feature]
+                    changed = _walk(tree, codes, node, change)
+                    out[feature] += weight * (_loss(ask, row, changed) - loss)
+            node = _child(&tree.splits[node], tree.words, codes[feature])
+
+
+cdef struct Changed:
+    # Where the changes of values are added: (n_features, n, n_values) for rows first to first + n.
+    const uint32_t* others          # of the rows of the matrix
+    Py_ssize_t first
+    Py_ssize_t n
+    Py_ssize_t n_values
+    float64_t* out
+
+
+cdef void _add_changed(
+    const Tree* tree, const Rows* rows, const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen,
+    int64_t stamp, code_t kind
+) noexcept nogil:
+    cdef Py_ssize_t row = ask.first + i, feature, k
+    cdef const code_t* codes = _codes_of(rows, row, kind)
+    cdef const code_t* other = _codes_of(rows, ask.others[row], kind)
+    cdef Change change = Change(-1, 0)
+    cdef int32_t node = 0, leaf = _walk(tree, codes, 0, change), changed
+    cdef float64_t* out
+    while tree.splits[node].left > 0:
+        feature = tree.splits[node].feature
+        if seen[feature] != stamp:
+            seen[feature] = stamp
+            if other[feature] != codes[feature]:
+                change.feature, change.code = feature, other[feature]
+                changed = _walk(tree, codes, node, change)
+                out = ask.out + (feature * ask.n + i) * ask.n_values
+                for k in range(ask.n_values):
+                    out[k] += <float64_t> values[changed * ask.n_values + k] - values[leaf * ask.n_values + k]
+        node = _child(&tree.splits[node], tree.words, codes[feature])
+
+
+cdef class Walker:
+    """Trees and the binned rows that walk through them.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    matrix : BinnedMatrix
+        The rows, binned by the binning of the trees.
+    """
+
+    cdef Split* splits
+    cdef object kept
+    cdef const uint32_t[::1] words
+    cdef const int64_t[::1] offsets
+    cdef Rows rows
+    cdef bint is_wide
+
+    def __cinit__(self, trees, matrix):
+        cdef Py_ssize_t i
+        cdef const int32_t[::1] feature = trees.feature, left = trees.left_child, sets = trees.category_set
+        cdef const uint16_t[::1] threshold = trees.bin_threshold
+        cdef const uint8_t[::1] missing_left = trees.missing_left
+        cdef const uint8_t[:, ::1] records = matrix.records
+        self.words = trees.category_words if len(trees.category_words) else np.zeros(1, dtype=np.uint32)
+        self.offsets = trees.node_offsets
+        self.kept = matrix
+        self.rows = Rows(&records[0, 0], records.shape[1], records.shape[0], matrix.n_features)
+        self.is_wide = matrix.columns.itemsize == 2
+        self.splits = <Split*> malloc(max(feature.shape[0], 1) * sizeof(Split))
+        if self.splits == NULL:
+            raise MemoryError
+        for i in range(feature.shape[0]):
+            self.splits[i] = Split(feature[i], left[i], sets[i], threshold[i], missing_left[i])
+
+    def __dealloc__(self):
+        free(self.splits)
+
+    cdef Tree _tree(self, Py_ssize_t t) noexcept nogil:
+        return Tree(self.splits + self.offsets[t], &self.words[0])
+
+    def add_left_out(
+        self, Py_ssize_t t, const value_t[:, ::1] values, const float64_t[::1] counts, float64_t[:, ::1] sums,
+        int32_t[::1] n_trees, int n_threads
+    ):
+        """Add the values of tree t's leaves (its nodes' are `values`) to the sums of the rows that count 0."""
+        cdef Py_ssize_t first
+        cdef Tree tree = self._tree(t)
+        cdef LeftOut out = LeftOut(&counts[0], &sums[0, 0], &n_trees[0], values.shape[1])
+        cdef const value_t* value = &values[0, 0]
+        with nogil:
+            for first in prange(0, self.rows.n_rows, BLOCK_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1):
+                if self.is_wide:
+                    _add_left_out(&tree, &self.rows, &out, first, value, <uint16_t> 0)
+                else:
+                    _add_left_out(&tree, &self.rows, &out, first, value, <uint8_t> 0)
+
+    def permuted_losses(
+        self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
+        const float64_t[:, ::1] answers, bint is_class
+    ):
+        """Return, for each feature, by how much the summed loss of some rows grows if they get others' values of it.
+
+        `pairs` are the rows and, for each, the row whose value it gets; `answers` are those of tree t's nodes.
+        """
+        cdef Tree tree = self._tree(t)
+        cdef Question ask
+        out = np.zeros(self.rows.n_features)
+        cdef float64_t[::1] change = out
+        cdef int64_t[::1] seen = np.zeros(self.rows.n_features, dtype=np.int64)
+        ask.rows, ask.others, ask.n = &pairs[0, 0], &pairs[1, 0], pairs.shape[1]
+        ask.weights = &weights[0] if weights is not None else NULL
+        ask.y, ask.answers, ask.n_targets, ask.is_class = &y[0, 0], &answers[0, 0], y.shape[1], is_class
+        with nogil:
+            if self.is_wide:
+                _permuted_losses(&tree, &self.rows, &ask, &seen[0], &change[0], <uint16_t> 0)
+            else:
+                _permuted_losses(&tree, &self.rows, &ask, &seen[0], &change[0], <uint8_t> 0)
+        return out
+
+    def permuted_changes(
+        self, const value_t[:, ::1] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads
+    ):
+        """Return by how much the trees' summed values of rows first to last change with another row's feature.
+
+        The shape is (n_features, last - first, n_values); row i gets the values of row `others[i]`, one at a time.
+        """
+        cdef Py_ssize_t i, t, n_trees = self.offsets.shape[0] - 1
+        cdef Tree tree
+        cdef Changed ask
+        cdef const value_t* value
+        out = np.zeros((self.rows.n_features, last - first, values.shape[1]))
+        cdef float64_t[:, :, ::1] change = out
+        cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_features), dtype=np.int64)
+        ask.others, ask.first, ask.n, ask.n_values = &others[0], first, last - first, values.shape[1]
+        ask.out = &change[0, 0, 0]
+        for t in range(n_trees):
+            tree, value = self._tree(t), &values[self.offsets[t], 0]
+            with nogil:
+                for i in prange(last - first, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+                    if self.is_wide:
+                        _add_changed(
+                            &tree, &self.rows, &ask, i, value, &seen[threadid(), 0], t * ask.n + i + 1, <uint16_t> 0)
+                    else:
+                        _add_changed(
+                            &tree, &self.rows, &ask, i, value, &seen[threadid(), 0], t * ask.n + i + 1, <uint8_t> 0)
+        return out

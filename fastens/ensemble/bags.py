@@ -1,0 +1,131 @@
+"""What each tree of a forest is grown on: its rows, its features, its seed. Tree t depends on the seed and t alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.forests import TreeSample
+from fastens.engine.sampling import Bootstrap, random_stream, stream_seeds
+
+Array = NDArray[np.float64]
+Reweight = Callable[[Array], Array]
+Weighting = Array | Reweight | None
+
+# What random numbers are for: each purpose has its own.
+GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
+
+
+@dataclass(frozen=True)
+class DrawingRules:
+    """How rows are drawn.
+
+    Attributes
+    ----------
+    strata : None, "stratified" or "balanced"
+        Draw from all rows; from each class as many as it has; from each class as many as the smallest has.
+    max_samples : int, float or None
+        Number of draws, or share of the usual number.
+    """
+
+    strata: str | None
+    max_samples: Any
+
+    def plan(
+        self,
+        hashes: NDArray[np.uint64],
+        weight: Array | None,
+        factors: Array | None,
+        classes: NDArray[np.intp] | None,
+    ) -> Bootstrap:
+        """Decide how many rows are drawn, and by what chances.
+
+        As many as the sum of the weights where they are whole numbers, else as many as there are rows. `factors` of
+        the rows change their chances alone.
+        """
+        n_rows = len(hashes)
+        stratum = None if self.strata is None else classes
+        total = n_rows if weight is None or (weight != np.rint(weight)).any() else weight.sum()
+        totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
+        n_draws = np.maximum(np.rint(self._n_draws(float(total)) * totals / totals.sum()), 1).astype(np.int64)
+        if self.strata == "balanced":
+            n_draws[:] = n_draws.min()
+        return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
+
+    def _n_draws(self, total: float) -> float:
+        if self.max_samples is None:
+            return total
+        is_count = isinstance(self.max_samples, int | np.integer)
+        return float(self.max_samples) if is_count else max(1.0, np.floor(self.max_samples * total))
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """What trees are grown on.
+
+    Attributes
+    ----------
+    seed : int
+        Of the forest.
+    bootstrap : Bootstrap or None
+        How rows are drawn; None for all rows.
+    n_features, features_per_tree : int
+        How many features there are, and how many a tree may use.
+    """
+
+    seed: int
+    bootstrap: Bootstrap | None
+    n_features: int
+    features_per_tree: int
+
+    def counts(self, first: int, last: int, n_threads: int = 1) -> Array:
+        """How often each row is in the bag of trees `first` to `last` - 1, (n_trees, n_rows)."""
+        assert self.bootstrap is not None
+        return self.bootstrap.counts(stream_seeds(self.seed, first, last, DRAWING), n_threads)
+
+    def features(self, tree: int) -> NDArray[np.int32] | None:
+        """The features that a tree may use, ascending; None for all."""
+        if self.features_per_tree == self.n_features:
+            return None
+        seed = int(stream_seeds(self.seed, tree, tree + 1, CHOOSING)[0])
+        chosen = random_stream(seed, 0).choice(self.n_features, self.features_per_tree, replace=False)
+        return np.sort(chosen).astype(np.int32)
+
+
+class Samples(Sequence[TreeSample]):
+    """What trees `first` to `last` - 1 are grown on, each made when asked for.
+
+    Parameters
+    ----------
+    bags : Bags
+        What is drawn.
+    weight : float64 array, function or None
+        The weights of the rows; of rows that are drawn, what makes weights of counts, if anything.
+    first, last : int
+        Which trees.
+    """
+
+    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int) -> None:
+        self._bags, self._weight, self._trees = bags, weight, range(first, last)
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    def __getitem__(self, index: Any) -> Any:
+        tree, bags, weight = self._trees[index], self._bags, self._weight
+        if bags.bootstrap is not None:
+            counts = bags.counts(tree, tree + 1)[0]
+            weight = weight(counts) if callable(weight) else counts
+        seed = int(stream_seeds(bags.seed, tree, tree + 1, GROWING)[0])
+        return TreeSample(weight, bags.features(tree), seed)  # type: ignore[arg-type]
+
+
+def multiplied(weight: Array | None, factors: Array | None) -> Array | None:
+    """Weights times factors; None stands for ones."""
+    if weight is None or factors is None:
+        return factors if weight is None else weight
+    return weight * factors

@@ -1,0 +1,400 @@
+"""What bagging of any estimators shares: bags of rows and columns, a fit for each, and what the members say."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
+
+from fastens.base import BaseFastens
+from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
+from fastens.engine.threads import resolve_n_jobs
+from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING, DrawingRules
+from fastens.ensemble.base_trees import n_chosen
+from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
+from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.members import BaseMembers, NamedMembers
+from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
+from fastens.ensemble.tasks import run_tasks
+from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.saving import nested_arrays, nested_model
+from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame, take_columns, take_rows
+
+Array = NDArray[np.float64]
+
+RULES = {
+    "estimator": Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params")) | NONE,
+    "n_estimators": whole(1),
+    "max_samples": whole(1) | real(0, open_low=True) | NONE,
+    "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
+    "bootstrap": FLAG,
+    "bootstrap_features": FLAG,
+    "sampling": one_of("auto", "weights", "rows"),
+    "oob_score": FLAG | Rule("a function", callable),
+    "warm_start": FLAG,
+    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
+}
+# What trees a forest grows, what it takes over from the bagging, and what it learns for it.
+FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
+    (DecisionTreeClassifier, "best"): RandomForestClassifier,
+    (DecisionTreeClassifier, "random"): ExtraTreesClassifier,
+    (DecisionTreeRegressor, "best"): RandomForestRegressor,
+    (DecisionTreeRegressor, "random"): ExtraTreesRegressor,
+}
+OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start", "voting", "random_state", "n_jobs")
+LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "classes_",
+    "_encoder",
+    "_n_plain_features",
+    "oob_score_",
+    "_oob_mean",
+)
+SAVED = ("_seed", "oob_score_", "_oob_mean")
+_MEMBERS, _FOREST = "members.", "forest."
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """How often each row is in the bag of a member: member t's bag depends on the seed and t alone.
+
+    Attributes
+    ----------
+    seed : int
+        Of the ensemble.
+    bootstrap : Bootstrap or None
+        Draws with replacement.
+    order : integer array
+        Without replacement: the rows in an order of their own, each as often as its weight says.
+    n_drawn : int
+        Without replacement: how many of these are drawn.
+    """
+
+    seed: int
+    bootstrap: Bootstrap | None
+    order: NDArray[np.intp]
+    n_drawn: int
+    n_rows: int
+
+    def counts(self, member: int) -> NDArray[np.int64]:
+        """How often each row is drawn."""
+        seeds = stream_seeds(self.seed, member, member + 1, DRAWING)
+        if self.bootstrap is not None:
+            return self.bootstrap.counts(seeds)[0].astype(np.int64)
+        chosen = random_stream(int(seeds[0]), 0).choice(len(self.order), self.n_drawn, replace=False)
+        return np.bincount(self.order[chosen], minlength=self.n_rows)
+
+
+class BaseBagging(BaseMembers):
+    """Copies of one estimator, each fitted on a bag of rows and columns."""
+
+    estimators = None
+    columns = None
+    estimator: Any
+    _members: list[FittedMember]
+    _draws: Draws | None
+    # Bags of our own trees are a forest: binned once, grown side by side by the engine.
+    _forest: Any = None
+
+    def _template(self) -> Any:
+        """The estimator to copy."""
+        raise NotImplementedError
+
+    def _wants(self) -> str:
+        """What members are asked for."""
+        raise NotImplementedError
+
+    def _responses_of_trees(self, X: Any) -> Iterator[Array]:
+        """What each tree of the forest says."""
+        raise NotImplementedError
+
+    def _named(self) -> Iterator[tuple[str, Any]]:
+        """The estimator, for tags."""
+        yield "estimator", self._template()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, those of the estimator as ``estimator__parameter`` too."""
+        return BaseEstimator.get_params(self, deep=deep)
+
+    def set_params(self, **params: Any) -> BaseBagging:
+        """Set parameters, those of the estimator as ``estimator__parameter``."""
+        BaseEstimator.set_params(self, **params)
+        return self
+
+    def _levels(self) -> list[NamedMembers]:
+        return [[("estimator", self._template())]]
+
+    # Fit --------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **metadata: Any) -> BaseBagging:
+        """Fit a copy of the estimator on each bag.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; whatever the estimator takes.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            With `bootstrap`, chances to be drawn: a weight of 2 is the same as the row given twice.
+        **metadata
+            Passed on to the members, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if is_classifier(self._template()) != is_classifier(self):
+            kind = "classifier" if is_classifier(self) else "regressor"
+            raise ValueError(f"estimator must be a {kind}; got {self.estimator!r}.")
+        if self.oob_score and not self.bootstrap:
+            raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+        self._forest = self._forest_for_trees()
+        if self._forest is not None:
+            return self._fit_forest(X, y, sample_weight)
+        kept = self._members if self.warm_start and hasattr(self, "_members") else []
+        if len(kept) > self.n_estimators:
+            raise ValueError(
+                f"n_estimators must be at least the {len(kept)} members that there are, with warm_start=True; "
+                f"got {self.n_estimators}."
+            )
+        if len(kept) == self.n_estimators:
+            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=2)
+        data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
+        if not kept:
+            self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self._draws = self._plan(data)
+        self._members = kept + self._fit_members(data, len(kept))
+        for name in ("oob_score_", "_oob_mean"):
+            self.__dict__.pop(name, None)
+        if self.oob_score:
+            mean = self._left_out_mean(data)
+            known = ~np.isnan(mean[:, 0])
+            if not known.all():
+                warnings.warn("Some rows are in all bags and have no out-of-bag prediction.", stacklevel=2)
+            self.oob_score_ = self._oob_score(mean[known], data.take(np.flatnonzero(known)))
+            self._oob_mean = given.scatter(mean)
+        return self
+
+    def _forest_for_trees(self) -> Any:
+        """The forest that bags of this estimator make, kept with a warm start; None where they make none."""
+        if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
+            return None
+        template = self._template()
+        make = FORESTS.get((type(template), template.get_params(deep=False).get("splitter")))
+        if make is None:
+            return None
+        kept = self._forest if self.warm_start and self._forest is not None else make()
+        known = kept.get_params(deep=False)
+        given = {name: value for name, value in template.get_params(deep=False).items() if name in known}
+        own = {name: getattr(self, name) for name in OF_BAGS if name in known and hasattr(self, name)}
+        return kept.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
+
+    def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
+        self._forest.fit(X, y, sample_weight)
+        learned = vars(self._forest)
+        for name in LEARNED:
+            self.__dict__.pop(name, None)
+        self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
+        return self
+
+    def _plan(self, data: MemberData) -> Draws | None:
+        """Decide how rows are drawn; None for all rows in every bag."""
+        whole_number = isinstance(self.max_samples, int | np.integer)
+        n_rows, weight = data.n_rows, data.sample_weight
+        if not self.bootstrap and (self.max_samples is None or (not whole_number and self.max_samples >= 1)):
+            return None
+        hashes = content_hashes(_numbers(data.X), data.y)
+        if self.bootstrap:
+            bootstrap = DrawingRules(None, self.max_samples).plan(hashes, weight, None, None)
+            return Draws(self._seed, bootstrap, np.empty(0, np.intp), 0, n_rows)
+        order = np.argsort(hashes, kind="stable")
+        if weight is not None and (weight == np.rint(weight)).all():
+            order = np.repeat(order, weight[order].astype(np.intp))
+        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * len(order)))
+        if n_drawn > len(order):
+            raise ValueError(
+                f"max_samples must be at most the {len(order)} rows without bootstrap; got {self.max_samples}."
+            )
+        return Draws(self._seed, None, order, n_drawn, n_rows)
+
+    def _fit_members(self, data: MemberData, first: int) -> list[FittedMember]:
+        spec = self._specs_of_one(data)
+        found: dict[int, FittedMember] = {}
+
+        def job(number: int) -> None:
+            found[number] = self._fit_one(spec, data, number)
+
+        tasks = [lambda number=number: job(number) for number in range(first, self.n_estimators)]
+        run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
+        return [found[number] for number in range(first, self.n_estimators)]
+
+    def _specs_of_one(self, data: MemberData) -> MemberSpec:
+        template = self._template()
+        method = resolve_method("estimator", template, self._wants(), data.classes is not None)
+        return MemberSpec("estimator", template, None, method)
+
+    def _fit_one(self, spec: MemberSpec, data: MemberData, number: int) -> FittedMember:
+        """Fit member `number` on its bag."""
+        columns = self._columns_of(number)
+        bag = self._bag(spec, data, number)
+        model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
+        if bag.classes is not None and len(np.unique(bag.y)) == 1:
+            model = DummyClassifier()  # a bag of one class has only one answer, and few classifiers take it
+        spec = replace(spec, estimator=model, columns=columns)
+        fitted = fit_member(spec, bag, take_columns(bag.X, columns))
+        knows_labels = isinstance(fitted, BaseFastens)
+        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, knows_labels)
+
+    def _bag(self, spec: MemberSpec, data: MemberData, number: int) -> MemberData:
+        """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
+        if self._draws is None:
+            return data
+        counts = self._draws.counts(number)
+        as_weights = self.sampling == "weights" or (
+            self.sampling == "auto" and has_fit_parameter(spec.estimator, "sample_weight")
+        )
+        rows = np.flatnonzero(counts)
+        if not as_weights:
+            rows = np.repeat(rows, counts[rows])
+        bag = data.take(rows)
+        if self._draws.bootstrap is None and data.sample_weight is not None and len(self._draws.order) == data.n_rows:
+            return bag  # drawn with equal chances: weights stay what they are
+        return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
+
+    def _columns_of(self, number: int) -> list[int] | None:
+        """The columns of a member, ascending; None for all."""
+        n_features = self.n_features_in_
+        n_wanted = n_chosen(self.max_features, n_features)
+        if n_wanted == n_features and not self.bootstrap_features:
+            return None
+        seed = int(stream_seeds(self._seed, number, number + 1, CHOOSING)[0])
+        chosen = random_stream(seed, 0).choice(n_features, n_wanted, replace=self.bootstrap_features)
+        return np.unique(chosen).tolist()
+
+    # Out of bag --------------------------------------------------
+
+    def _left_out_mean(self, data: MemberData) -> Array:
+        """Each row's mean response by the members whose bags do not have it; NaN where there are none."""
+        total, n_members = None, np.zeros((data.n_rows, 1))
+        for number, member in enumerate(self._members):
+            rows = np.flatnonzero(self.in_bag(number) == 0)
+            if len(rows) == 0:
+                continue
+            response = member.respond(take_rows(data.X, rows))
+            total = np.zeros((data.n_rows, response.shape[1])) if total is None else total
+            total[rows] += response
+            n_members[rows] += 1
+        if total is None:
+            return np.full((data.n_rows, 1), np.nan)
+        with np.errstate(invalid="ignore"):
+            return np.where(n_members > 0, total / n_members, np.nan)
+
+    def in_bag(self, member: int) -> NDArray[np.int64]:
+        """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
+        if self._forest is not None:
+            return self._forest.in_bag(member)
+        assert self._draws is not None
+        return self._draws.counts(member)
+
+    def _oob_score(self, mean: Array, data: MemberData) -> float:
+        raise NotImplementedError
+
+    def _oob_values(self) -> Array:
+        self._check_fitted()
+        if not hasattr(self, "_oob_mean"):
+            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+        return self._oob_mean
+
+    # Predict --------------------------------------------------
+
+    def _responses(self, X: Any) -> Iterator[Array]:
+        """What each member says, (n_samples, n_outputs)."""
+        self._check_fitted()
+        if self._forest is not None:
+            return self._responses_of_trees(X)
+        X = self._check_table(X)
+        return (member.respond(X) for member in self._members)
+
+    def _mean(self, X: Any) -> Array:
+        """Mean response over the members."""
+        responses = self._responses(X)
+        total = next(responses).copy()
+        for response in responses:
+            total += response
+        return total / len(self._members)
+
+    def _spread(self, X: Any) -> Array:
+        """Standard deviation over the members, by Welford's updates: no two responses are in memory at once."""
+        mean, squares, n = np.zeros(1), np.zeros(1), 0
+        for response in self._responses(X):
+            n += 1
+            distance = response - mean
+            mean = mean + distance / n
+            squares = squares + distance * (response - mean)
+        return np.sqrt(squares / n)
+
+    @property
+    def estimators_(self) -> Sequence[Any]:
+        """The fitted members."""
+        self._check_fitted()
+        return self._forest.estimators_ if self._forest is not None else [m.models[0] for m in self._members]
+
+    @property
+    def estimators_features_(self) -> list[NDArray[np.intp]]:
+        """The columns of each member."""
+        self._check_fitted()
+        every = np.arange(self.n_features_in_)
+        if self._forest is not None:
+            bags = self._forest._bags()
+            drawn = (bags.features(tree) for tree in range(len(self._forest.estimators_)))
+            return [every if columns is None else columns.astype(np.intp) for columns in drawn]
+        return [every if member.columns is None else np.array(member.columns) for member in self._members]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there are members."""
+        return self._forest is not None or hasattr(self, "_members")
+
+    # Saving --------------------------------------------------
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        known = {name: np.asarray(vars(self)[name]) for name in SAVED if name in vars(self)}
+        if self._forest is not None:
+            return known | nested_arrays(_FOREST, self._forest, "The forest")
+        return known | members_to_arrays(_MEMBERS, self._members)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        for name in SAVED:
+            if name in arrays:
+                setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        if any(name.startswith(_FOREST) for name in arrays):
+            self._forest = nested_model(_FOREST, arrays, "The forest")
+        else:
+            self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+
+
+def _numbers(X: Any) -> Any:
+    """A table as numbers, to tell rows from each other."""
+    if not is_frame(X) and X.dtype.kind == "f":
+        return X
+    table = table_from_frame(X) if is_frame(X) else table_from_array(X)
+    return TableEncoder.fit(table).transform(table)
+
+
+def _with_seed(estimator: Any, seed: int) -> Any:
+    """A copy whose random choices, also those of estimators in it, follow from a seed."""
+    seeds = np.random.RandomState(seed)
+    names = sorted(name for name in estimator.get_params(deep=True) if name.split("__")[-1] == "random_state")
+    return clone(estimator).set_params(**{name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names})

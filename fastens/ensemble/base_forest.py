@@ -1,0 +1,302 @@
+"""What all forests share: bags, tree after tree, and what the trees say, one by one or together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import TrainingData
+from fastens.engine.binning import BinnedMatrix, learn_binning
+from fastens.engine.forests import ForestGrower
+from fastens.engine.sampling import Bootstrap, content_hashes
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
+from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
+from fastens.ensemble.base_trees import RULES as TREE_RULES
+from fastens.ensemble.forest_members import Members
+from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
+from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
+
+Array = NDArray[np.float64]
+
+RULES = {
+    **TREE_RULES,
+    "n_estimators": whole(1),
+    "max_features_per_tree": TREE_RULES["max_features"],
+    "bootstrap": FLAG,
+    "max_samples": whole(1) | real(0, open_low=True) | NONE,
+    "oob_score": FLAG | Rule("a function", callable),
+    "warm_start": FLAG,
+}
+# After so many trees an interrupted fit has a forest.
+_TREES_AT_A_TIME = 128
+
+
+class BaseForest(ForestUncertainty, BaseTrees):
+    """Trees on bags of the rows."""
+
+    _bootstrap: Bootstrap | None
+    _seed: int
+
+    # Fit --------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BaseForest:
+        """Train.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice, 0 as the row left out. With bootstrap, weights are the
+            chances to be drawn.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._check_drawing()
+        trees = self._trees_to_keep()
+        data = self._check_validation(X, y, sample_weight) if trees else self._start_forest(X, y, sample_weight)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        binning = (
+            self._ensemble.binning
+            if trees
+            else learn_binning(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        )
+        matrix = binning.transform(data.X, n_threads)
+        weight = self._plan_bags(data, n_threads)
+        try:
+            self._grow(trees, data, matrix, weight)
+        finally:
+            # Interrupted: what has been grown so far is a forest.
+            if trees:
+                self._ensemble = TreeEnsemble.from_trees(trees, [0] * len(trees), [0.0] * self._n_outputs(), binning)
+        if self.oob_score:
+            self._set_out_of_bag(matrix, data, len(np.asarray(y)))
+        self._keep_leaf_rows(data)
+        return self
+
+    def _check_drawing(self) -> None:
+        """Raise ValueError for parameters that do not fit together."""
+        if self.bootstrap:
+            return
+        if self.max_samples is not None:
+            raise ValueError(f"max_samples must be None without bootstrap; got {self.max_samples!r}.")
+        if self.oob_score:
+            raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+
+    def _trees_to_keep(self) -> list[Tree]:
+        """With a warm start the trees that are there, else none."""
+        if not self.warm_start or not hasattr(self, "_ensemble"):
+            return []
+        n_trees = self._ensemble.n_trees
+        if self.n_estimators < n_trees:
+            raise ValueError(
+                f"n_estimators must be at least the {n_trees} trees that there are, with warm_start=True; "
+                f"got {self.n_estimators}."
+            )
+        if self.n_estimators == n_trees:
+            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=3)
+        return [self._ensemble.tree(t) for t in range(n_trees)]
+
+    def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_error_curve_"):
+            self.__dict__.pop(name, None)
+        data = self._start_fit(X, y, sample_weight)
+        self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
+        self._seed = self._draw_seed()
+        return data
+
+    def _plan_bags(self, data: TrainingData, n_threads: int) -> Weighting:
+        """Decide how rows are drawn; return the rows' weights or, of rows that are drawn, what makes them of counts."""
+        factors = self._row_factors(data)
+        if not self.bootstrap:
+            self._bootstrap = None
+            return multiplied(data.sample_weight, factors)
+        rules = DrawingRules(self.bootstrap if isinstance(self.bootstrap, str) else None, self.max_samples)
+        hashes = content_hashes(data.X, data.y, n_threads)
+        self._bootstrap = rules.plan(hashes, data.sample_weight, factors, self._strata(data.y))
+        return self._reweighting(data)
+
+    def _keep_leaf_rows(self, data: TrainingData) -> None:
+        """Remember the rows of each leaf, where predictions need them."""
+
+    def _has_random_thresholds(self) -> bool:
+        return False
+
+    def _row_factors(self, data: TrainingData) -> Array | None:
+        """Factors of the weights of rows, by their classes."""
+        return None
+
+    def _reweighting(self, data: TrainingData) -> Reweight | None:
+        return None
+
+    def _strata(self, y: Array) -> NDArray[np.intp] | None:
+        return None
+
+    def _bags(self) -> Bags:
+        per_tree = n_chosen(self.max_features_per_tree, self.n_features_in_)
+        return Bags(self._seed, self._bootstrap, self.n_features_in_, per_tree)
+
+    def _grow(self, trees: list[Tree], data: TrainingData, matrix: BinnedMatrix, weight: Weighting) -> None:
+        """Add trees to those there are, a batch at a time."""
+        n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
+        of_first = Samples(bags, weight, 0, 1)[0].weight
+        total = float(n_rows if of_first is None else of_first.sum())
+        grower = ForestGrower(matrix, self._target(data.y), self._tree_rules(n_rows, total), n_threads)
+        while len(trees) < self.n_estimators:
+            last = min(len(trees) + _TREES_AT_A_TIME, self.n_estimators)
+            trees += grower.grow(Samples(bags, weight, len(trees), last))
+
+    # What was drawn --------------------------------------------------
+
+    def in_bag(self, tree: int) -> NDArray[np.int64]:
+        """Return how often each training row (of those with a weight above 0) was drawn for a tree, from its seed."""
+        if self._bootstrap is None:
+            raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
+        return self._bags().counts(tree, tree + 1)[0].astype(np.int64)
+
+    # The trees one by one --------------------------------------------------
+
+    @property
+    def estimators_(self) -> Members:
+        """The trees, each as an estimator of its own that is made when asked for."""
+        self._check_fitted()
+        return Members(self)
+
+    def _each_tree(self, X: Any) -> Iterator[NDArray[np.floating]]:
+        """The values of one tree after the other, each (n_samples, n_values)."""
+        trees, leaves = self._ensemble, self._leaves(X)
+        for tree, first in enumerate(trees.node_offsets[:-1].tolist()):
+            yield trees.value[first + leaves[:, tree]]
+
+    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return the number of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
+        return self._leaves(X)
+
+    # Saving --------------------------------------------------
+
+    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        arrays, meta = super()._to_state()
+        if callable(self.oob_score):  # a function is no data
+            meta["parameters"]["oob_score"] = True
+        return arrays, meta
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "_seed")
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        drawn = {} if self._bootstrap is None else self._bootstrap.to_arrays()
+        return super()._fitted_arrays() | drawn | self._oob_arrays()
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
+        self._restore_oob(arrays)
+
+
+class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
+    """What a forest's classes add: weights of classes, strata, and the vote."""
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        **CLASS_RULES,
+        "class_weight": one_of("balanced", "balanced_subsample", None)
+        | instance(Mapping, "a dict of weights by class")
+        | instance(list, "a list of such dicts"),
+        "bootstrap": FLAG | one_of("stratified", "balanced"),
+        "voting": one_of("soft", "hard"),
+    }
+
+    def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
+        return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
+
+    def _weighs_bags(self) -> bool:
+        """Whether class weights are those of rows in a bag: of each bag, or where a class has draws of its own."""
+        by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
+        return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
+
+    def _row_factors(self, data: TrainingData) -> Array | None:
+        if self.class_weight is None or self._weighs_bags():
+            return None
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+        return self._class_factors(given, data.y, data.sample_weight)
+
+    def _reweighting(self, data: TrainingData) -> Reweight | None:
+        if self.class_weight is None or not self._weighs_bags():
+            return None
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+
+        # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
+        smallest = self._class_factors(given, data.y, data.sample_weight).min()
+        unit = 2.0 ** max(0.0, np.ceil(8 - np.log2(smallest)))
+
+        def reweight(counts: Array) -> Array:
+            drawn = counts > 0
+            factors = self._class_factors(given, data.y[drawn], counts[drawn])
+            weight = np.zeros_like(counts)
+            weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
+            return weight
+
+        return reweight
+
+    def _strata(self, y: Array) -> NDArray[np.intp] | None:
+        if y.ndim == 1:
+            return y.astype(np.intp)
+        return np.unique(y, axis=0, return_inverse=True)[1].ravel()
+
+    def _predicting_trees(self) -> TreeEnsemble:
+        if self.voting == "soft":
+            return self._ensemble
+        notes = self._ensemble.notes
+        if "votes" not in notes:
+            notes["votes"] = self._ensemble.with_values(self._votes(self._ensemble.value))
+        return notes["votes"]
+
+    def _votes(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
+        parts = []
+        for part, answer in zip(self._by_target(value), self._answers(value).T, strict=True):
+            classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
+            parts.append(answer[:, None] == classes)
+        return np.concatenate(parts, axis=1).astype(value.dtype)
+
+    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Yield the classes that each tree predicts, one tree after the other."""
+        for values in self._each_tree(X):
+            yield self._labels(self._answers(values))
+
+    def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
+        """Yield the probabilities of the classes that each tree predicts, one tree after the other."""
+        for values in self._each_tree(X):
+            yield self._probabilities(values)
+
+    @property
+    def oob_decision_function_(self) -> Any:
+        """Probabilities of the classes out of bag, as `predict_proba` has them; NaN for rows in all bags."""
+        return self._probabilities(self._oob_values())
+
+
+class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
+    """What a forest's numbers add."""
+
+    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
+
+    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Yield the numbers that each tree predicts, one tree after the other."""
+        for values in self._each_tree(X):
+            yield self._numbers(values)
+
+    @property
+    def oob_prediction_(self) -> NDArray[np.floating]:
+        """Predictions out of bag, as `predict` has them; NaN for rows in all bags."""
+        return self._numbers(self._oob_values())

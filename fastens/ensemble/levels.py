@@ -1,0 +1,84 @@
+"""Levels of fitted members: what each gets from the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils import Bunch
+
+from fastens.ensemble.folds import FittedMember
+from fastens.ensemble.members import BaseMembers
+from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
+from fastens.tables import beside
+
+Array = NDArray[np.float64]
+
+
+class BaseLevels(BaseMembers):
+    """An ensemble whose members stand in levels."""
+
+    _fitted_levels: list[list[FittedMember]]
+
+    def _passes_columns(self) -> bool:
+        """Whether later levels get the columns of X too."""
+        raise NotImplementedError
+
+    # Tables of predictions --------------------------------------------------
+
+    def _meta(self, responses: list[Array]) -> Array:
+        """Responses side by side; of two classes, the share of one says all."""
+        is_binary = is_classifier(self) and len(self.classes_) == 2
+        return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
+
+    def _with_columns(self, members: list[FittedMember], meta: Array, X: Any) -> Any:
+        return beside(meta, self._meta_names(members), X) if self._passes_columns() else meta
+
+    def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
+        """What the level after these gets."""
+        table = X
+        for members in levels:
+            meta = self._meta([member.respond(table) for member in members])
+            table = self._with_columns(members, meta, X)
+        return table
+
+    def _meta_names(self, members: list[FittedMember]) -> list[str]:
+        prefix = type(self).__name__.lower()
+        names = []
+        for member in members:
+            n_columns = self._n_meta(member)
+            names += [f"{prefix}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
+        return names
+
+    def _n_meta(self, member: FittedMember) -> int:
+        n_classes = len(self.classes_) if is_classifier(self) else 1
+        return 1 if n_classes <= 2 else n_classes
+
+    # Members --------------------------------------------------
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name; a list of them where the folds' models are kept."""
+        self._check_fitted()
+        members = [member for level in self._fitted_levels for member in level]
+        return Bunch(**{m.name: m.models if len(m.models) > 1 else m.models[0] for m in members})
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, in the order of the members."""
+        return list(self.named_estimators_.values())
+
+    # Saving --------------------------------------------------
+
+    def _level_arrays(self) -> dict[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {"n_levels": np.array(len(self._fitted_levels))}
+        for depth, members in enumerate(self._fitted_levels):
+            found |= members_to_arrays(f"level{depth}.", members)
+        return found
+
+    def _restore_levels(self, arrays: dict[str, np.ndarray]) -> None:
+        classes = getattr(self, "classes_", None)
+        n_levels = int(arrays["n_levels"])
+        self._fitted_levels = [members_from_arrays(f"level{depth}.", arrays, classes) for depth in range(n_levels)]

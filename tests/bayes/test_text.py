@@ -1,0 +1,158 @@
+"""Texts to classes."""
+
+from __future__ import annotations
+
+import builtins
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import ModelFileError, TextClassifier
+
+TEXTS = [
+    "Win a prize now, win money",
+    "You have won a prize",
+    "Money for you, now",
+    "See you at lunch",
+    "Lunch was great, see you",
+    "At home now",
+]
+LABELS = ["spam", "spam", "spam", "ham", "ham", "ham"]
+PEERS = {
+    "multinomial": (MultinomialNB, {}),
+    "bernoulli": (BernoulliNB, {}),
+    "complement": (ComplementNB, {}),
+    "pairs of words": (MultinomialNB, {"ngram_range": (1, 2), "min_df": 2}),
+    "few terms": (MultinomialNB, {"max_features": 3, "lowercase": False}),
+}
+
+
+@parametrize_with_checks([TextClassifier()])
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("features", ["binary", "count"])
+def test_same_as_scikit_learn(name, features):
+    peer, parameters = PEERS[name]
+    model = TextClassifier(model=name if name in ("bernoulli", "complement") else "multinomial", features=features)
+    model.set_params(**parameters).fit(TEXTS, LABELS)
+    pipeline = make_pipeline(CountVectorizer(binary=features == "binary", **parameters), peer()).fit(TEXTS, LABELS)
+    new = [*TEXTS, "a prize of words never seen", ""]
+    assert_allclose(model.predict_proba(new), pipeline.predict_proba(new))
+    assert_array_equal(model.predict(new), pipeline.predict(new))
+    assert model.terms_.tolist() == pipeline[0].get_feature_names_out().tolist()
+
+
+def test_stop_words_and_stems():
+    model = TextClassifier(stop_words="english", stemmer="english").fit(TEXTS, LABELS)
+    assert model.terms_.tolist() == ["great", "home", "lunch", "money", "prize", "win", "won"]
+    assert_array_equal(model.transform(["Lunches, winning"]).toarray().sum(axis=1), [2])
+    own = TextClassifier(stop_words=["win", "you"]).fit(TEXTS, LABELS)
+    assert "win" not in own.terms_.tolist()
+    with pytest.raises(ValueError, match=r"stemmer must be None or one of 'arabic', .* got 'klingon'"):
+        TextClassifier(stemmer="klingon").fit(TEXTS, LABELS)
+
+
+def test_without_the_library_for_stems(monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name == "snowballstemmer":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    TextClassifier().fit(TEXTS, LABELS)
+    with pytest.raises(ImportError, match=r"pip install 'fastens\[text\]'"):
+        TextClassifier(stemmer="english").fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "bernoulli", "complement"])
+def test_most_telling_words(name):
+    words = TextClassifier(model=name).fit(TEXTS, LABELS).most_telling_words(3)
+    assert {word for word, _ in words["ham"]} == {"at", "lunch", "see"}
+    assert [word for word, _ in words["spam"]][:2] == ["money", "prize"]
+    assert all(first[1] >= second[1] > 0 for first, second in zip(words["spam"], words["spam"][1:], strict=False))
+    if name == "multinomial":  # (2 + 1) / (11 + 13) against (0 + 1) / (11 + 13)
+        counts = TextClassifier().fit(TEXTS, LABELS)
+        n_spam, n_ham = counts.classifier_.feature_count_.sum(axis=1)[[1, 0]]
+        expected = np.log(3 / (n_spam + len(counts.terms_))) - np.log(1 / (n_ham + len(counts.terms_)))
+        assert words["spam"][0][1] == pytest.approx(expected)
+
+
+def test_tables_of_one_column():
+    model = TextClassifier().fit(TEXTS, LABELS)
+    expected = model.predict_proba(TEXTS)
+    for X in (np.array(TEXTS), np.array(TEXTS, object)[:, None], pd.Series(TEXTS), pl.DataFrame({"text": TEXTS})):
+        assert_array_equal(TextClassifier().fit(X, LABELS).predict_proba(X), expected)
+    frame = pd.DataFrame({"text": [*TEXTS, None]})
+    assert_allclose(model.predict_proba(frame)[-1], [0.5, 0.5])
+
+
+def test_weights_are_repetition():
+    weight = np.array([2, 1, 0, 1, 3, 1])
+    rows = np.repeat(np.arange(6), weight)
+    model = TextClassifier().fit(TEXTS, LABELS, weight)
+    twice = TextClassifier().fit([TEXTS[row] for row in rows], np.array(LABELS)[rows])
+    assert model.terms_.tolist() == twice.terms_.tolist()
+    assert_allclose(model.predict_proba(TEXTS), twice.predict_proba(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ("one text", "X must be a list of texts; got one text"),
+        ([1.0] * 6, "X must hold texts; row 0 holds 1.0"),
+        (pd.DataFrame({"a": TEXTS, "b": TEXTS}), "one column of texts; got the 2 columns"),
+        (TEXTS[:5], "same number of rows; got 5 and 6"),
+        ([], "0 sample"),
+    ],
+)
+def test_what_is_no_texts(X, message):
+    with pytest.raises(ValueError, match=message):
+        TextClassifier().fit(X, LABELS)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"model": "bernoulli", "stemmer": "english", "ngram_range": (1, 2)}])
+@pytest.mark.parametrize("how", ["file", "pickle"])
+def test_a_model_comes_back_as_it_was(tmp_path, parameters, how):
+    model = TextClassifier(**parameters).fit(TEXTS, LABELS)
+    if how == "file":
+        model.save(tmp_path / "model")
+        same = fastens.load(tmp_path / "model")
+    else:
+        same = pickle.loads(pickle.dumps(model))
+    new = [*TEXTS, "winning lunches"]
+    assert_array_equal(same.predict_log_proba(new), model.predict_log_proba(new))
+    assert same.most_telling_words(2) == model.most_telling_words(2)
+    assert same.get_params().keys() == model.get_params().keys()
+
+
+def test_a_file_that_does_not_fit_is_refused(tmp_path):
+    model = TextClassifier().fit(TEXTS, LABELS)
+    model.terms_ = model.terms_[:-1]
+    model.save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="the vocabulary does not fit"):
+        fastens.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["text_sms_spam", "text_rt_polarity"])
+def test_at_least_as_accurate_as_scikit_learn(load_table, name):
+    table = load_table(name)
+    X, y = table["text"].to_numpy(), table["label"].astype(str).to_numpy()
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    ours = cross_val_score(TextClassifier(), X, y, cv=folds).mean()
+    theirs = cross_val_score(make_pipeline(CountVectorizer(), MultinomialNB()), X, y, cv=folds).mean()
+    assert ours >= theirs - 0.001

@@ -1,0 +1,24 @@
+"""scikit-learn's own checks of AdaBoost and the stumps, with no expected failure."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fastens import AdaBoostClassifier, AdaBoostRegressor, DecisionStumpClassifier, DecisionStumpRegressor
+
+VARIANTS = [
+    AdaBoostClassifier(n_estimators=10),
+    AdaBoostClassifier(n_estimators=10, algorithm="real"),
+    AdaBoostClassifier(n_estimators=10, algorithm="gentle"),
+    AdaBoostClassifier(n_estimators=10, algorithm="logit"),
+    AdaBoostClassifier(n_estimators=10, resample=True),
+    AdaBoostRegressor(n_estimators=10),
+    AdaBoostRegressor(n_estimators=10, resample=False),
+    DecisionStumpClassifier(),
+    DecisionStumpRegressor(),
+]
+
+
+@parametrize_with_checks(VARIANTS)
+def test_sklearn_check(estimator, check):
+    check(estimator)

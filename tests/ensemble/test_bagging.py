@@ -1,0 +1,201 @@
+"""Bagging: bags, weights, out-of-bag estimates, uncertainty, and trees on the engine's path."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import ensemble as peers
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier as OtherTree
+
+import fastens
+from fastens import BaggingClassifier, BaggingRegressor, DecisionTreeClassifier, DecisionTreeRegressor
+
+
+@pytest.fixture(scope="module")
+def tumours():
+    return load_breast_cancer(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def patients():
+    return load_diabetes(return_X_y=True, as_frame=True)
+
+
+MODELS = {
+    "trees": BaggingClassifier(n_estimators=20, random_state=0),
+    "other trees": BaggingClassifier(OtherTree(), n_estimators=20, random_state=0),
+    "pipelines": BaggingClassifier(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0),
+    "neighbours": BaggingClassifier(KNeighborsClassifier(), max_features=0.5, random_state=0),
+    "subsamples": BaggingClassifier(OtherTree(), bootstrap=False, max_samples=0.5, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_any_number_of_threads_and_one_at_a_time(name, tumours):
+    X, y = tumours
+    model = MODELS[name]
+    one, two = (fastens.BaggingClassifier(**(model.get_params(deep=False) | {"n_jobs": n})).fit(X, y) for n in (1, 2))
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert one.score(X, y) > 0.93
+    few = BaggingClassifier(**(model.get_params(deep=False) | {"n_estimators": 4, "warm_start": True})).fit(X, y)
+    grown = few.set_params(n_estimators=model.n_estimators).fit(X, y)
+    np.testing.assert_array_equal(grown.predict_proba(X), one.predict_proba(X))
+    same = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(same.predict(X), one.predict(X))
+
+
+@pytest.mark.parametrize("name", ["trees", "other trees", "subsamples"])
+def test_weights_are_repetition(name, rng):
+    X, y = load_iris(return_X_y=True)
+    weight = rng.integers(0, 4, len(y))
+    rows = rng.permutation(np.repeat(np.arange(len(y)), weight))
+    model = MODELS[name].set_params(n_estimators=8)
+    weighted = model.fit(X, y, sample_weight=weight).predict_proba(X)
+    np.testing.assert_allclose(model.fit(X[rows], y[rows]).predict_proba(X), weighted, rtol=1e-12)
+
+
+def test_bags_are_bootstrap_samples(tumours):
+    X, y = tumours
+    model = BaggingClassifier(KNeighborsClassifier(), n_estimators=30, random_state=1).fit(X, y)
+    counts = np.array([model.in_bag(member) for member in range(30)])
+    assert (counts.sum(axis=1) == len(y)).all()
+    assert (counts == 0).mean() == pytest.approx((1 - 1 / len(y)) ** len(y), abs=0.01)
+    half = BaggingClassifier(OtherTree(), n_estimators=3, bootstrap=False, max_samples=100, random_state=1).fit(X, y)
+    counts = np.array([half.in_bag(member) for member in range(3)])
+    assert counts.max() == 1
+    assert (counts.sum(axis=1) == 100).all()
+
+
+@pytest.mark.parametrize("estimator", [None, OtherTree(), LogisticRegression(max_iter=5000)])
+def test_out_of_bag_score_is_that_of_new_rows(estimator, tumours):
+    X, y = tumours
+    X = StandardScaler().fit_transform(X)
+    train = np.arange(len(y)) % 2 == 0
+    model = BaggingClassifier(estimator, 60, oob_score=True, random_state=0).fit(X[train], y[train])
+    assert model.oob_score_ == pytest.approx(model.score(X[~train], y[~train]), abs=0.05)
+    assert model.oob_decision_function_.shape == (train.sum(), 2)
+    own = model.set_params(oob_score=lambda y, found: 7.0).fit(X, y)
+    assert own.oob_score_ == 7.0
+
+
+def test_out_of_bag_rows_by_hand(patients):
+    X, y = patients
+    model = BaggingRegressor(Ridge(), 5, oob_score=True, random_state=0)
+    with pytest.warns(UserWarning, match="in all bags"):
+        model.fit(X, y)
+    row = 17
+    said = [member.predict(X.iloc[[row]])[0] for t, member in enumerate(model.estimators_) if not model.in_bag(t)[row]]
+    assert model.oob_prediction_[row] == pytest.approx(np.mean(said))
+
+
+def test_votes_and_probabilities(tumours):
+    X, y = tumours
+    hard = BaggingClassifier(OtherTree(max_depth=2), 7, voting="hard", random_state=0).fit(X, y)
+    votes = np.mean([member.predict(X) for member in hard.estimators_], axis=0)
+    np.testing.assert_allclose(hard.predict_proba(X)[:, 1], votes)
+    trees = BaggingClassifier(DecisionTreeClassifier(max_depth=2), 7, voting="hard", random_state=0).fit(X, y)
+    votes = np.mean([member.predict(X) for member in trees.estimators_], axis=0)
+    np.testing.assert_allclose(trees.predict_proba(X)[:, 1], votes)
+
+
+@pytest.mark.parametrize("estimator", [None, OtherTree(max_depth=3)])
+def test_spread_is_that_of_the_members(estimator, tumours):
+    X, y = tumours
+    model = BaggingClassifier(estimator, 9, random_state=0).fit(X, y)
+    said = np.array([member.predict_proba(X) for member in model.estimators_])
+    np.testing.assert_allclose(model.predict_spread(X), said.std(axis=0), atol=1e-7)
+    np.testing.assert_allclose(model.predict_proba(X), said.mean(axis=0), atol=1e-7)
+
+
+def test_spread_grows_away_from_the_data(rng):
+    X = rng.uniform(-1, 1, size=(60, 1))
+    model = BaggingRegressor(LinearRegression(), 50, random_state=0).fit(X, X[:, 0] + rng.standard_normal(60))
+    near, far = model.predict_spread([[0.0], [10.0]])
+    assert far > 4 * near
+
+
+def test_our_trees_take_the_engines_path(patients):
+    X, y = patients
+    model = BaggingRegressor(DecisionTreeRegressor(max_depth=4), 12, max_features=0.5, random_state=0).fit(X, y)
+    forest = fastens.RandomForestRegressor(
+        12, max_depth=4, max_features=None, max_features_per_tree=0.5, random_state=0, max_bins=65_535
+    ).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), forest.predict(X))
+    assert [len(columns) for columns in model.estimators_features_] == [5] * 12
+    for tree, columns in zip(model.estimators_, model.estimators_features_, strict=True):
+        assert set(np.flatnonzero(tree.feature_importances_)) <= set(columns)
+
+
+def test_as_good_as_the_peers(patients):
+    X, y = patients
+    train = np.arange(len(y)) % 3 > 0
+    scores = [
+        np.mean(
+            [
+                kind(n_estimators=30, random_state=s).fit(X[train], y[train]).score(X[~train], y[~train])
+                for s in range(4)
+            ]
+        )
+        for kind in (BaggingRegressor, peers.BaggingRegressor)
+    ]
+    assert scores[0] > scores[1] - 0.03
+
+
+def test_tables_and_columns_by_name(patients):
+    X, y = patients
+    model = BaggingRegressor(Ridge(), 6, max_features=3, random_state=0).fit(X, y)
+    assert list(model.estimators_[0].feature_names_in_) == list(X.columns[model.estimators_features_[0]])
+    np.testing.assert_array_equal(model.predict(X[X.columns[::-1]]), model.predict(X))
+    mixed = pd.DataFrame({"a": np.arange(60) % 7, "b": pd.Categorical(list("xyz") * 20)})
+    labels = np.where(mixed["b"] == "x", "yes", "no")
+    assert BaggingClassifier(random_state=0).fit(mixed, labels).score(mixed, labels) == 1
+
+
+def test_a_bag_of_one_class():
+    X, y = np.arange(12.0)[:, None], np.array(["a"] * 11 + ["b"])
+    model = BaggingClassifier(LogisticRegression(), 20, random_state=0).fit(X, y)
+    assert (model.predict_proba(X).argmax(axis=1) == 0).mean() > 0.8
+    assert model.predict_proba(X).shape == (12, 2)
+
+
+def test_saving(tumours, tmp_path):
+    X, y = tumours
+    path = tmp_path / "bag.fastens"
+    for estimator in (None, fastens.GradientBoostingClassifier(n_estimators=3)):
+        model = BaggingClassifier(estimator, 4, oob_score=True, random_state=0)
+        with pytest.warns(UserWarning, match="in all bags"):
+            model.fit(X, y)
+        model.save(path)
+        same = fastens.load(path)
+        np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
+        assert same.oob_score_ == model.oob_score_
+    foreign = BaggingClassifier(LogisticRegression(max_iter=5000), 2, random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match="allow_pickle=True"):
+        foreign.save(path)
+    foreign.save(path, allow_pickle=True)
+    same = fastens.load(path, allow_pickle=True)
+    np.testing.assert_array_equal(same.predict_proba(X), foreign.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"estimator": "tree"}, "estimator must be an estimator or None; got 'tree'"),
+        ({"n_estimators": 0}, "n_estimators must be a whole number of at least 1; got 0"),
+        ({"bootstrap": False, "oob_score": True}, "oob_score must be False without bootstrap"),
+        ({"estimator": OtherTree(), "bootstrap": False, "max_samples": 99_999}, "max_samples must be at most the 569"),
+        ({"sampling": "twice"}, "sampling must be one of"),
+        ({"estimator": Ridge()}, "must be a classifier"),
+    ],
+)
+def test_errors(options, message, tumours):
+    with pytest.raises(ValueError, match=message):
+        BaggingClassifier(**options).fit(*tumours)

@@ -1,0 +1,169 @@
+"""Losses through the estimators: what is predicted, on which scale, and how well."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+
+QUICK = {"n_estimators": 40, "learning_rate": 0.2, "min_samples_leaf": 100, "random_state": 0}
+
+
+def skewed(rng, n_rows=3000):
+    """A target whose spread grows with the first column."""
+    X = rng.uniform(size=(n_rows, 3))
+    return X, X[:, 1] + (0.2 + X[:, 0]) * rng.standard_normal(n_rows)
+
+
+@parametrize_with_checks(
+    [
+        GradientBoostingRegressor(loss="log_cosh"),
+        GradientBoostingRegressor(loss="expectile", quantile=0.7),
+        GradientBoostingClassifier(loss="exponential", n_estimators=20),
+    ]
+)
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+def test_quantiles_cover_and_never_cross(rng):
+    X, y = skewed(rng)
+    levels = [0.05, 0.1, 0.5, 0.9, 0.95]
+    model = GradientBoostingRegressor(loss="quantile", quantile=levels, **QUICK).fit(X[:2000], y[:2000])
+    found = model.predict(X[2000:])
+    assert found.shape == (1000, 5)
+    assert (np.diff(found, axis=1) >= 0).all()
+    np.testing.assert_allclose((y[2000:, None] <= found).mean(axis=0), levels, atol=0.05)
+    raw = model._ensemble.predict_raw(X)
+    assert (np.diff(raw, axis=1) < 0).any(), "sorting had nothing to do"
+    alone = GradientBoostingRegressor(loss="quantile", quantile=0.9, **QUICK).fit(X[:2000], y[:2000])
+    np.testing.assert_array_equal(raw[:, 3], alone._ensemble.predict_raw(X)[:, 0])
+
+
+def test_expectiles_are_asymmetric_means(rng):
+    X, y = skewed(rng)
+    low, mean, high = (
+        GradientBoostingRegressor(loss="expectile", quantile=level, **QUICK).fit(X, y).predict(X)
+        for level in (0.1, 0.5, 0.9)
+    )
+    plain = GradientBoostingRegressor(**QUICK).fit(X, y).predict(X)
+    assert np.mean((mean - plain) ** 2) < 0.03 * np.var(plain)
+    assert (low < high).mean() > 0.99
+    side = np.where(y > high, 0.9, 0.1)
+    assert abs(np.sum(side * (y - high))) < 0.02 * np.sum(side * abs(y - high))
+
+
+def test_tweedie_finds_the_mean_of_claims(rng):
+    X = rng.uniform(size=(4000, 2))
+    mean = np.exp(X[:, 0])
+    y = np.array([rng.gamma(2.0, 0.5, n).sum() for n in rng.poisson(mean)])
+    assert (y == 0).any()
+    model = GradientBoostingRegressor(loss="tweedie", **QUICK).fit(X, y)
+    assert np.corrcoef(model.predict(X), mean)[0, 1] > 0.8
+    assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.03)
+    other = GradientBoostingRegressor(loss="tweedie", tweedie_variance_power=1.9, **QUICK).fit(X, y)
+    assert (other.predict(X) != model.predict(X)).any()
+
+
+def test_log_cosh_resists_outliers(rng):
+    X = rng.uniform(size=(1000, 1))
+    y = X[:, 0] + 0.1 * rng.standard_normal(1000)
+    y[:50] += 1000
+    robust = GradientBoostingRegressor(loss="log_cosh", **QUICK).fit(X, y)
+    assert np.abs(robust.predict(X) - X[:, 0]).mean() < 0.3
+
+
+def test_cross_entropy_takes_probabilities(rng):
+    X = rng.uniform(size=(2000, 2))
+    share = 0.1 + 0.8 * X[:, 0]
+    soft = GradientBoostingRegressor(loss="cross_entropy", **QUICK).fit(X, share)
+    assert np.abs(soft.predict(X) - share).max() < 0.05
+    hard = (rng.random(2000) < share).astype(float)
+    numbers = GradientBoostingRegressor(loss="cross_entropy", **QUICK).fit(X, hard)
+    classes = GradientBoostingClassifier(**QUICK).fit(X, hard)
+    np.testing.assert_array_equal(numbers.predict(X), classes.predict_proba(X)[:, 1])
+
+
+def test_exponential_loss_gives_probabilities(rng):
+    X = rng.uniform(size=(2000, 2))
+    share = 0.1 + 0.8 * X[:, 0]
+    y = rng.random(2000) < share
+    model = GradientBoostingClassifier(loss="exponential", n_estimators=30, min_samples_leaf=100).fit(X, y)
+    assert np.abs(model.predict_proba(X)[:, 1] - share).mean() < 0.06
+    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X)[:, 1] > 0.5)
+    with pytest.raises(ValueError, match="Only binary classification is supported"):
+        GradientBoostingClassifier(loss="exponential").fit(X, np.arange(2000) % 3)
+
+
+def squares(y, raw):
+    return raw - y, np.ones_like(y)
+
+
+class LogLoss:
+    @staticmethod
+    def derivatives(y, raw):
+        p = 1 / (1 + np.exp(-raw))
+        return p - y, p * (1 - p)
+
+    @staticmethod
+    def loss(y, raw):
+        return np.logaddexp(0, raw) - y * raw
+
+
+def test_custom_losses_equal_those_of_the_library(rng):
+    X, y = skewed(rng, 2000)
+    y -= y.mean()
+    own = GradientBoostingRegressor(loss=squares, **QUICK).fit(X, y)
+    ours = GradientBoostingRegressor(**QUICK).fit(X, y)
+    assert np.abs(own.predict(X) - ours.predict(X)).mean() < 0.05
+    classes = np.arange(2000) % 2
+    own = GradientBoostingClassifier(loss=LogLoss(), early_stopping=True, **QUICK).fit(X, classes)
+    assert len(own.validation_score_) > 0
+    assert np.isfinite(own.validation_score_).all()
+    own = GradientBoostingClassifier(loss=LogLoss(), **QUICK).fit(X, classes)
+    ours = GradientBoostingClassifier(**QUICK).fit(X, classes)
+    np.testing.assert_allclose(own.predict_proba(X), ours.predict_proba(X), atol=1e-6)
+    assert (pickle.loads(pickle.dumps(own)).predict(X) == own.predict(X)).all()
+
+
+def test_custom_losses_are_not_saved(rng, tmp_path):
+    X, y = skewed(rng, 100)
+    model = GradientBoostingRegressor(loss=squares, n_estimators=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"loss=<function squares.*cannot be saved"):
+        model.save(tmp_path / "model.fastens")
+
+
+def test_early_stopping_needs_a_loss(rng):
+    X, y = skewed(rng, 200)
+    with pytest.raises(ValueError, match="loss must have a method `loss`"):
+        GradientBoostingRegressor(loss=squares, early_stopping=True).fit(X, y)
+
+
+def test_new_losses_are_saved(rng, tmp_path):
+    X, y = skewed(rng, 300)
+    for options in ({"loss": "quantile", "quantile": [0.1, 0.9]}, {"loss": "tweedie", "tweedie_variance_power": 1.2}):
+        model = GradientBoostingRegressor(n_estimators=5, **options).fit(X, abs(y))
+        model.save(tmp_path / "model.fastens")
+        same = fastens.load(tmp_path / "model.fastens")
+        np.testing.assert_array_equal(same.predict(X), model.predict(X))
+        assert same.get_params() == model.get_params()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "hinge"}, "loss must be one of .* or a function or object that gives derivatives; got 'hinge'"),
+        ({"loss": "tweedie", "tweedie_variance_power": 2.0}, "tweedie_variance_power must be a number greater than 1"),
+        ({"loss": "quantile", "quantile": [0.9, 0.1]}, "quantile must hold ascending levels"),
+        ({"loss": "quantile", "quantile": 3}, "quantile must be a number greater than 0 and less than 1"),
+    ],
+)
+def test_errors(options, message, rng):
+    X, y = skewed(rng, 50)
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRegressor(**options).fit(X, y)
