@@ -61,8 +61,6 @@ cdef Sums feature_sums(
     return total
 
 
-
-
 cdef void _scan_packed(
     const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout, const SplitRules* rules,
     ScanRoom* room, Scan* scan,

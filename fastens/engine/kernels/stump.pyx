@@ -13,7 +13,8 @@ from libc.math cimport INFINITY, log
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from .split cimport ScanRoom, sort_codes
+from .categories cimport sort_codes
+from .gain cimport ScanRoom
 from .structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 
 cdef enum:
