@@ -12,10 +12,10 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from benchmarks.datasets import data_folder
 from sklearn.ensemble import AdaBoostClassifier as PeerAdaBoost
 from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit
 
+from benchmarks.datasets import data_folder
 from fastens import AdaBoostClassifier, DecisionStumpClassifier
 
 # Tables of numbers without missing values, which scikit-learn's AdaBoost needs; the target is the last column or named.

@@ -21,6 +21,7 @@ from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoosti
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.isolation import IsolationForest
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.ensemble.stump import DecisionStumpClassifier, DecisionStumpRegressor
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -55,6 +56,7 @@ __all__ = [
     "GibbsClassifier",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "IsolationForest",
     "MAPClassifier",
     "MLClassifier",
     "MixedNB",

@@ -123,12 +123,19 @@ def plain_parameter(value: Any) -> Any:
         return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain_parameter(item) for item in value]
+    return _plain_object(value) if hasattr(value, "get_params") or _is_splitter(value) else value
+
+
+def _plain_object(value: Any) -> dict[str, Any]:
+    """An estimator of ours by its parameters; others, and splitters, as a pickle."""
     if isinstance(value, SavedEstimator) and type(value).__name__ in SavedEstimator._kinds:
         return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
-    if hasattr(value, "get_params") or (callable(getattr(value, "split", None)) and not isinstance(value, str)):
-        content = to_pickle(value, "a parameter")
-        return {"pickle": base64.b64encode(content.tobytes()).decode()}
-    return value
+    content = to_pickle(value, "A parameter")
+    return {"pickle": base64.b64encode(content.tobytes()).decode()}
+
+
+def _is_splitter(value: Any) -> bool:
+    return hasattr(value, "get_n_splits")
 
 
 def restored_parameter(value: Any) -> Any:

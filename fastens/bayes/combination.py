@@ -242,8 +242,8 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
         Probability of each before any data, up to a factor; None is uniform.
     method : {"bma", "pool", "pseudo-bma+"}, default="bma"
         How to weigh. "bma": by the posterior, as the theory says; with many rows it settles on one member, as it should
-        if one of them is true. "pool": the mixture of the greatest likelihood, found by EM; where no member is true it
-        is often better. "pseudo-bma+": the posterior averaged over bootstraps of the rows, in between.
+        if one of them is true. "pool": the mixture of the greatest likelihood, found by EM, which keeps several where
+        none is true. "pseudo-bma+": the posterior averaged over bootstraps of the rows, in between.
     noise : float, pair of floats or None, default=None
         None: members say probabilities. A number: they vote, and are wrong with this probability, for any other class
         alike; 0 leaves only members that make no mistake. A pair (a, b): with a probability that is unknown, Beta(a, b)
@@ -305,7 +305,7 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     >>> members = [("nb", GaussianNB()), ("stump", DecisionTreeClassifier(max_depth=1))]
     >>> model = BayesOptimalClassifier(members, noise=(1, 1)).fit(X[::2], y[::2])
     >>> model.posterior_.round(3)
-    array([0.988, 0.012])
+    array([1., 0.])
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """

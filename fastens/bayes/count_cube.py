@@ -71,10 +71,9 @@ class CountCube:
 
     def n_fixed(self) -> NDArray[np.int64]:
         """For each cell the number of attributes that are not "any value"."""
-        fixed = np.zeros(len(self), dtype=np.int64)
-        numbers = np.arange(len(self))
-        for size, stride in zip(self.sizes, self.strides, strict=True):
-            fixed += numbers // stride % (size + 1) < size
+        fixed = np.zeros(1, dtype=np.int64)
+        for size in self.sizes.tolist():
+            fixed = np.add.outer(fixed, [1] * size + [0]).ravel()
         return fixed
 
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

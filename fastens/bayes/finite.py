@@ -273,7 +273,9 @@ class FiniteHypothesisLearner(SavedEstimator):
         index = len(self.classes_) - 1 if outcome is None else int(self._index_of([outcome])[0])
         ax = axes(ax, figsize=(6, 3.5))
         for mode, style in (("bayes", "o-"), ("map", "s--"), ("ml", "^:")):
-            ax.plot(self.predictions(mode)[:, index], style, markersize=4, label=mode)
+            first = int(mode == "ml")  # before any outcome all likelihoods are equal
+            found = self.predictions(mode)[first:, index]
+            ax.plot(np.arange(first, first + len(found)), found, style, markersize=4, label=mode)
         label = f"probability that the next is {self.classes_[index]}"
         ax.set(xlabel="outcomes observed", ylabel=label, ylim=(-0.03, 1.03))
         ax.legend()

@@ -220,11 +220,13 @@ def _contains_one(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
     """Whether each set contains one of the others."""
     if len(others) == 0:
         return np.zeros(len(sets), dtype=bool)
-    sizes = others.sum(axis=1)
-    contains = sets.astype(np.float32) @ others.T.astype(np.float32) == sizes
+    contains = np.ones((len(sets), len(others)), dtype=bool)
+    for first in range(0, sets.shape[1], 64):
+        words, parts = _masks(sets[:, first : first + 64]), _masks(others[:, first : first + 64])
+        contains &= words[:, None] & parts == parts
     if strictly:
-        contains &= sets.sum(axis=1)[:, None] > sizes
-    return contains.any(axis=1)
+        contains &= sets.sum(axis=1)[:, None] > others.sum(axis=1)
+    return np.asarray(contains.any(axis=1))
 
 
 @dataclass

@@ -83,9 +83,10 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     Examples
     --------
+    >>> import itertools
     >>> from fastens import ExactTreeAverageClassifier
-    >>> X = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]] * 5
-    >>> model = ExactTreeAverageClassifier().fit(X, [0, 1, 1, 0] * 5)  # the first two columns differ
+    >>> X = list(itertools.product([0, 1], repeat=3)) * 5
+    >>> model = ExactTreeAverageClassifier().fit(X, [a ^ b for a, b, _ in X])  # whether the first two columns differ
     >>> model.n_trees_, model.predict([[0, 1, 1], [1, 1, 0]]).tolist()
     (244, [1, 0])
     """
@@ -159,12 +160,11 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def _remember(self, answers: NDArray[np.int64], classes: NDArray[np.int64], weight: Array) -> None:
         """Keep each combination of answers with its class weights: all that the cube is made of."""
-        self._answers, index = np.unique(answers, axis=0, return_inverse=True)
+        distinct, index = np.unique(answers, axis=0, return_inverse=True)
         n_classes = len(self.classes_)
         cell = index.ravel() * n_classes + classes
-        self._counts = np.bincount(cell, weights=weight, minlength=len(self._answers) * n_classes).reshape(
-            -1, n_classes
-        )
+        counts: Any = np.bincount(cell, weights=weight, minlength=len(distinct) * n_classes)
+        self._answers, self._counts = distinct, counts.reshape(-1, n_classes)
         self.__dict__.pop("_made_cube", None)
 
     def _average(self) -> None:

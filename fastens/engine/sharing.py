@@ -63,7 +63,7 @@ def shared(function: Function) -> Function:
 
 def _key(value: Any) -> Hashable:
     if isinstance(value, np.ndarray) and value.ndim == 1:
-        return (value.dtype.str, hashlib.blake2b(np.ascontiguousarray(value).view(np.uint8)).digest())
+        return (value.dtype.str, hashlib.blake2b(value.tobytes()).digest())
     if value is None or isinstance(value, bool | int | float | str):
         return (type(value), value)
     return id(value)

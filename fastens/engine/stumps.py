@@ -161,10 +161,8 @@ def _set_words(members: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 def _left_counts(splits: Sequence[Stump], codes: Codes) -> NDArray[np.int64]:
     """How many rows go left."""
-    counts: dict[int, NDArray[np.int64]] = {}
-    for f in {stump.feature for stump in splits}:
-        n_codes = next(len(stump.goes_left) for stump in splits if stump.feature == f)
-        counts[f] = np.bincount(codes[f], minlength=n_codes)
+    n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
+    counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}
     return np.array([counts[stump.feature] @ stump.goes_left for stump in splits], dtype=np.int64)
 
 

@@ -171,13 +171,9 @@ class TreeEnsemble:
     # ------------------------------------------------------------------------------------------------------- state
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as a few small arrays (see packing.py); those of the binning have a prefix.
-
-        Where codes have two bytes, only the thresholds that the trees use are kept.
-        """
-        trees = self if self.binning.code_dtype.itemsize == 1 else self._with_used_thresholds()
-        binning = {BINNING_PREFIX + name: array for name, array in trees.binning.to_arrays().items()}
-        return pack(trees) | binning
+        """Return the whole state as a few small arrays (see packing.py); those of the binning have a prefix."""
+        binning = {BINNING_PREFIX + name: array for name, array in self.binning.to_arrays().items()}
+        return pack(self) | binning
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
@@ -224,10 +220,11 @@ class TreeEnsemble:
         """
         if self.binning.code_dtype.itemsize == 1:
             return self
-        lean = self._with_used_thresholds()
+        lean = self.with_used_thresholds()
         return lean if lean.binning.code_dtype.itemsize == 1 else self
 
-    def _with_used_thresholds(self) -> TreeEnsemble:
+    def with_used_thresholds(self) -> TreeEnsemble:
+        """Return the same trees on a binning that has only the thresholds they use."""
         thresholds = self.binning.thresholds
         # Each feature has a place for each of its thresholds and two more, for code 0 and the largest code.
         n_places = np.array([len(t) + 2 for t in thresholds])

@@ -23,7 +23,6 @@ from fastens.ensemble.base_boosting import BaseGradientBoosting
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.ensemble.rounds import BoostingRules, BoostingRun
-from fastens.ensemble.weak_rounds import Vote, VotingRules, VotingRun, Weak
 from fastens.ensemble.weak_learners import (
     BinnedRows,
     Estimators,
@@ -34,6 +33,7 @@ from fastens.ensemble.weak_learners import (
     takes_weights,
     tree_values,
 )
+from fastens.ensemble.weak_rounds import Vote, VotingRules, VotingRun, Weak
 from fastens.parameters import ANYTHING, FLAG, one_of, whole
 
 Array = NDArray[np.float64]

@@ -41,7 +41,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     ----------
     estimator : regressor, optional
         What to boost; default: trees of `max_depth`, whose bins are made once for all rounds. A regressor whose `fit`
-        takes no weights is fitted to rows drawn from the distribution, as with ``resample=True``.
+        takes no weights is always fitted to rows drawn from the distribution.
     n_estimators : int, default=50
         Most rounds. Boosting ends earlier with a regressor without error (which gets the weight 1), and before one
         whose mean loss is one half or more (if it is the first, it is all there is).
@@ -49,9 +49,9 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         Exponent of b, and factor of the regressors' weights.
     loss : {"linear", "square", "exponential"}, default="linear"
         L = r, r^2 or 1 - exp(-r), r being the absolute error over the largest one.
-    resample : bool, default=False
-        Fit each round to as many rows as there are, drawn from the distribution, as in the original; otherwise to all
-        rows with their weights.
+    resample : bool, default=True
+        Fit each round to as many rows as there are, drawn from the distribution, as in the paper; otherwise to all rows
+        with their weights.
     max_depth : int, default=3
         Depth of the trees.
     max_bins : int, default=255
@@ -87,8 +87,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from fastens import AdaBoostRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = AdaBoostRegressor().fit(X[::2], y[::2])
-    >>> model.score(X[1::2], y[1::2]) > 0.35
+    >>> model = AdaBoostRegressor(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
     True
     """
 
@@ -110,7 +110,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         n_estimators: int = 50,
         learning_rate: float = 1.0,
         loss: str = "linear",
-        resample: bool = False,
+        resample: bool = True,
         max_depth: int = 3,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",

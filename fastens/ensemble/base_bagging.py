@@ -290,7 +290,7 @@ class BaseBagging(BaseMembers):
         """Each row's mean response by the members whose bags do not have it; NaN where there are none."""
         total, n_members = None, np.zeros((data.n_rows, 1))
         for number, member in enumerate(self._members):
-            rows = np.flatnonzero(self._in_bag(number) == 0)
+            rows = np.flatnonzero(self.in_bag(number) == 0)
             if len(rows) == 0:
                 continue
             response = member.respond(take_rows(data.X, rows))
@@ -302,10 +302,10 @@ class BaseBagging(BaseMembers):
         with np.errstate(invalid="ignore"):
             return np.where(n_members > 0, total / n_members, np.nan)
 
-    def _in_bag(self, member: int) -> NDArray[np.int64]:
+    def in_bag(self, member: int) -> NDArray[np.int64]:
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
         if self._forest is not None:
-            return self._forest._in_bag(member)
+            return self._forest.in_bag(member)
         assert self._draws is not None
         return self._draws.counts(member)
 

@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
 from fastens.engine.binning import BinnedMatrix, learn_binning
 from fastens.engine.forests import ForestGrower
+from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import Tree, TreeEnsemble
@@ -19,7 +21,7 @@ from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighti
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import Members
-from fastens.ensemble.out_of_bag import OutOfBag
+from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
 from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -37,7 +39,7 @@ RULES = {
 _TREES_AT_A_TIME = 128
 
 
-class BaseForest(OutOfBag, BaseTrees):
+class BaseForest(ForestUncertainty, BaseTrees):
     """Trees on bags of the rows."""
 
     _bootstrap: Bootstrap | None
@@ -79,9 +81,10 @@ class BaseForest(OutOfBag, BaseTrees):
         finally:
             # Interrupted: what has been grown so far is a forest.
             if trees:
-                self._ensemble = TreeEnsemble.from_trees(trees, [0] * len(trees), [0.0] * self._n_outputs(), binning)
+                self._keep_trees(trees, binning)
         if self.oob_score:
             self._set_out_of_bag(matrix, data, len(np.asarray(y)))
+        self._keep_leaf_rows(data)
         return self
 
     def _check_drawing(self) -> None:
@@ -126,6 +129,9 @@ class BaseForest(OutOfBag, BaseTrees):
         self._bootstrap = rules.plan(hashes, data.sample_weight, factors, self._strata(data.y))
         return self._reweighting(data)
 
+    def _keep_leaf_rows(self, data: TrainingData) -> None:
+        """Remember the rows of each leaf, where predictions need them."""
+
     def _has_random_thresholds(self) -> bool:
         return False
 
@@ -151,12 +157,29 @@ class BaseForest(OutOfBag, BaseTrees):
         grower = ForestGrower(matrix, self._target(data.y), self._tree_rules(n_rows, total), n_threads)
         while len(trees) < self.n_estimators:
             last = min(len(trees) + _TREES_AT_A_TIME, self.n_estimators)
-            trees += grower.grow(Samples(bags, weight, len(trees), last))
+            grown = grower.grow(Samples(bags, weight, len(trees), last))
+            trees += [prune(tree, self.ccp_alpha) for tree in grown]
 
     # What was drawn --------------------------------------------------
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
-        """Return how often each training row (of those with a weight above 0) was drawn for a tree, from its seed."""
+        """Return how often each training row was drawn for a tree; nothing is stored, they are drawn again.
+
+        Parameters
+        ----------
+        tree : int
+            Which one.
+
+        Returns
+        -------
+        int64 array of shape (n_rows,)
+            A count for each row of `fit` that had a weight above 0.
+
+        Raises
+        ------
+        ValueError
+            Without bootstrap.
+        """
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
         return self._bags().counts(tree, tree + 1)[0].astype(np.int64)
@@ -179,13 +202,19 @@ class BaseForest(OutOfBag, BaseTrees):
         """Return the number of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
         return self._leaves(X)
 
-    # Saving --------------------------------------------------
+    def decision_path(self, X: ArrayLike) -> tuple[csr_matrix, NDArray[np.int64]]:
+        """Return the nodes that each row visits.
 
-    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        arrays, meta = super()._to_state()
-        if callable(self.oob_score):  # a function is no data
-            meta["parameters"]["oob_score"] = True
-        return arrays, meta
+        Returns
+        -------
+        indicator : CSR matrix of shape (n_samples, n_nodes)
+            1 where a row visits a node; nodes are counted over all trees.
+        n_nodes_ptr : array of shape (n_estimators + 1,)
+            The columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are the nodes of tree t.
+        """
+        return self._paths(X)
+
+    # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "_seed")
@@ -200,7 +229,7 @@ class BaseForest(OutOfBag, BaseTrees):
         self._restore_oob(arrays)
 
 
-class ForestClassifier(TreesClassifier, BaseForest):
+class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
     """What a forest's classes add: weights of classes, strata, and the vote."""
 
     _parameter_rules: ClassVar = {
@@ -282,10 +311,10 @@ class ForestClassifier(TreesClassifier, BaseForest):
         return self._probabilities(self._oob_values())
 
 
-class ForestRegressor(TreesRegressor, BaseForest):
+class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
     """What a forest's numbers add."""
 
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES}
+    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the numbers that each tree predicts, one tree after the other."""

@@ -133,7 +133,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def _start_trail(self, data: MemberData, given: GivenRows) -> Trail:
         """The folds; those of the fit before, where this one goes on from it."""
-        if self._is_prefit():
+        if self._is_prefit:
             return Trail(data, None, [])
         options = [self.cv, self.refit]
         folds = self._finished.folds_for(data, options) if self.warm_start and self._finished else None
@@ -142,6 +142,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
             folds = make_folds(5 if self.cv is None else self.cv, data, given)
         return Trail(data, options, folds)
 
+    @property
     def _is_prefit(self) -> bool:
         return isinstance(self.cv, str) and self.cv == PREFIT
 
@@ -156,7 +157,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
             levels.append(members)
             for spec, found in zip(level, responses, strict=True):
                 out_of_fold[spec.name] = given.scatter(found)
-            known = ~np.isnan(np.hstack(responses)).any(axis=1)
+            known = np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
             if not known.all():
                 kept = np.flatnonzero(known)
                 folds, first = restrict(folds, known), first.take(kept)
@@ -170,7 +171,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     def _fit_level(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], trail: Trail
     ) -> tuple[list[FittedMember], list[Array]]:
-        if self._is_prefit():
+        if self._is_prefit:
             members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
             return members, [member.respond(data.X) for member in members]
         depth = len(trail.levels)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.engine.binning import Binning
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
+from fastens.engine.paths import decision_path
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportance
-from fastens.ensemble.saving import SavedEnsemble
+from fastens.inspection.tree_methods import ShowsTrees
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -44,7 +50,7 @@ CLASS_RULES = {"criterion": one_of("gini", "entropy", "log_loss"), "class_weight
 NUMBER_RULES = {"criterion": one_of("squared_error", "absolute_error", "poisson")}
 
 
-class BaseTrees(PermutationImportance, SavedEnsemble, BaseFastens):
+class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFastens):
     """Trees whose mean is the prediction: one of them, or a forest."""
 
     _takes_several_targets: ClassVar[bool] = True
@@ -78,6 +84,11 @@ class BaseTrees(PermutationImportance, SavedEnsemble, BaseFastens):
 
     def _has_random_thresholds(self) -> bool:
         raise NotImplementedError
+
+    def _keep_trees(self, trees: Sequence[Tree], binning: Binning) -> None:
+        """Make the fitted model of trees."""
+        none = np.zeros(self._n_outputs())
+        self._ensemble = TreeEnsemble.from_trees(trees, np.zeros(len(trees), dtype=np.int32), none, binning)
 
     def _features_per_split(self) -> int | None:
         count = n_chosen(self.max_features, self.n_features_in_)
@@ -120,6 +131,14 @@ class BaseTrees(PermutationImportance, SavedEnsemble, BaseFastens):
         """What is predicted, given mean values: the number, or the index of the class, (n_samples, n_targets)."""
         raise NotImplementedError
 
+    def _paths(self, X: Any) -> tuple[csr_matrix, NDArray[np.int64]]:
+        """The nodes that each row visits, counted over all trees, and where the trees' nodes begin."""
+        table = self._check_table(X)
+        return decision_path(self._ensemble, table.toarray() if issparse(table) else table, resolve_n_jobs(self.n_jobs))
+
+    def _contribution_scale(self) -> float:
+        return 1 / self._ensemble.n_trees
+
     @property
     def feature_importances_(self) -> Array:
         """Share of each feature in the decrease of impurity, the mean over the trees, shape (n_features,)."""
@@ -147,6 +166,7 @@ class TreesClassifier(BaseClassifier):
     """Trees whose values are shares of classes: for each target the share of the second of two, or one of each."""
 
     _n_targets: int
+    _has_class_shares: ClassVar[bool] = True
 
     @property
     def n_classes_(self) -> Any:

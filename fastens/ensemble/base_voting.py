@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, is_classifier
 from sklearn.utils import Bunch
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.combining import LEARNERS, Judged, learn_weights
@@ -93,8 +93,6 @@ class BaseVoting(TransformerMixin, BaseMembers):
     ) -> tuple[list[FittedMember], list[Array]]:
         learns = isinstance(self.weights, str)
         if self.prefit:
-            for spec in specs:
-                check_is_fitted(spec.estimator)
             members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
             return members, [member.respond(data.X) for member in members] if learns else []
         folds = make_folds(5 if self.cv is None else self.cv, data, rows) if learns else []

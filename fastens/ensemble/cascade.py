@@ -191,10 +191,10 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from fastens import CascadeForestClassifier, GradientBoostingClassifier
+    >>> from fastens import CascadeForestClassifier, ExtraTreesClassifier, RandomForestClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> forests = [("small", GradientBoostingClassifier(n_estimators=5)), ("large", GradientBoostingClassifier(n_estimators=9))]
-    >>> model = CascadeForestClassifier(forests, max_layers=2).fit(X[::2], y[::2])
+    >>> forests = [("forest", RandomForestClassifier(20)), ("extra_trees", ExtraTreesClassifier(20))]
+    >>> model = CascadeForestClassifier(forests, max_layers=2, random_state=0).fit(X[::2], y[::2])
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """
@@ -274,10 +274,10 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from fastens import CascadeForestRegressor, GradientBoostingRegressor
+    >>> from fastens import CascadeForestRegressor, ExtraTreesRegressor, RandomForestRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> forests = [("small", GradientBoostingRegressor(n_estimators=9)), ("large", GradientBoostingRegressor(n_estimators=30))]
-    >>> model = CascadeForestRegressor(forests, max_layers=2).fit(X[::2], y[::2])
+    >>> forests = [("forest", RandomForestRegressor(20)), ("extra_trees", ExtraTreesRegressor(20))]
+    >>> model = CascadeForestRegressor(forests, max_layers=2, random_state=0).fit(X[::2], y[::2])
     >>> model.score(X[1::2], y[1::2]) > 0.2
     True
     """

@@ -11,7 +11,7 @@ from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegresso
 Members = list[tuple[str, Any]]
 
 # Boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.
-BOOSTING = {"min_samples_leaf": 1, "min_child_weight": 5.0}
+BOOSTING: dict[str, Any] = {"min_samples_leaf": 1, "min_child_weight": 5.0}
 
 
 def default_classifiers() -> Members:

@@ -257,7 +257,8 @@ def _tasks(
 
     Our own members see a fold one after another, so that its table is encoded and binned once.
     """
-    alone, side_by_side = [], []
+    alone: list[Callable[[], None]] = []
+    side_by_side: list[Callable[[], None]] = []
     ours = [spec for spec in specs if isinstance(spec.estimator, BaseFastens)]
     for job in sorted(jobs, key=lambda job: job != WHOLE):
         rows = (None, None) if job == WHOLE else folds[job]
@@ -353,7 +354,9 @@ def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: Le
     total = np.zeros((data.n_rows, first.shape[1]))
     count = np.zeros((data.n_rows, 1))
     for job, (_, test) in enumerate(folds):
-        np.add.at(total, test, plan.pieces[spec.name, job].responses)
+        responses = plan.pieces[spec.name, job].responses
+        assert responses is not None
+        np.add.at(total, test, responses)
         np.add.at(count, test, 1)
     with np.errstate(invalid="ignore"):
         return total / count

@@ -173,6 +173,8 @@ class RandomForestRegressor(ForestRegressor):
         and predictions.
     warm_start : bool, default=False
         `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same forest as all at once.
+    keep_leaves : bool, default=False
+        Keep the training targets of every leaf, which `predict_quantiles` needs.
     ccp_alpha : float, default=0
         Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
         pruning, Breiman et al. 1984).
@@ -240,6 +242,7 @@ class RandomForestRegressor(ForestRegressor):
         max_samples: int | float | None = None,
         oob_score: bool | Callable[..., float] = False,
         warm_start: bool = False,
+        keep_leaves: bool = False,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",

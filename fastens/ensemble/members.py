@@ -11,6 +11,7 @@ from sklearn import get_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import check_weights, is_plain
 from fastens.ensemble.folds import GivenRows, MemberData, MemberSpec, resolve_method
@@ -49,6 +50,7 @@ class BaseMembers(SavedEstimator):
     """
 
     estimators: Any
+    levels: Any
     columns: Mapping[str, Any] | None
     random_state: Any
 
@@ -65,13 +67,13 @@ class BaseMembers(SavedEstimator):
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         """The members given as parameters, if they are well formed."""
-        levels = getattr(self, "levels", None)
-        for members in (self.estimators, *(levels if LEVELS.holds(levels) else ())):
+        levels: Any = getattr(self, "levels", None)
+        for members in [self.estimators, *(levels if LEVELS.holds(levels) else [])]:
             if MEMBERS.holds(members):
                 yield from members
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep`, the members by their names and their parameters as ``name__parameter``."""
+        """Return the parameters; with `deep`, also the members by name and their parameters as ``name__parameter``."""
         found = super().get_params(deep=deep)
         if deep:
             for name, member in self._named():
@@ -127,6 +129,11 @@ class BaseMembers(SavedEstimator):
         """What seeds the members, if anything."""
         return None if self.random_state is None else check_random_state(self.random_state)
 
+    @property
+    def _is_prefit(self) -> bool:
+        """Whether the members are fitted already."""
+        return bool(getattr(self, "prefit", False))
+
     def _wanted_method(self) -> str:
         """What members are asked for: a method's name, or "auto"."""
         return "auto"
@@ -168,6 +175,9 @@ class BaseMembers(SavedEstimator):
         self._check_parameters()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if self._is_prefit:
+            for _, member in (pair for members in self._levels() for pair in members):
+                check_is_fitted(member)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be given together.")
         if not (is_frame(X) or is_plain(X)):

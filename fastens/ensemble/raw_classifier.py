@@ -55,5 +55,6 @@ class RawClassifier(BaseClassifier):
             yield self._labels_of(raw)
 
     def _labels_of(self, raw: Array) -> NDArray[Any]:
-        best = (raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
-        return self.classes_[best]
+        if raw.shape[1] == 1:
+            return np.where(raw[:, 0] > 0, self.classes_[1:], self.classes_[:1])
+        return self.classes_[raw.argmax(axis=1)]

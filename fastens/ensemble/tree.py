@@ -6,14 +6,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
+from scipy.special import xlogy
+from sklearn.base import clone
+from sklearn.utils import Bunch
 
-from fastens.engine.binning import learn_binning
+from fastens.base import TrainingData
+from fastens.engine.binning import Binning, learn_binning
 from fastens.engine.forests import ForestGrower, TreeSample
+from fastens.engine.pruning import prune, pruning_path
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees import Tree
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, RULES, BaseTrees, TreesClassifier, TreesRegressor
 from fastens.parameters import one_of
 
+Array = NDArray[np.float64]
 SPLITTER = {"splitter": one_of("best", "random")}
 
 
@@ -36,15 +43,43 @@ class BaseDecisionTree(BaseTrees):
         -------
         self
         """
+        tree, binning, _ = self._grow(X, y, sample_weight)
+        self._keep_trees([prune(tree, self.ccp_alpha)], binning)
+        return self
+
+    def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, TrainingData]:
+        """The tree before it is pruned."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         n_threads, weight = resolve_n_jobs(self.n_jobs), data.sample_weight
         binning = learn_binning(data.X, weight, self.max_bins, self._encoder.is_categorical, n_threads)
         rules = self._tree_rules(len(data.y), float(len(data.y) if weight is None else weight.sum()))
         grower = ForestGrower(binning.transform(data.X, n_threads), self._target(data.y), rules, n_threads)
-        tree = grower.grow([TreeSample(weight, None, self._draw_seed())])[0]
-        self._ensemble = TreeEnsemble.from_trees([tree], [0], [0.0] * self._n_outputs(), binning)
-        return self
+        return grower.grow([TreeSample(weight, None, self._draw_seed())])[0], binning, data
+
+    def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
+        """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
+        """
+        model = clone(self)
+        tree, _, data = model._grow(X, y, sample_weight)
+        root = model._impurity(data.y.reshape(len(data.y), -1), data.sample_weight, tree.value[0])
+        leaves = root - tree.gain.sum(dtype=np.float64) / np.float64(tree.weight[0])
+        ccp_alphas, impurities = pruning_path(tree, max(leaves, 0.0))
+        return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
+
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
+        raise NotImplementedError
 
     def _has_random_thresholds(self) -> bool:
         return self.splitter == "random"
@@ -52,6 +87,10 @@ class BaseDecisionTree(BaseTrees):
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the number of the leaf that each row falls into, (n_samples,)."""
         return self._leaves(X)[:, 0]
+
+    def decision_path(self, X: ArrayLike) -> csr_matrix:
+        """Return the nodes that each row visits: a CSR matrix of shape (n_samples, n_nodes) of ones."""
+        return self._paths(X)[0]
 
     def get_depth(self) -> int:
         """Return the number of splits between the root and the deepest leaf."""
@@ -160,6 +199,14 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     ) -> None:
         self._keep_parameters(locals())
 
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        found = []
+        for column in y.T:
+            share = np.bincount(column.astype(np.intp), weight)
+            share = share[share > 0] / share.sum()
+            found.append(1 - share @ share if self.criterion == "gini" else -(share @ np.log2(share)))
+        return float(np.mean(found))
+
 
 class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     """A decision tree for regression.
@@ -250,3 +297,10 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
         n_jobs: int | None = None,
     ) -> None:
         self._keep_parameters(locals())
+
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        if self.criterion == "squared_error":
+            losses = (y - root) ** 2
+        else:
+            losses = xlogy(y, y / root) if self.criterion == "poisson" else np.abs(y - root)
+        return float(np.average(losses, axis=0, weights=weight).mean())

@@ -128,7 +128,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
             labels = self.classes_[index.astype(np.intp)]
             self.classes_ = np.unique(np.concatenate([self.classes_, *known]))
             index = np.searchsorted(self.classes_, labels).astype(np.float64)
-        self._class_factors = _class_factors(self.class_weights, self.classes_)
+        self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
         return index
 
     def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
@@ -137,7 +137,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def _average(self, responses: Array) -> Array:
         """Weighted sums over the members, (n_samples, n_classes), of which each row sums to 1."""
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
-        total = (responses * weights).sum(axis=0) * self._class_factors
+        total = (responses * weights).sum(axis=0) * self._factors_of_classes
         sums = total.sum(axis=1, keepdims=True)
         # Where every class that got a vote counts nothing, all are alike.
         return np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1])
@@ -184,7 +184,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
-        self._class_factors = _class_factors(self.class_weights, self.classes_)
+        self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
 
 
 class VotingRegressor(BaseRegressor, BaseVoting):

@@ -175,7 +175,7 @@ class VotingRun:
             drawn = weights.draw(self._order, random_stream(self.rules.seed, index))
         weak = self.learner.fit(weights, drawn, index)
         sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
-        right = int(sums[np.arange(len(sums)), weak.cell_class].sum())
+        right = sum(of_cell[k] for of_cell, k in zip(sums.tolist(), weak.cell_class.tolist(), strict=True))
         error = (weights.total - right) / weights.total
         if right == weights.total:
             self._is_over = True

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import Bunch
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier, BaseFastens, check_weights
 from fastens.engine.threads import resolve_n_jobs
@@ -41,9 +41,9 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
         it out. Default: gradient boosting, a random forest and extremely randomised trees.
     algorithm : {"weighted_majority", "hedge"}, default="weighted_majority"
-        "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`. "hedge": the members'
-        probabilities are averaged, and the weight is multiplied by ``beta ** loss``, where the loss is what a member
-        left to the wrong classes.
+        "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`. "hedge": the
+        members' probabilities are averaged, and the weight is multiplied by ``beta ** loss``, where the loss is what a
+        member left to the wrong classes.
     beta : float, default=0.5
         Factor of the weight for a mistake, above 0 and below 1.
     weighting : {"online", "errors", "covariance"}, default="online"
@@ -374,8 +374,6 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
 
 def _as_fitted(specs: list[MemberSpec], classes: NDArray[Any]) -> list[FittedMember]:
     """Members that are fitted already."""
-    for spec in specs:
-        check_is_fitted(spec.estimator)
     return [FittedMember(spec.name, spec.columns, spec.method, [spec.estimator], classes, True) for spec in specs]
 
 

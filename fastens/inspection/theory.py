@@ -78,7 +78,7 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
         raise ValueError(f"error must be from 0 to 1; got {error!r}.")
     if not 0 <= correlation <= 1:
         raise ValueError(f"correlation must be a number from 0 to 1; got {correlation!r}.")
-    if errors.ndim == 0 and 0 < correlation and 0 < errors < 1:
+    if errors.ndim == 0 and correlation > 0 and 0 < errors < 1:
         return _correlated(n_voters, float(errors), correlation)
     if correlation > 0 and errors.ndim == 1:
         raise ValueError("correlation must be 0 where the voters have errors of their own.")
@@ -352,8 +352,8 @@ def plot_majority_error(
         ax.plot(sizes, wrong, marker=".", label=f"correlation {correlation:g}")
     ax.axhline(error, color="grey", linestyle="--", linewidth=1, label="a single voter")
     ax.set(xlabel="voters", ylabel="probability of a wrong majority", title=f"Majority of voters of error {error:g}")
-    ax.set_ylim(bottom=0)
-    ax.legend()
+    ax.set_ylim(0, max(error, 0.01) * 1.7)
+    ax.legend(loc="upper right", ncols=2)
     return ax
 
 
@@ -447,10 +447,13 @@ def plot_kappa_error(predictions: Mapping[str, ArrayLike], y: ArrayLike, *, ax: 
     names = list(predictions)
     agreement = diversity(predictions, y, "kappa")
     error = [float(np.mean(np.asarray(found) != np.asarray(y))) for found in predictions.values()]
-    for first, second in zip(*np.triu_indices(len(names), 1), strict=True):
+    pairs = list(zip(*np.triu_indices(len(names), 1), strict=True))
+    middle = np.nanmean([agreement[pair] for pair in pairs])
+    for first, second in pairs:
         x, height = agreement[first, second], (error[first] + error[second]) / 2
         ax.plot(x, height, "o", color="C0")
-        ax.annotate(f" {names[first]}, {names[second]}", (x, height), fontsize="small")
-    ax.margins(x=0.2)
+        side = "right" if x > middle else "left"
+        ax.annotate(f"  {names[first]}, {names[second]}  ", (x, height), fontsize="small", ha=side, va="center")
+    ax.margins(x=0.1)
     ax.set(xlabel="kappa", ylabel="mean error of the pair", title="Agreement and error of pairs of members")
     return ax

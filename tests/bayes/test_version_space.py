@@ -272,9 +272,9 @@ def test_bounds_hold(rng):
 
 def test_sixty_attributes(rng):
     """Too many to count: estimated within bounds, and the votes add up."""
-    X = rng.integers(0, 2, (300, 60))
+    X = rng.integers(0, 2, (100, 60))
     X[0] = 1
-    y = np.arange(300) == 0
+    y = np.arange(100) == 0
     model = VersionSpaceClassifier(random_state=0).fit(X, y)
     low, high = model.n_hypotheses_bounds_
     assert not model.is_exact_

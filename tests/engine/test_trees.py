@@ -83,7 +83,7 @@ def test_lean_trees_are_the_same(X, n_trees):
     ensemble = make_ensemble((31,) * n_trees, max_bins=1500)
     # Few trees use few thresholds: then the codes that predict have one byte.
     assert (ensemble.lean.binning.code_dtype.itemsize == 1) == (n_trees == 3)
-    lean = ensemble._with_used_thresholds()
+    lean = ensemble.with_used_thresholds()
     np.testing.assert_array_equal(lean.predict_raw(X), twin.predict_raw(ensemble, ensemble.binning.codes(X, 1)))
     np.testing.assert_array_equal(lean.apply(X), ensemble.apply(X))
     inside = np.isfinite(ensemble.threshold)

@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 from fastens import AdaBoostClassifier, GradientBoostingClassifier
 from fastens.engine.binning import learn_binning
 from fastens.engine.stumps import StumpLearner
-from fastens.ensemble.weak_rounds import VotingRules, VotingRun
 from fastens.ensemble.weak_learners import BinnedRows, Stumps
+from fastens.ensemble.weak_rounds import VotingRules, VotingRun
 from tests.reference.adaboost import (
     naive_stump,
     notes_with_confidence,

@@ -13,7 +13,7 @@ VARIANTS = [
     AdaBoostClassifier(n_estimators=10, algorithm="logit"),
     AdaBoostClassifier(n_estimators=10, resample=True),
     AdaBoostRegressor(n_estimators=10),
-    AdaBoostRegressor(n_estimators=10, resample=True),
+    AdaBoostRegressor(n_estimators=10, resample=False),
     DecisionStumpClassifier(),
     DecisionStumpRegressor(),
 ]

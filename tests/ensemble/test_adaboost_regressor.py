@@ -24,7 +24,7 @@ def test_as_the_paper(diabetes, loss, learning_rate):
     X, y = diabetes[0][:, :3], diabetes[1]
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     errors, medians = drucker(lambda w: tree.fit(X, y, w).predict(X), y, 8, loss, learning_rate)
-    model = AdaBoostRegressor(tree, n_estimators=8, loss=loss, learning_rate=learning_rate).fit(X, y)
+    model = AdaBoostRegressor(tree, n_estimators=8, resample=False, loss=loss, learning_rate=learning_rate).fit(X, y)
     np.testing.assert_allclose(model.estimator_errors_, errors, rtol=1e-6)
     np.testing.assert_allclose(model.predict(X), medians, rtol=1e-6)
 
@@ -32,7 +32,7 @@ def test_as_the_paper(diabetes, loss, learning_rate):
 @pytest.mark.parametrize("loss", ["linear", "square", "exponential"])
 def test_our_trees_are_as_good(diabetes, loss):
     X, y = diabetes
-    ours = AdaBoostRegressor(loss=loss).fit(X[::2], y[::2]).score(X[1::2], y[1::2])
+    ours = AdaBoostRegressor(loss=loss, random_state=0).fit(X[::2], y[::2]).score(X[1::2], y[1::2])
     peer = PeerAdaBoost(loss=loss, random_state=0, estimator=DecisionTreeRegressor(max_depth=3))
     assert ours > peer.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) - 0.06
 
@@ -48,7 +48,7 @@ def test_stages_end_in_the_prediction(diabetes):
 
 def test_the_median_is_that_of_the_trees(diabetes):
     X, y = diabetes
-    model = AdaBoostRegressor(n_estimators=9).fit(X, y)
+    model = AdaBoostRegressor(n_estimators=9, random_state=0).fit(X, y)
     predictions = model._ensemble.value[model._ensemble.apply(X) + model._ensemble.node_offsets[:-1], 0]
     for row, median in zip(predictions[:50], model.predict(X[:50]), strict=True):
         below = model.estimator_weights_[row <= median].sum()
@@ -58,7 +58,7 @@ def test_the_median_is_that_of_the_trees(diabetes):
 
 
 def test_a_perfect_first_regressor_is_all_there_is():
-    model = AdaBoostRegressor().fit([[0.0], [1.0], [2.0]], [5.0, 6.0, 9.0])
+    model = AdaBoostRegressor(resample=False).fit([[0.0], [1.0], [2.0]], [5.0, 6.0, 9.0])
     assert model.n_estimators_ == 1
     assert model.estimator_weights_.tolist() == [1.0]
     np.testing.assert_allclose(model.predict([[0.0], [2.0]]), [5, 9])
@@ -66,7 +66,7 @@ def test_a_perfect_first_regressor_is_all_there_is():
 
 def test_a_first_regressor_of_large_loss_is_kept():
     # Constant columns: all rows are one half of the range away.
-    model = AdaBoostRegressor().fit(np.zeros((4, 1)), [0.0, 0.0, 1.0, 1.0])
+    model = AdaBoostRegressor(resample=False).fit(np.zeros((4, 1)), [0.0, 0.0, 1.0, 1.0])
     assert model.n_estimators_ == 1
     assert model.estimator_weights_.tolist() == [1.0]
     np.testing.assert_allclose(model.predict([[0.0]]), [0.5])
@@ -84,8 +84,8 @@ def test_whole_weights_threads_and_order(diabetes, resample, rng):
 
 def test_large_offsets_lose_nothing(diabetes):
     X, y = diabetes
-    model = AdaBoostRegressor(n_estimators=5).fit(X, y)
-    far = AdaBoostRegressor(n_estimators=5).fit(X, y + 2.0**30)
+    model = AdaBoostRegressor(n_estimators=5, resample=False).fit(X, y)
+    far = AdaBoostRegressor(n_estimators=5, resample=False).fit(X, y + 2.0**30)
     np.testing.assert_allclose(far.predict(X) - 2.0**30, model.predict(X), atol=1e-3)
 
 

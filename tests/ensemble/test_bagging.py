@@ -65,11 +65,11 @@ def test_weights_are_repetition(name, rng):
 def test_bags_are_bootstrap_samples(tumours):
     X, y = tumours
     model = BaggingClassifier(KNeighborsClassifier(), n_estimators=30, random_state=1).fit(X, y)
-    counts = np.array([model._in_bag(member) for member in range(30)])
+    counts = np.array([model.in_bag(member) for member in range(30)])
     assert (counts.sum(axis=1) == len(y)).all()
     assert (counts == 0).mean() == pytest.approx((1 - 1 / len(y)) ** len(y), abs=0.01)
     half = BaggingClassifier(OtherTree(), n_estimators=3, bootstrap=False, max_samples=100, random_state=1).fit(X, y)
-    counts = np.array([half._in_bag(member) for member in range(3)])
+    counts = np.array([half.in_bag(member) for member in range(3)])
     assert counts.max() == 1
     assert (counts.sum(axis=1) == 100).all()
 
@@ -92,7 +92,7 @@ def test_out_of_bag_rows_by_hand(patients):
     with pytest.warns(UserWarning, match="in all bags"):
         model.fit(X, y)
     row = 17
-    said = [member.predict(X.iloc[[row]])[0] for t, member in enumerate(model.estimators_) if not model._in_bag(t)[row]]
+    said = [member.predict(X.iloc[[row]])[0] for t, member in enumerate(model.estimators_) if not model.in_bag(t)[row]]
     assert model.oob_prediction_[row] == pytest.approx(np.mean(said))
 
 

@@ -14,7 +14,7 @@ def cells(sizes):
 
 def lies_within(inner, outer, sizes) -> bool:
     """Whether a cell is part of another one."""
-    return all(b == size or a == b for a, b, size in zip(inner, outer, sizes, strict=True))
+    return all(b in (size, a) for a, b, size in zip(inner, outer, sizes, strict=True))
 
 
 def counts(rows, classes, weight, sizes, n_classes):

@@ -126,37 +126,44 @@ def weigh_subsets(
             out[i] = total
 
 
+cdef inline uint64_t set_at(
+    uint64_t passing, int64_t w, const double* size_weight, double target, double before
+) noexcept nogil:
+    # The set of a word at a place of the cumulated weight, the word's last one where it lies beyond.
+    cdef uint64_t place, found = 0
+    cdef double weight
+    cdef int outer = popcount(<uint64_t> w)
+    for place in range(64):
+        if (passing >> place) & 1:
+            weight = size_weight[outer + popcount(place)]
+            if weight > 0:
+                found = (<uint64_t> w << IN_WORD) | place
+                before += weight
+                if target < before:
+                    break
+    return found
+
+
 def draw_sets(
     const uint64_t[::1] failing, const double[::1] size_weight, const double[::1] targets, uint64_t[::1] out
 ):
     """Sets that do not fail, at ascending places of the cumulated weight."""
     cdef Py_ssize_t n = targets.shape[0], i = 0
-    cdef int64_t w
-    cdef uint64_t passing, last = 0
-    cdef double before = 0, total, inner, total_of_set
-    cdef int place
+    cdef int64_t w, last = 0
+    cdef double before = 0, total
     with nogil:
         for w in range(failing.shape[0]):
             if i == n:
                 break
-            passing = ~failing[w]
-            total = weight_of_word(passing, w, &size_weight[0])
+            total = weight_of_word(~failing[w], w, &size_weight[0])
             if total == 0:
                 continue
+            last = w
             while i < n and targets[i] < before + total:
-                inner = before
-                for place in range(64):
-                    if (passing >> place) & 1:
-                        total_of_set = size_weight[popcount(<uint64_t> w) + popcount(<uint64_t> place)]
-                        if total_of_set > 0:
-                            last = (<uint64_t> w << IN_WORD) | <uint64_t> place
-                            inner += total_of_set
-                            if targets[i] < inner:
-                                break
-                out[i] = last
+                out[i] = set_at(~failing[w], w, &size_weight[0], targets[i], before)
                 i += 1
             before += total
-        # Rounding may leave the sum a little below the last targets.
+        # Rounding may leave the sum a little below the last targets: they get the last set.
         while i < n:
-            out[i] = last
+            out[i] = set_at(~failing[last], last, &size_weight[0], targets[i], 0)
             i += 1

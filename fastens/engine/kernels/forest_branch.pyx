@@ -136,13 +136,13 @@ cdef inline void _push(Room* room, const Open* open, const uint64_t* mask) noexc
 
 
 cdef Outcome grow_depth_first(
-    const Forest* forest, const Sample* sample, Room* room, Grown* grown, Room* branches, Py_ssize_t work
+    const Forest* forest, const Sample* sample, Room* room, Grown* grown, Room* branches, Py_ssize_t* work
 ) noexcept nogil:
-    """Split open nodes, the left one of two first, for so much work. With `branches`, small nodes are put there, open."""
+    """Split open nodes, the left one of two first, until the work is done. With `branches`, small nodes are put there, open."""
     cdef Open open
     cdef Open children[2]
     cdef uint64_t* mask
-    while room.n_open > 0 and work > 0:
+    while room.n_open > 0 and work[0] > 0:
         room.n_open -= 1
         open = room.open[room.n_open]
         mask = _mask(room, room.n_open)
@@ -151,7 +151,7 @@ cdef Outcome grow_depth_first(
                 return OUT_OF_MEMORY
             _push(branches, &open, mask)
             continue
-        work -= (open.end - open.begin) * forest.rules.n_drawn
+        work[0] -= (open.end - open.begin) * forest.rules.n_drawn
         if not (find_split(forest, sample, room, &open, mask)):
             continue
         if not (reserve_open(room, 2) and _split(forest, sample, room, grown, &open, room.set_words, children)):
@@ -207,18 +207,18 @@ cdef void _examine(const Forest* forest, const Sample* sample, Room* room, int32
 
 
 cdef Outcome grow_best_first(
-    const Forest* forest, const Sample* sample, Room* room, Grown* grown, Py_ssize_t work
+    const Forest* forest, const Sample* sample, Room* room, Grown* grown, Py_ssize_t* work
 ) noexcept nogil:
-    """Split the open node of the largest gain, over and over, for so much work."""
+    """Split the open node of the largest gain, over and over, until the work is done."""
     cdef Open open
     cdef Open children[2]
     cdef int32_t i, place
     if grown.n == 1 and room.n_open == 1:
         _examine(forest, sample, room, 0)
-    while room.n_heap > 0 and (grown.n + 1) // 2 < forest.rules.max_leaves and work > 0:
+    while room.n_heap > 0 and (grown.n + 1) // 2 < forest.rules.max_leaves and work[0] > 0:
         place = _pop_heap(room)
         open = room.open[place]
-        work -= (open.end - open.begin) * forest.rules.n_drawn
+        work[0] -= (open.end - open.begin) * forest.rules.n_drawn
         if not (
             reserve_open(room, 2)
             and _split(forest, sample, room, grown, &open, room.sets + <Py_ssize_t>place * room.n_set_words, children)

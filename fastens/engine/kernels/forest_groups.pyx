@@ -4,7 +4,7 @@ from libc.math cimport sqrt
 
 from .categories cimport sort_codes
 from .forest_scan cimport Groups, words_weight
-from .forest_tree cimport Cells, CodeColumn, Entry, Forest, NodeSums, Room, Sample
+from .forest_tree cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Forest, NodeSums, Room, Sample
 from .gain cimport ScanRoom
 from .structs cimport float64_t, int32_t, uint16_t, uint32_t, uint64_t
 
@@ -25,10 +25,12 @@ cdef enum:
 
 
 cdef CodeColumn column_of(const Forest* forest, int32_t feature, Py_ssize_t n_rows) noexcept nogil:
-    """Where to read the codes: of many rows by column, for they share cache lines there; else from the records."""
+    """Where to read the codes: of many rows by column, for they share cache lines there; else from the records, where
+    all codes of a row share one, or not if there are many."""
     cdef CodeColumn column
     cdef Py_ssize_t size = forest.table.code_size
-    if forest.table.record_stride * size > CACHE_LINE and n_rows * CACHE_LINE > forest.table.n_rows * size:
+    cdef Py_ssize_t shared = 1 if forest.table.record_stride * size > CACHE_LINE else FEATURES_AT_ONCE
+    if n_rows * CACHE_LINE > forest.table.n_rows * size * shared:
         column.codes = forest.table.columns + feature * forest.table.n_rows * size
         column.stride = 1
     else:

@@ -7,7 +7,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY, rint
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from .forest_branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
@@ -17,7 +17,7 @@ from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
 from .forest_tree cimport (
-    ABSOLUTE, ENTROPY, POISSON, SQUARES, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
+    ABSOLUTE, ENTROPY, GRID, POISSON, SQUARES, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
 )
 from .structs cimport (
     PREFETCH_AHEAD, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t, uint64_t
@@ -28,7 +28,18 @@ import numpy as np
 cdef enum:
     MAX_THREADS = 256
     WORK_BETWEEN_SIGNALS = 1 << 25  # (row, feature) updates: some 50 ms
+    THREAD_GRAIN = 1 << 14          # updates that are worth another thread
     EXACT_BITS = 62
+
+cdef enum:
+    # Stages of growing a tree.
+    AT_START
+    IN_TRUNK
+    IN_BRANCHES
+    AT_JOIN
+    AT_END
+
+cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
 
 CRITERIA = {
     "gini": SQUARES, "squared_error": SQUARES, "entropy": ENTROPY, "poisson": POISSON, "absolute_error": ABSOLUTE
@@ -77,6 +88,9 @@ cdef class ForestData:
         if centres is not None:
             sizes = [len(of_feature) for of_feature in centres]
             table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
+            places = np.append(np.linspace(0.0, 1.0, GRID + 1), 1.0).astype(np.float32)
+            grid = [np.searchsorted(of_feature[1:], places, side="right") for of_feature in centres]
+            table.grid = <const uint16_t*>self._pointer(np.maximum(np.concatenate(grid), 1), np.uint16)
             table.centres = <const float32_t*>self._pointer(np.concatenate(centres), np.float32)
 
     cdef _set_targets(self, target, criterion):
@@ -134,11 +148,18 @@ cdef class TreeWorker:
     cdef Branch* branches
     cdef Layout allocated
     cdef Py_ssize_t n_allocated
+    cdef uint64_t[::1] mask         # of features that the tree may not use
+    cdef int32_t n_excluded, n_branches
+    cdef int stage
+    cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
+    cdef int64_t* sums              # (nodes, n_values + 1)
+    cdef float64_t scale            # of numbers in the sums
 
     def __init__(self, ForestData data, int n_threads):
         cdef int32_t i
         self.data = data
         self.n_threads = min(n_threads, MAX_THREADS)
+        self.mask = np.zeros((data.forest.table.n_features + 63) // 64, np.uint64)
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
         if self.rooms == NULL or self.grown == NULL:
@@ -158,6 +179,7 @@ cdef class TreeWorker:
         free(self.rooms)
         free(self.grown)
         free(self.branches)
+        free(self.sums)
         free(self.sample.entries)
         free(self.sample.scratch)
         free(self.sample.numbers)
@@ -180,123 +202,139 @@ cdef class TreeWorker:
         -------
         dict of the arrays of a Tree, or None when stopped
         """
+        cdef const float64_t* given = NULL if weights is None else &weights[0]
         cdef Outcome outcome = GROWING
-        cdef int32_t first = 0
-        cdef bint in_trunk = True
-        self._start(weights, seed)
-        self._plant(features)
+        self._set_mask(features)
+        self.sample.seed = seed
+        self.stage = AT_START
         while outcome == GROWING and not stop[0]:
             with nogil:
-                if in_trunk:
-                    outcome = self._advance_trunk()
-                else:
-                    outcome = self._advance_branches(&first)
-            if outcome == COMPLETE and in_trunk and first < self.rooms[self.n_threads].n_open:
-                in_trunk, outcome = False, GROWING
-                self._make_branches()
+                outcome = self._advance(given)
             PyErr_CheckSignals()
-        if outcome == OUT_OF_MEMORY or (outcome == COMPLETE and not self._join_branches(first)):
-            raise MemoryError(f"no memory for the nodes of a tree on {self.sample.n_entries} rows")
+        if outcome == OUT_OF_MEMORY:
+            raise MemoryError(f"no memory for growing a tree on {self.data.forest.table.n_rows} rows")
         return None if outcome == GROWING else self._tree()
 
-    cdef _start(self, const float64_t[::1] weights, uint64_t seed):
+    cdef _set_mask(self, features):
+        """Mark the features that the tree may not use."""
+        cdef int32_t f
+        if features is None:
+            self.mask[:] = 0
+            self.n_excluded = 0
+            return
+        self.mask[:] = ~<uint64_t>0
+        for f in features:
+            self.mask[f // 64] &= ~(<uint64_t>1 << (f % 64))
+        self.n_excluded = self.data.forest.table.n_features - len(set(features))
+
+    cdef Outcome _advance(self, const float64_t* weights) noexcept nogil:
+        """One stage after another until there was some work, so that a small tree is grown in one go."""
+        cdef Outcome outcome = COMPLETE
+        self.work = WORK_BETWEEN_SIGNALS
+        while outcome == COMPLETE and self.stage != AT_END and self.work > 0:
+            if self.stage == AT_START:
+                outcome = COMPLETE if self._start(weights) and self._plant() else OUT_OF_MEMORY
+            elif self.stage == IN_TRUNK:
+                outcome = self._advance_trunk()
+                if outcome == COMPLETE and not self._make_branches():
+                    outcome = OUT_OF_MEMORY
+            elif self.stage == IN_BRANCHES:
+                outcome = self._advance_branches()
+            else:
+                outcome = COMPLETE if self._join_branches() and self._sum_up() else OUT_OF_MEMORY
+            if outcome == COMPLETE:
+                self.stage += 1
+        return GROWING if outcome == COMPLETE and self.stage != AT_END else outcome
+
+    cdef bint _start(self, const float64_t* weights) noexcept nogil:
         """The sample's entries, and room for growing on them."""
         cdef const Forest* forest = &self.data.forest
-        cdef const float64_t* given = NULL if weights is None else &weights[0]
-        cdef float64_t total = 0.0
+        cdef float64_t total = <float64_t>forest.table.n_rows
         cdef bint whole = True
-        cdef Py_ssize_t i, n = 0
-        with nogil:
+        cdef Py_ssize_t i, n = forest.table.n_rows
+        if weights != NULL:
+            n, total = 0, 0.0
             for i in range(forest.table.n_rows):
-                if given == NULL:
-                    n, total = forest.table.n_rows, <float64_t>forest.table.n_rows
-                    break
-                if given[i] > 0:
-                    n += 1
-                    total += given[i]
-                    whole = whole and given[i] == <float64_t><int64_t>given[i]
-        whole = whole and total < 2.0**40
-        self.sample.layout = choose_layout(forest, n, total, whole, self.data.widest)
-        self._allocate(n)
-        self.sample.seed = seed
-        with nogil:
-            scale_rules(forest, total, &self.sample)
-            fill_entries(forest, given, &self.sample)
-            if self.sample.numbers != NULL:
-                round_numbers(forest, &self.sample)
+                n += weights[i] > 0
+                total += weights[i]
+                whole &= weights[i] == <float64_t><int64_t>weights[i]
+        self.work -= 2 * forest.table.n_rows
+        self.sample.layout = choose_layout(forest, n, total, whole and total < MAX_WHOLE, self.data.widest)
+        if not self._allocate(n):
+            return False
+        scale_rules(forest, total, &self.sample)
+        fill_entries(forest, weights, &self.sample)
+        if self.sample.numbers != NULL:
+            round_numbers(forest, &self.sample)
+        return True
 
-    cdef _allocate(self, Py_ssize_t n):
+    cdef bint _allocate(self, Py_ssize_t n) noexcept nogil:
         cdef const Forest* forest = &self.data.forest
         cdef int32_t i
         if self.n_allocated < n or self.allocated.n_words != self.sample.layout.n_words:
             free(self.sample.entries)
             free(self.sample.scratch)
+            self.n_allocated = 0
             self.sample.entries = <Entry*>malloc(n * sizeof(Entry))
             self.sample.scratch = <Entry*>malloc(n * sizeof(Entry))
             if self.sample.entries == NULL or self.sample.scratch == NULL:
-                raise MemoryError(f"no memory for growing a tree on {n} rows")
+                return False
             for i in range(self.n_threads + 1):
                 if not allocate_room(forest, &self.sample.layout, n, &self.rooms[i]):
-                    raise MemoryError(f"no memory for growing a tree on {n} rows")
+                    return False
             self.n_allocated, self.allocated = n, self.sample.layout
         if forest.targets.numbers != NULL and not self.sample.layout.packed and self.sample.numbers == NULL:
             self.sample.numbers = <int64_t*>malloc(forest.table.n_rows * forest.targets.n_targets * sizeof(int64_t))
-            if self.sample.numbers == NULL:
-                raise MemoryError(f"no memory for growing a tree on {n} rows")
+            return self.sample.numbers != NULL
+        return True
 
-    cdef _plant(self, features):
+    cdef bint _plant(self) noexcept nogil:
         cdef Open root
-        cdef uint64_t[::1] mask = np.zeros(self.rooms[0].n_mask_words, np.uint64)
-        cdef int32_t f
+        cdef int32_t i
         memset(&root, 0, sizeof(Open))
         root.end = <uint32_t>self.sample.n_entries
         root.key = self.sample.seed
         root.total = packed_total(&self.sample, root.begin, root.end)
         root.lower, root.upper = -INFINITY, INFINITY
-        if features is not None:
-            allowed = np.zeros(self.data.forest.table.n_features, bool)
-            allowed[features] = True
-            for f in np.flatnonzero(~allowed):
-                mask[f // 64] |= <uint64_t>1 << (f % 64)
-            root.n_excluded = self.data.forest.table.n_features - <int32_t>allowed.sum()
-        for f in range(self.n_threads + 1):
-            self.grown[f].n = self.grown[f].n_words = 0
-            self.rooms[f].n_open = 0
-        if not plant(&self.data.forest, &self.sample, &self.rooms[0], &self.grown[self.n_threads], &root, &mask[0]):
-            raise MemoryError("no memory for the nodes of a tree")
+        root.n_excluded = self.n_excluded
+        for i in range(self.n_threads + 1):
+            self.grown[i].n = self.grown[i].n_words = 0
+            self.rooms[i].n_open = 0
+        return plant(&self.data.forest, &self.sample, &self.rooms[0], &self.grown[self.n_threads], &root, &self.mask[0])
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
         cdef Grown* trunk = &self.grown[self.n_threads]
         if self.data.forest.rules.max_leaves > 0:
-            return grow_best_first(&self.data.forest, &self.sample, &self.rooms[0], trunk, WORK_BETWEEN_SIGNALS)
+            return grow_best_first(&self.data.forest, &self.sample, &self.rooms[0], trunk, &self.work)
         return grow_depth_first(
-            &self.data.forest, &self.sample, &self.rooms[0], trunk, &self.rooms[self.n_threads], WORK_BETWEEN_SIGNALS
+            &self.data.forest, &self.sample, &self.rooms[0], trunk, &self.rooms[self.n_threads], &self.work
         )
 
-    cdef _make_branches(self):
+    cdef bint _make_branches(self) noexcept nogil:
         free(self.branches)
-        self.branches = <Branch*>malloc(self.rooms[self.n_threads].n_open * sizeof(Branch))
-        if self.branches == NULL:
-            raise MemoryError("no memory for the branches of a tree")
+        self.n_branches = 0
+        self.branches = <Branch*>malloc(max(self.rooms[self.n_threads].n_open, 1) * sizeof(Branch))
+        return self.branches != NULL
 
-    cdef Outcome _advance_branches(self, int32_t* first) noexcept nogil:
+    cdef Outcome _advance_branches(self) noexcept nogil:
         """Grow the next branches, as many as there may be between two looks at signals."""
         cdef const Room* roots = &self.rooms[self.n_threads]
-        cdef int32_t i, end = first[0]
-        cdef Py_ssize_t work = 0
-        while end < roots.n_open and work < WORK_BETWEEN_SIGNALS:
-            work += <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * self.data.forest.rules.n_drawn
+        cdef int32_t i, first = self.n_branches, end = first
+        cdef Py_ssize_t n_rows = 0
+        while end < roots.n_open and (end == first or self.work > 0):
+            n_rows += roots.open[end].end - roots.open[end].begin
+            self.work -= <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * self.data.forest.rules.n_drawn
             end += 1
-        if self.n_threads == 1 or end - first[0] == 1:
-            for i in range(first[0], end):
+        if self.n_threads == 1 or n_rows * self.data.forest.rules.n_drawn < THREAD_GRAIN:
+            for i in range(first, end):
                 self._grow_branch(i, 0)
         else:
-            for i in prange(first[0], end, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+            for i in prange(first, end, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
                 self._grow_branch(i, threadid())
-        for i in range(first[0], end):
+        for i in range(first, end):
             if self.branches[i].outcome == OUT_OF_MEMORY:
                 return OUT_OF_MEMORY
-        first[0] = end
+        self.n_branches = end
         return COMPLETE if end == roots.n_open else GROWING
 
     cdef void _grow_branch(self, int32_t i, int32_t thread) noexcept nogil:
@@ -305,31 +343,30 @@ cdef class TreeWorker:
         cdef Grown* grown = &self.grown[thread]
         cdef Branch* branch = &self.branches[i]
         cdef Open root = roots.open[i]
+        cdef Py_ssize_t work = <Py_ssize_t>1 << 62
         branch.thread = thread
         branch.first, branch.first_word = grown.n, grown.n_words
         branch.outcome = GROWING if plant(
             &self.data.forest, &self.sample, room, grown, &root, roots.masks + <Py_ssize_t>i * roots.n_mask_words
         ) else OUT_OF_MEMORY
-        while branch.outcome == GROWING:
-            branch.outcome = grow_depth_first(
-                &self.data.forest, &self.sample, room, grown, NULL, WORK_BETWEEN_SIGNALS
-            )
+        if branch.outcome == GROWING:
+            branch.outcome = grow_depth_first(&self.data.forest, &self.sample, room, grown, NULL, &work)
         branch.end, branch.end_word = grown.n, grown.n_words
 
-    cdef bint _join_branches(self, int32_t n_branches) noexcept nogil:
+    cdef bint _join_branches(self) noexcept nogil:
         """Put the branches' nodes behind those of the trunk."""
         cdef Grown* tree = &self.grown[self.n_threads]
         cdef const Grown* grown
         cdef const Branch* branch
         cdef int32_t i, k, shift, word_shift, n = 0, n_words = 0
-        for i in range(n_branches):
+        for i in range(self.n_branches):
             branch = &self.branches[i]
             n += branch.end - branch.first - 1
             n_words += branch.end_word - branch.first_word
         while tree.capacity < tree.n + n or tree.words_capacity < tree.n_words + n_words:
             if not reserve_nodes(tree, n, n_words):
                 return False
-        for i in range(n_branches):
+        for i in range(self.n_branches):
             branch = &self.branches[i]
             grown = &self.grown[branch.thread]
             shift = tree.n - branch.first - 1
@@ -392,24 +429,40 @@ cdef class TreeWorker:
         self._write_values(arrays["value"], arrays["weight"])
         return arrays
 
-    cdef _write_values(self, float64_t[:, ::1] value, float32_t[::1] weight):
-        """Shares, means or medians of every node, from sums over the rows of the leaves that are exact."""
+    cdef bint _sum_up(self) noexcept nogil:
+        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, then of weights."""
         cdef const Grown* tree = &self.grown[self.n_threads]
-        cdef const Layout* layout = &self.sample.layout
+        cdef Py_ssize_t n = self.data.n_values + 1
+        cdef int32_t i
+        self.work -= self.sample.n_entries
+        free(self.sums)
+        self.sums = <int64_t*>calloc(tree.n * n, sizeof(int64_t))
+        if self.sums == NULL:
+            return False
+        self.scale = 1.0
+        if self.data.forest.targets.numbers != NULL and self.data.widest > 0:
+            self.scale = power_of_two_below(
+                2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1) / self.data.widest
+            )
+        for i in range(tree.n - 1, -1, -1):
+            self._add_up(&tree.nodes[i], self.sums + i * n)
+        return True
+
+    cdef _write_values(self, float64_t[:, ::1] value, float32_t[::1] weight):
+        """Shares, means or medians of every node."""
+        cdef const Grown* tree = &self.grown[self.n_threads]
         cdef int32_t i, k, n_values = self.data.n_values
-        cdef float64_t scale = 1.0
-        cdef int64_t[:, ::1] sums = np.zeros((tree.n, n_values + 1), np.int64)
+        cdef const int64_t* sums
+        cdef float64_t of_node
         with nogil:
-            if self.data.forest.targets.numbers != NULL and self.data.widest > 0:
-                scale = power_of_two_below(
-                    2.0 ** EXACT_BITS / (<float64_t>layout.weight_mask + 1) / self.data.widest
-                )
-            for i in range(tree.n - 1, -1, -1):
-                self._add_up(&tree.nodes[i], scale, &sums[i, 0], &sums[0, 0])
             for i in range(tree.n):
-                weight[i] = <float32_t>(<float64_t>sums[i, n_values] / layout.weight_scale)
+                sums = self.sums + <Py_ssize_t>i * (n_values + 1)
+                of_node = <float64_t>sums[n_values]
+                weight[i] = <float32_t>(of_node / self.sample.layout.weight_scale)
                 for k in range(n_values):
-                    value[i, k] = self._value(i, k, <float64_t>sums[i, k] / <float64_t>sums[i, n_values] / scale)
+                    value[i, k] = self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
+        free(self.sums)
+        self.sums = NULL
 
     cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
         cdef const Grown* tree = &self.grown[self.n_threads]
@@ -419,17 +472,18 @@ cdef class TreeWorker:
             return mean + self.data.forest.targets.minimum[column]
         return mean
 
-    cdef void _add_up(self, const ForestNode* node, float64_t scale, int64_t* sums, const int64_t* all_) noexcept nogil:
-        """The sums of a node: those of its children, or of its rows; the weight stands last."""
+    cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
+        """The sums of a node: those of its children, or of its rows."""
         cdef Py_ssize_t n = self.data.n_values + 1, i, k
+        cdef const int64_t* children = self.sums + node.left_child * n
         if node.left_child > 0:
             for k in range(n):
-                sums[k] = all_[node.left_child * n + k] + all_[(node.left_child + 1) * n + k]
+                sums[k] = children[k] + children[n + k]
             return
         for i in range(node.begin, node.end):
-            self._add_row(i, scale, sums)
+            self._add_row(i, sums)
 
-    cdef inline void _add_row(self, Py_ssize_t entry, float64_t scale, int64_t* sums) noexcept nogil:
+    cdef inline void _add_row(self, Py_ssize_t entry, int64_t* sums) noexcept nogil:
         cdef const Forest* forest = &self.data.forest
         cdef Py_ssize_t first = <Py_ssize_t>self.sample.entries[entry].row * forest.targets.n_targets
         cdef int32_t t, column
@@ -442,5 +496,5 @@ cdef class TreeWorker:
                     sums[column] += weight
             else:
                 sums[t] += weight * <int64_t>rint(
-                    (forest.targets.numbers[first + t] - forest.targets.minimum[t]) * scale
+                    (forest.targets.numbers[first + t] - forest.targets.minimum[t]) * self.scale
                 )

@@ -100,21 +100,31 @@ cdef void _insert(MedianRoom* medians, Py_ssize_t n, const int64_t* numbers, int
         i += i & -i
 
 
-cdef int64_t _deviations(MedianRoom* medians, Py_ssize_t n, const int64_t* numbers, int64_t* median) noexcept nogil:
-    """Absolute deviations of the rows in the set from their (lower) median."""
+cdef Py_ssize_t _place(
+    const MedianRoom* medians, Py_ssize_t n, int64_t half, int64_t* below, int64_t* sum_below
+) noexcept nogil:
+    """The place in the order at which the weight of the set passes half; what lies below it."""
     cdef Py_ssize_t place = 0, step = 1
-    cdef int64_t below = 0, sum_below = 0, number
+    below[0] = sum_below[0] = 0
     while 2 * step <= n:
         step *= 2
     while step > 0:
-        if place + step <= n and 2 * (below + medians.tree_weight[place + step]) < medians.weight:
+        if place + step <= n and below[0] + medians.tree_weight[place + step] <= half:
             place += step
-            below += medians.tree_weight[place]
-            sum_below += medians.tree_sum[place]
+            below[0] += medians.tree_weight[place]
+            sum_below[0] += medians.tree_sum[place]
         step //= 2
-    number = numbers[place]
+    return place
+
+
+cdef int64_t _deviations(MedianRoom* medians, Py_ssize_t n, const int64_t* numbers, float64_t* median) noexcept nogil:
+    """Absolute deviations of the rows in the set from their median."""
+    cdef int64_t below, sum_below, number
     if median != NULL:
-        median[0] = number
+        median[0] = <float64_t>numbers[_place(medians, n, medians.weight // 2, &below, &sum_below)]
+    number = numbers[_place(medians, n, (medians.weight - 1) // 2, &below, &sum_below)]
+    if median != NULL:
+        median[0] = (median[0] + <float64_t>number) / 2
     return number * below - sum_below + (medians.sum - sum_below) - number * (medians.weight - below)
 
 
@@ -170,7 +180,7 @@ cdef void _sweep(
     cdef Py_ssize_t i, k, g, n_rows = node.n_rows
     cdef const int64_t* numbers = medians.number + target * n_rows
     cdef uint32_t place
-    cdef int64_t median = 0
+    cdef float64_t median = 0.0
     _empty(medians, n_rows)
     for k in range(n - 1):
         g = medians.group[n - 1 - k if backwards else k]
@@ -180,9 +190,9 @@ cdef void _sweep(
         i = n - 2 - k if backwards else k
         medians.loss[i] += <float64_t>_deviations(medians, n_rows, numbers, &median)
         if backwards:
-            medians.right_median[i] = <float64_t>median
+            medians.right_median[i] = median
         else:
-            medians.left_median[i] = <float64_t>median
+            medians.left_median[i] = median
             medians.left_weight[i] = medians.weight
 
 

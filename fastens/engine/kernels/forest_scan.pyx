@@ -7,7 +7,7 @@ two sides minus that of the node: how much it lowers the node's weight times its
 
 from libc.math cimport INFINITY, log, log2
 
-from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
+from .forest_tree cimport ENTROPY, GRID, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
 from .random cimport random_below, random_bits, random_share
 from .split cimport first_with
 from .structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -186,6 +186,15 @@ cdef void _scan_any(
             best.position, best.missing_left = j, candidates.missing_left
 
 
+cdef inline float64_t _gain(const Layout* layout, uint64_t total, uint64_t left) noexcept nogil:
+    """W (s_l - s w_l / W)^2 / (w_l w_r)."""
+    cdef float64_t weight = <float64_t>_weight(layout, total), left_weight = <float64_t>_weight(layout, left)
+    cdef float64_t distance = (
+        <float64_t>(left >> layout.number_shift) * weight - <float64_t>(total >> layout.number_shift) * left_weight
+    )
+    return distance * distance / (weight * left_weight * (weight - left_weight))
+
+
 cdef void consider_left(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t feature, FoundSplit* best
 ) noexcept nogil:
@@ -197,8 +206,11 @@ cdef void consider_left(
         room.left[n_words + k] = room.total[k] - room.left[k]
     if not _is_allowed(forest, sample, room, node, feature):
         return
-    gain = words_score(forest, sample, room.left, room.stats)
-    gain += words_score(forest, sample, room.left + n_words, room.stats) - node.score
+    if sample.layout.packed and forest.rules.criterion == SQUARES:
+        gain = _gain(&sample.layout, room.total[0], room.left[0])
+    else:
+        gain = words_score(forest, sample, room.left, room.stats)
+        gain += words_score(forest, sample, room.left + n_words, room.stats) - node.score
     if gain <= best.gain:
         return
     _keep(gain, feature, -1, False, best)
@@ -259,11 +271,14 @@ cdef int32_t random_code(const Forest* forest, const Groups* groups, int32_t low
     """The last code on the left of a threshold drawn between the values of two codes."""
     cdef const float32_t* centres = forest.table.centres + forest.table.first_centre[groups.feature]
     cdef float32_t threshold = centres[low] + <float32_t>random_share(groups.key, 0) * (centres[high] - centres[low])
-    cdef int32_t half, length = high - low
-    # The condition is added, not branched on: it is random.
+    cdef const uint16_t* grid = forest.table.grid + groups.feature * (GRID + 2) + <int32_t>(threshold * GRID)
+    cdef int32_t half, length
+    low = max(low, <int32_t>grid[0])
+    length = min(high, grid[1] + 1) - low
     while length > 1:
         half = length // 2
-        low += half * (centres[low + half] <= threshold)
+        if centres[low + half] <= threshold:
+            low += half
         length -= half
     return low
 

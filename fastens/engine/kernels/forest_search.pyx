@@ -21,6 +21,9 @@ from .structs cimport float64_t, int32_t, uint32_t, uint64_t
 cdef enum:
     # With less than this share of the features left, the next one is found by its rank, not by trying.
     SCARCE = 8
+    # A node of so little weight looks at one feature after another, for one that parts the classes ends the search.
+    # (Not: of so few rows, for a weight means as many copies.)
+    LITTLE_WEIGHT = 16
 
 
 cdef inline bint _has(const uint64_t* mask, int32_t feature) noexcept nogil:
@@ -145,7 +148,8 @@ cdef bint find_split(
     if node.weight < 2 * sample.min_weight:
         return False
     memcpy(room.visited, mask, room.n_mask_words * sizeof(uint64_t))
-    while n_seen < forest.rules.n_drawn and n_left > 0:
+    room.found_perfect = False
+    while n_seen < forest.rules.n_drawn and n_left > 0 and not room.found_perfect:
         n = _draw(forest, room, open.key, forest.rules.n_drawn - n_seen, n_left, &counter)
         n_left -= n
         i = _search_features(forest, sample, room, &node, open.key, n, mask, best)
@@ -162,14 +166,16 @@ cdef int32_t _search_features(
     uint64_t* mask, FoundSplit* best,
 ) noexcept nogil:
     """Look at the n features drawn; mark those that are constant, and return how many."""
-    cdef int32_t i, n_constant = 0
+    cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef Groups groups
     cdef bint is_random = forest.rules.random_thresholds
+    if <float64_t>node.weight <= LITTLE_WEIGHT * sample.layout.weight_scale:
+        at_once = 1
     if is_random and sample.layout.packed:
         copy_words(node, room)
     for i in range(n):
-        if i % FEATURES_AT_ONCE == 0 and forest.rules.criterion != ABSOLUTE:
-            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, <int32_t>FEATURES_AT_ONCE))
+        if i % at_once == 0 and forest.rules.criterion != ABSOLUTE:
+            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, at_once))
         groups.feature = room.drawn[i]
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
         if forest.rules.criterion == ABSOLUTE:
@@ -178,13 +184,26 @@ cdef int32_t _search_features(
             count_features(forest, sample, room, node, &groups.feature, 1)
             _search_counted(forest, sample, room, node, 0, &groups, best)
         elif is_random:
-            search_threshold(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
+            search_threshold(forest, sample, room, node, i % at_once, &groups, best)
         else:
-            _search_counted(forest, sample, room, node, i % FEATURES_AT_ONCE, &groups, best)
+            _search_counted(forest, sample, room, node, i % at_once, &groups, best)
         if groups.n == 1:
             _set(mask, groups.feature)
             n_constant += 1
+        elif at_once == 1 and best.feature == groups.feature and _is_perfect(forest, sample, room, node, best):
+            room.found_perfect = True
+            break
     return n_constant
+
+
+cdef inline bint _is_perfect(
+    const Forest* forest, const Sample* sample, const Room* room, const NodeSums* node, const FoundSplit* best
+) noexcept nogil:
+    """Whether no split can be better. (Then what was not looked at loses nothing: the first of equal gains wins.)"""
+    return (node.n_rows == 2 and <float64_t>node.weight <= 2 * sample.layout.weight_scale) or (
+        is_pure_word(forest, sample, best.left_word)
+        and is_pure_word(forest, sample, room.total[0] - best.left_word)
+    )
 
 
 cdef inline void _prepare(

@@ -20,6 +20,9 @@ cdef extern from "forest_rows.h" nogil:
         uint64_t* marks
         uint64_t* summary
 
+cdef enum:
+    GRID = 64
+
 cdef enum Criterion:
     SQUARES                         # Gini, squared error: sum of squares over the weight
     ENTROPY
@@ -41,6 +44,8 @@ cdef struct ForestTable:
     # a value within each bin of each feature, as a share of the feature's range: centres[first_centre[f] + code]
     const float32_t* centres
     const int64_t* first_centre
+    # and the last code up to each place on a grid of GRID steps over the range: grid[f * (GRID + 2) + step]
+    const uint16_t* grid
 
 
 cdef struct Targets:
@@ -194,6 +199,7 @@ cdef struct Room:
     uint32_t* set_words             # of the best split so far
     MedianRoom medians
     void* memory
+    bint found_perfect              # a split that no other can beat
     uint64_t* visited               # mask of features that need no look any more
     # A stack of open nodes, and their masks.
     Open* open

@@ -23,8 +23,8 @@ cdef enum:
     FEW_ROWS = 12               # up to here row by row is faster than a block
     # Rows that walk through a tree together: the more, the better the tree's nodes are used while they are in the
     # second-level cache; records are read in order.
-    MOST_WALK_ROWS = 32768
-    WALK_BYTES = 1 << 20        # of their records
+    MOST_WALK_ROWS = 65536
+    WALK_BYTES = 1 << 22        # of their records
     APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are put in order of the rows together
     APPLY_TREES = 16
 

@@ -17,6 +17,12 @@ from .categories cimport sort_codes
 from .gain cimport ScanRoom
 from .structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 
+
+cdef extern from "stump_loops.h" nogil:
+    void gini_scores(
+        const double* left_a, const double* left_b, double all_a, double all_b, Py_ssize_t n, double* out
+    ) noexcept
+
 cdef enum:
     ROW_BLOCK = 4096            # rows whose weights and classes stay in the cache while the features pass over them
     CELLS_AT_ONCE = 1 << 15     # cells of the features that are counted together: 256 KiB, of the second cache
@@ -54,6 +60,7 @@ cdef struct Room:
     int64_t* best_left
     uint8_t* goes_left          # by code, of the best stump
     ScanRoom order
+    float64_t* scores           # by code: scores, and sums of both classes up to it
     float64_t score
     int32_t feature
     int32_t bin
@@ -66,22 +73,33 @@ cdef inline void _count_four(
     const Rows* rows, const code_t* codes, Py_ssize_t begin, Py_ssize_t end, int64_t* cells, int32_t n_classes
 ) noexcept nogil:
     """Four features that stand one after another."""
+    # Local pointers: a sum that is written could be a field of `rows`, for all that the compiler knows.
+    cdef const int64_t* weights = rows.weights
+    cdef const uint16_t* classes = rows.classes
     cdef Py_ssize_t i, k, n = rows.n_rows, stride = <Py_ssize_t> rows.most_codes * n_classes
+    cdef const code_t* second = codes + n
+    cdef const code_t* third = second + n
+    cdef const code_t* fourth = third + n
+    cdef int64_t* second_cells = cells + stride
+    cdef int64_t* third_cells = second_cells + stride
+    cdef int64_t* fourth_cells = third_cells + stride
     cdef int64_t weight
     for i in range(begin, end):
-        weight, k = rows.weights[i], rows.classes[i]
-        cells[codes[i] * n_classes + k] += weight
-        cells[stride + codes[n + i] * n_classes + k] += weight
-        cells[2 * stride + codes[2 * n + i] * n_classes + k] += weight
-        cells[3 * stride + codes[3 * n + i] * n_classes + k] += weight
+        weight, k = weights[i], classes[i]
+        cells[<Py_ssize_t> codes[i] * n_classes + k] += weight
+        second_cells[<Py_ssize_t> second[i] * n_classes + k] += weight
+        third_cells[<Py_ssize_t> third[i] * n_classes + k] += weight
+        fourth_cells[<Py_ssize_t> fourth[i] * n_classes + k] += weight
 
 
 cdef inline void _count_one(
     const Rows* rows, const code_t* codes, Py_ssize_t begin, Py_ssize_t end, int64_t* cells, int32_t n_classes
 ) noexcept nogil:
+    cdef const int64_t* weights = rows.weights
+    cdef const uint16_t* classes = rows.classes
     cdef Py_ssize_t i
     for i in range(begin, end):
-        cells[codes[i] * n_classes + rows.classes[i]] += rows.weights[i]
+        cells[<Py_ssize_t> codes[i] * n_classes + classes[i]] += weights[i]
 
 
 cdef inline void _count_features(
@@ -167,11 +185,10 @@ cdef struct Found:
     bint missing_left
 
 
-cdef inline void _scan_numeric(
-    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found,
-    int32_t n_classes,
+cdef void _scan_numeric(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found
 ) noexcept nogil:
-    cdef int32_t c
+    cdef int32_t c, n_classes = rows.n_classes
     cdef float64_t score
     memset(room.left, 0, n_classes * sizeof(int64_t))
     if missing_left:
@@ -184,7 +201,28 @@ cdef inline void _scan_numeric(
             found.score, found.bin, found.missing_left = score, c, missing_left
 
 
-cdef int32_t _order_codes(const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, int32_t k) noexcept nogil:
+cdef void _scan_two_classes(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found
+) noexcept nogil:
+    """The same for the Gini impurity of two classes: first all sums, then all scores."""
+    cdef float64_t* scores = room.scores
+    cdef float64_t* sums_a = scores + rows.most_codes
+    cdef float64_t* sums_b = sums_a + rows.most_codes
+    cdef int64_t a = cells[0] if missing_left else 0, b = cells[1] if missing_left else 0
+    cdef int32_t c
+    for c in range(1, n_codes):
+        a += cells[2 * c]
+        b += cells[2 * c + 1]
+        sums_a[c], sums_b[c] = <float64_t> a, <float64_t> b
+    gini_scores(sums_a + 1, sums_b + 1, <float64_t> room.total[0], <float64_t> room.total[1], n_codes - 1, scores + 1)
+    for c in range(1, n_codes):
+        if scores[c] > found.score:
+            found.score, found.bin, found.missing_left = scores[c], c, missing_left
+
+
+cdef int32_t _order_codes(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, int32_t k
+) noexcept nogil:
     """Put the codes of positive weight in the order of their share of class k (Fisher 1958; Breiman 1984)."""
     cdef int32_t c, j, n = 0
     cdef const int64_t* cell
@@ -254,14 +292,14 @@ cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room)
         _add_cell(cells + <Py_ssize_t> c * rows.n_classes, room.total, rows.n_classes)
     if rows.is_categorical[f]:
         _scan_categories(rows, n_codes, cells, room, &found)
-    elif rows.n_classes == 2:
-        _scan_numeric(rows, n_codes, cells, room, False, &found, 2)
+    elif rows.n_classes == 2 and rows.criterion == GINI:
+        _scan_two_classes(rows, n_codes, cells, room, False, &found)
         if has_missing:
-            _scan_numeric(rows, n_codes, cells, room, True, &found, 2)
+            _scan_two_classes(rows, n_codes, cells, room, True, &found)
     else:
-        _scan_numeric(rows, n_codes, cells, room, False, &found, rows.n_classes)
+        _scan_numeric(rows, n_codes, cells, room, False, &found)
         if has_missing:
-            _scan_numeric(rows, n_codes, cells, room, True, &found, rows.n_classes)
+            _scan_numeric(rows, n_codes, cells, room, True, &found)
     if found.score > room.score:
         room.score, room.feature, room.bin = found.score, f, found.bin
         _mark_left(rows, f, cells, room, &found)
@@ -345,13 +383,14 @@ cdef class StumpFinder:
         self.rooms = <Room*> calloc(self.n_parts, sizeof(Room))
         for t in range(self.n_parts if self.rooms != NULL else 0):
             room = &self.rooms[t]
-            room.cells = <int64_t*> calloc(cells + 3 * n_classes + 2 * codes + codes, sizeof(int64_t))
+            room.cells = <int64_t*> calloc(cells + 3 * n_classes + 5 * codes + codes, sizeof(int64_t))
             if room.cells == NULL:
                 break
             room.total = room.cells + cells
             room.left = room.total + n_classes
             room.best_left = room.left + n_classes
-            room.order.keys = <float64_t*> (room.best_left + n_classes)
+            room.scores = <float64_t*> (room.best_left + n_classes)
+            room.order.keys = room.scores + 3 * codes
             room.order.codes = <int32_t*> (room.order.keys + codes)
             room.goes_left = <uint8_t*> (room.order.codes + 2 * codes)
         if self.rooms == NULL or self.rooms[self.n_parts - 1].cells == NULL:

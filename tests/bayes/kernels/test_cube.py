@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fastens.bayes.kernels.cube import tree_evidence, tree_reach
 from scipy.special import gammaln
 
 from fastens.bayes.count_cube import CountCube, check_cube_size
-from fastens.bayes.kernels.cube import tree_evidence, tree_reach
 from reference import cube as naive
 from reference import spaces
 
@@ -49,7 +49,7 @@ def test_evidence_of_every_cell(greatest, n_table, rng):
     tree_evidence(cube.counts, layout, log_prior, alpha, tables, greatest, log_f, log_q)
     for place in range(27):
         digits = cube.digits_of(place)
-        inside = ((digits < 0) | (X == digits)).all(axis=1)
+        inside = ((digits < 0) | (digits == X)).all(axis=1)
         free = tuple(np.flatnonzero(digits < 0).tolist())
         logs = spaces.all_log_joints(X[inside], y[inside], free, (2, alpha, lambda depth: g))
         np.testing.assert_allclose(log_q[place], logs.max() if greatest else np.logaddexp.reduce(logs), atol=1e-12)

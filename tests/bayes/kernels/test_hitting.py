@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from fastens.bayes.kernels.hitting import close_downward, count_by_size, draw_sets, weigh_subsets
+
 from reference import hitting as naive
 
 

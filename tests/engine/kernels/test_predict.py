@@ -147,6 +147,35 @@ def test_few_and_many_features(n_features):
     np.testing.assert_array_equal(predict.predict_raw(compile_at(ensemble, 2), X), expected)
 
 
+def test_more_views_than_a_node_can_name():
+    rng = np.random.default_rng(10)
+    X = rng.integers(5, size=(20, 60_000)).astype(np.float32)
+    binning = learn_binning(X, None, 255, None, 1)
+    forest = twin.random_forest(rng, binning, [120_000, 3])
+    numeric = forest.feature >= 0
+    shifted = (forest.missing_left == 0) & (forest.bin_threshold > 0)
+    assert len(np.unique(forest.feature[numeric] * 2 + shifted[numeric])) > 2**16
+    expected = twin.predict_raw(forest, binning.codes(X, 1))
+    trees = compile_at(forest, 2)
+    np.testing.assert_array_equal(predict.predict_raw(trees, X), expected)
+    np.testing.assert_array_equal(predict.predict_raw(trees, X[:3]), expected[:3])
+
+
+def test_blocks_of_many_rows():
+    rng = np.random.default_rng(11)
+    binning = make_binning(rng)
+    forest = twin.random_forest(rng, binning, [700, 1, 300], 2)
+    X = table(rng, 150_001)
+    trees = compile_at(forest, 2)
+    expected = predict.predict_raw(trees, X)
+    leaves = predict.apply(trees, X, 2)
+    value = sum(forest.value[forest.node_offsets[t] + leaves[:, t]].astype(np.float64) for t in range(3))
+    np.testing.assert_array_equal(expected, value)
+    np.testing.assert_array_equal(leaves[:300], twin.apply(forest, binning.codes(X[:300], 1)))
+    for n_threads in (2, 3, 7):
+        np.testing.assert_array_equal(predict.predict_raw(trees, X, n_threads), expected)
+
+
 def test_65_535_bins():
     rng = np.random.default_rng(8)
     X = rng.permutation(66_000).astype(np.float64)[:, None]

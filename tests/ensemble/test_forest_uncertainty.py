@@ -1,0 +1,180 @@
+"""Spread, variance, intervals, sets, quantiles and proximities of forests, by their definitions and by coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_friedman1
+
+import fastens
+from fastens import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+
+
+@pytest.fixture(scope="module")
+def patients():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def forest(patients):
+    options = {"min_samples_leaf": 5, "oob_score": True, "keep_leaves": True, "random_state": 0}
+    return RandomForestRegressor(100, **options).fit(*patients)
+
+
+def naive_quantiles(forest, X_train, y_train, x, levels):
+    """Meinshausen (2006): weights 1 / leaf size, the mean over the trees, and the inverse of their distribution."""
+    weight = np.zeros(len(y_train))
+    train, query = forest.apply(X_train), forest.apply(x[None])[0]
+    for tree in range(train.shape[1]):
+        drawn = forest.in_bag(tree) * (train[:, tree] == query[tree])
+        weight += drawn / drawn.sum()
+    y_train, weight = y_train[weight > 0], weight[weight > 0]
+    order = np.argsort(y_train)
+    reached = np.cumsum(weight[order]) / weight.sum()
+    return y_train[order][np.searchsorted(reached, np.asarray(levels) - 1e-9)]
+
+
+def test_quantiles_are_those_of_the_leaves(forest, patients):
+    X, y = patients
+    levels = [0.0, 0.05, 0.5, 0.95, 1.0]
+    found = forest.predict_quantiles(X[:20], levels)
+    for row in range(20):
+        np.testing.assert_array_equal(found[row], naive_quantiles(forest, X, y, X[row], levels))
+    np.testing.assert_array_equal(forest.predict_quantiles(X[:20], levels[::-1]), found[:, ::-1])
+
+
+def test_quantiles_without_bootstrap(patients):
+    X, y = patients
+    forest = ExtraTreesRegressor(5, max_depth=1, keep_leaves=True, random_state=0).fit(X, y)
+    found = forest.predict_quantiles(X, [0.1, 0.9])
+    assert ((found[:, 0] <= forest.predict(X)) & (forest.predict(X) <= found[:, 1])).all()
+
+
+def test_intervals_and_quantiles_cover(rng):
+    X, y = make_friedman1(3000, noise=1.0, random_state=0)
+    y += 3 * X[:, 0] * rng.standard_normal(3000)
+    options = {"min_samples_leaf": 5, "oob_score": True, "keep_leaves": True, "random_state": 0}
+    forest = RandomForestRegressor(100, **options).fit(X[:1500], y[:1500])
+    new, truth = X[1500:], y[1500:]
+    for coverage in (0.5, 0.9, 0.95):
+        low, high = forest.predict_interval(new, coverage).T
+        assert ((low <= truth) & (truth <= high)).mean() == pytest.approx(coverage, abs=0.03)
+    width = forest.predict_interval(new, 0.9) @ [-1, 1]
+    assert np.corrcoef(width, new[:, 0])[0, 1] > 0.2, "intervals do not adapt"
+    low, high = forest.predict_quantiles(new, [0.05, 0.95]).T
+    assert ((low <= truth) & (truth <= high)).mean() > 0.88
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_cover_on_a_real_table(patients, seed):
+    X, y = patients
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = order[:300], order[300:]
+    forest = RandomForestRegressor(200, oob_score=True, random_state=seed).fit(X[train], y[train])
+    low, high = forest.predict_interval(X[test], 0.8).T
+    assert ((low <= y[test]) & (y[test] <= high)).mean() == pytest.approx(0.8, abs=0.09)
+
+
+def test_sets_cover():
+    X, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[:300], order[300:]
+    forest = RandomForestClassifier(100, oob_score=True, random_state=0).fit(X[train], y[train])
+    for coverage in (0.8, 0.95):
+        sets = forest.predict_set(X[test], coverage)
+        assert sets[np.arange(len(test)), y[test]].mean() == pytest.approx(coverage, abs=0.05)
+    assert (forest.predict_set(X[test], 0.999).sum(axis=1) == 2).mean() > (sets.sum(axis=1) == 2).mean()
+
+
+def naive_jackknife(said, drawn):
+    """Wager, Hastie & Efron (2014), eq. 5 and 7."""
+    n_trees, n_rows = drawn.shape
+    covariance = (drawn - drawn.mean(axis=0)).T @ (said - said.mean(axis=0)) / n_trees
+    correction = n_rows / n_trees**2 * ((said - said.mean(axis=0)) ** 2).sum(axis=0)
+    return np.maximum((covariance**2).sum(axis=0) - correction, 0)
+
+
+def test_variance_is_the_infinitesimal_jackknife(forest, patients):
+    X, _ = patients
+    said = np.stack(list(forest.predict_all(X[:30])))
+    drawn = np.stack([forest.in_bag(tree) for tree in range(100)]).astype(float)
+    np.testing.assert_allclose(forest.predict_variance(X[:30]), naive_jackknife(said, drawn), rtol=1e-3, atol=0.01)
+
+
+def test_variance_is_that_over_training_sets():
+    """A forest of stumps on noise, fitted on many training sets, against its own estimate on each."""
+    rng = np.random.default_rng(0)
+    x = np.array([[0.3]])
+    said, estimated = [], []
+    for seed in range(60):
+        X = rng.uniform(size=(100, 1))
+        y = X[:, 0] + 0.5 * rng.standard_normal(100)
+        forest = RandomForestRegressor(400, max_depth=2, random_state=seed).fit(X, y)
+        said.append(forest.predict(x)[0])
+        estimated.append(forest.predict_variance(x)[0])
+    assert np.mean(estimated) == pytest.approx(np.var(said), rel=0.5)
+
+
+def test_spread_is_that_of_the_trees(forest, patients):
+    X, _ = patients
+    said = np.stack(list(forest.predict_all(X)))
+    np.testing.assert_allclose(forest.predict_spread(X), said.std(axis=0), rtol=1e-5)
+    labels, y = load_iris(return_X_y=True)
+    classes = RandomForestClassifier(20, max_depth=2, random_state=0).fit(labels, y)
+    said = np.stack(list(classes.predict_proba_all(labels)))
+    np.testing.assert_allclose(classes.predict_spread(labels), said.std(axis=0), atol=1e-6)
+    several = RandomForestRegressor(5, random_state=0).fit(labels, np.column_stack([y, -y]))
+    assert several.predict_spread(labels).shape == (150, 2)
+
+
+def test_proximity_is_the_share_of_common_leaves(forest, patients):
+    X, _ = patients
+    leaf = forest.apply(X[:60])
+    expected = (leaf[:, None, :] == leaf[None, :, :]).mean(axis=2)
+    found = forest.proximity(X[:60])
+    np.testing.assert_allclose(found.toarray(), expected)
+    near = forest.proximity(X[:60], X[:30], n_neighbors=4)
+    assert near.shape == (60, 30)
+    for row in range(60):
+        kept = near[row].data
+        assert (np.diff(kept) <= 0).all()
+        np.testing.assert_allclose(kept, np.sort(expected[row, :30])[::-1][: len(kept)])
+
+
+def test_saved_and_the_same_for_any_threads(forest, patients, tmp_path):
+    X, y = patients
+    forest.save(tmp_path / "forest.fastens")
+    same = fastens.load(tmp_path / "forest.fastens")
+    other = RandomForestRegressor(**(forest.get_params() | {"n_jobs": 2})).fit(X, y)
+    for name in ("predict_quantiles", "predict_interval", "predict_variance", "predict_spread"):
+        expected = getattr(forest, name)(X[:50])
+        np.testing.assert_array_equal(getattr(same, name)(X[:50]), expected)
+        np.testing.assert_array_equal(getattr(other, name)(X[:50]), expected)
+
+
+def test_weights_mean_repetition(rng, patients):
+    X, y = patients[0][:80], patients[1][:80]
+    weight = rng.integers(0, 3, 80)
+    rows = rng.permutation(np.repeat(np.arange(80), weight))
+    options = {"oob_score": True, "keep_leaves": True, "min_samples_leaf": 1, "random_state": 0}
+    weighted = RandomForestRegressor(60, **options).fit(X, y, sample_weight=weight)
+    many = RandomForestRegressor(60, **options).fit(X[rows], y[rows])
+    np.testing.assert_array_equal(weighted.predict_quantiles(X), many.predict_quantiles(X))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f, X: f.predict_quantiles(X), "keep_leaves must be True in fit"),
+        (lambda f, X: f.predict_quantiles(X, [1.2]), "quantiles must hold numbers from 0 to 1"),
+        (lambda f, X: f.predict_interval(X, 1.0), "coverage must be a number greater than 0 and less than 1"),
+        (lambda f, X: f.proximity(X, n_neighbors=0), "n_neighbors must be a whole number of at least 1"),
+        (lambda f, X: f.set_params(bootstrap=False).fit(X, X[:, 0]).predict_variance(X), "bootstrap must not be False"),
+    ],
+)
+def test_errors(call, message, patients):
+    X, y = patients
+    with pytest.raises(ValueError, match=message):
+        call(RandomForestRegressor(3, random_state=0).fit(X, y), X)
+    with pytest.raises(AttributeError, match="oob_score=True"):
+        RandomForestRegressor(3).fit(X, y).predict_interval(X)

@@ -1,0 +1,76 @@
+"""Isolation forests against scikit-learn's, and by their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import IsolationForest as OtherForest
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import IsolationForest
+
+
+@parametrize_with_checks([IsolationForest(), IsolationForest(20, max_samples=0.5, max_features=0.7, contamination=0.1)])
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+def with_outliers(rng, n_rows=1000):
+    X = rng.standard_normal((n_rows, 4))
+    is_outlier = np.arange(n_rows) < n_rows // 20
+    X[is_outlier] = rng.uniform(-6, 6, (is_outlier.sum(), 4))
+    return X, is_outlier
+
+
+def test_finds_what_scikit_learn_finds(rng):
+    X, is_outlier = with_outliers(rng)
+    ours = IsolationForest(random_state=0).fit(X).score_samples(X)
+    theirs = OtherForest(random_state=0).fit(X).score_samples(X)
+    assert roc_auc_score(is_outlier, -ours) > 0.95
+    assert roc_auc_score(is_outlier, -ours) > roc_auc_score(is_outlier, -theirs) - 0.02
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.95
+    assert abs(ours - theirs).mean() < 0.02
+
+
+def test_contamination_is_the_share_of_outliers(rng):
+    X, _ = with_outliers(rng)
+    model = IsolationForest(contamination=0.05, random_state=0).fit(X)
+    assert (model.predict(X) == -1).mean() == pytest.approx(0.05, abs=0.005)
+
+
+def test_two_rows_are_alone_after_one_split():
+    model = IsolationForest(10, random_state=0).fit([[0.0], [1.0]])
+    np.testing.assert_allclose(model.score_samples([[0.0], [1.0]]), -0.5)
+
+
+def test_same_for_any_threads_and_saved(rng, tmp_path):
+    X, _ = with_outliers(rng, 300)
+    X[::7, 0] = np.nan
+    one, two = (IsolationForest(random_state=3, n_jobs=n).fit(X) for n in (1, 2))
+    np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
+    one.save(tmp_path / "model.fastens")
+    same = fastens.load(tmp_path / "model.fastens")
+    np.testing.assert_array_equal(one.predict(X), same.predict(X))
+
+
+def test_weights_are_repetition(rng):
+    X, _ = with_outliers(rng, 200)
+    weight = rng.integers(0, 3, 200)
+    rows = rng.permutation(np.repeat(np.arange(200), weight))
+    weighted = IsolationForest(20, max_samples=64, random_state=0).fit(X, sample_weight=weight)
+    many = IsolationForest(20, max_samples=64, random_state=0).fit(X[rows])
+    np.testing.assert_array_equal(weighted.score_samples(X), many.score_samples(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"contamination": 0.7}, "contamination must be 'auto' or a number greater than 0 and at most 0.5; got 0.7"),
+        ({"max_samples": 0}, "max_samples must be 'auto' or a whole number of at least 1"),
+    ],
+)
+def test_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        IsolationForest(**options).fit([[0.0], [1.0]])

@@ -1,0 +1,244 @@
+"""Out-of-bag estimates, importances, warm starts, members: what a forest knows of its trees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import accuracy_score, r2_score
+
+from fastens import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from reference.forest_models import CASES, FORESTS, make, make_table, make_targets, outputs
+
+FOREST_CASES = [(kind, target) for kind, target in CASES if kind in FORESTS]
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(6)
+    X = make_table(rng, 120)
+    return X, make_targets(X, rng)
+
+
+def by_hand(forest, X):
+    """Mean of the outputs of the trees that were not grown on a row; NaN where there is none."""
+    sums, n_trees = 0.0, np.zeros((len(X), 1))
+    for t, tree in enumerate(forest.estimators_):
+        left_out = forest.in_bag(t)[:, None] == 0
+        sums = sums + outputs(tree, X) * left_out
+        n_trees += left_out
+    with np.errstate(invalid="ignore"):
+        return sums / n_trees
+
+
+def known_out_of_bag(forest):
+    if not hasattr(forest, "classes_"):
+        return forest.oob_prediction_.reshape(len(forest._oob_mean), -1)
+    found = forest.oob_decision_function_
+    return np.column_stack(found) if isinstance(found, list) else found
+
+
+@pytest.mark.filterwarnings("ignore:Some rows are in all bags")
+@pytest.mark.parametrize(("kind", "target"), FOREST_CASES)
+@pytest.mark.parametrize("n_estimators", [3, 25])
+def test_predictions_are_those_of_trees_that_left_rows_out(kind, target, n_estimators, rows):
+    X, targets = rows
+    y = targets[target]
+    forest = make(kind, n_estimators=n_estimators, bootstrap=True, oob_score=True, max_samples=0.8).fit(X, y)
+    expected, found = by_hand(forest, X), known_out_of_bag(forest)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    known = ~np.isnan(found[:, 0])
+    assert known.all() == (n_estimators > 20)
+    if y.ndim == 1 and hasattr(forest, "classes_"):
+        predicted = forest.classes_[found[known].argmax(axis=1)]
+        assert forest.oob_score_ == pytest.approx(accuracy_score(y[known], predicted))
+        assert forest.oob_error_curve_[-1] == pytest.approx(1 - forest.oob_score_)
+    elif not hasattr(forest, "classes_"):
+        truth = y.reshape(len(y), -1)
+        assert forest.oob_score_ == pytest.approx(r2_score(truth[known], found[known]))
+        assert forest.oob_error_curve_[-1] == pytest.approx(((truth - found)[known] ** 2).mean())
+
+
+@pytest.mark.filterwarnings("ignore:Some rows are in all bags")
+@pytest.mark.parametrize(("kind", "target"), FOREST_CASES)
+def test_warm_start_is_all_at_once(kind, target, rows):
+    X, targets = rows
+    y, given = targets[target], {"bootstrap": True, "oob_score": True}
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    once = make(kind, n_estimators=9, **given).fit(X, y, weight)
+    grown = make(kind, n_estimators=2, warm_start=True, **given).fit(X, y, weight)
+    for n_estimators in (3, 9):
+        grown.set_params(n_estimators=n_estimators).fit(X, y, weight)
+    np.testing.assert_array_equal(outputs(grown, X), outputs(once, X))
+    np.testing.assert_array_equal(grown.oob_error_curve_, once.oob_error_curve_)
+    np.testing.assert_array_equal(known_out_of_bag(grown), known_out_of_bag(once))
+    # The curve of a forest is the start of that of a larger one.
+    np.testing.assert_array_equal(
+        make(kind, n_estimators=4, **given).fit(X, y, weight).oob_error_curve_, once.oob_error_curve_[:4]
+    )
+
+
+def test_warm_start_goes_on_only(rows):
+    X, targets = rows
+    y = targets["classes"]
+    forest = make(RandomForestClassifier, warm_start=True).fit(X, y)
+    with pytest.warns(UserWarning, match="does not fit new trees"):
+        forest.fit(X, y)
+    with pytest.raises(ValueError, match=r"n_estimators must be at least the 8 trees that there are.*got 3"):
+        forest.set_params(n_estimators=3).fit(X, y)
+    with pytest.raises(ValueError, match="y must hold the classes seen in fit"):
+        forest.set_params(n_estimators=9).fit(X, np.full(len(X), "new"))
+
+
+def test_a_function_as_score(rows):
+    X, targets = rows
+    y = targets["classes"]
+    seen = {}
+
+    def score(truth, predicted):
+        seen["truth"], seen["predicted"] = truth, predicted
+        return 7.0
+
+    forest = make(RandomForestClassifier, n_estimators=40, oob_score=score).fit(X, y)
+    assert forest.oob_score_ == 7.0
+    np.testing.assert_array_equal(seen["truth"], y)
+    assert np.mean(seen["predicted"] == y) > 0.5
+
+
+def test_rows_without_weight_have_no_prediction(rows):
+    X, targets = rows
+    y = targets["numbers"]
+    weight = np.where(np.arange(len(X)) % 3 == 0, 0.0, 1.0)
+    forest = make(RandomForestRegressor, n_estimators=40, oob_score=True).fit(X, y, weight)
+    np.testing.assert_array_equal(np.isnan(forest.oob_prediction_), weight == 0)
+    kept = weight > 0
+    same = make(RandomForestRegressor, n_estimators=40, oob_score=True).fit(X[kept], y[kept])
+    np.testing.assert_array_equal(forest.oob_prediction_[kept], same.oob_prediction_)
+    assert forest.oob_score_ == same.oob_score_
+
+
+def test_there_is_nothing_out_of_bag_without_bags(rows):
+    X, targets = rows
+    forest = make(RandomForestRegressor).fit(X, targets["numbers"])
+    assert not hasattr(forest, "oob_prediction_")
+    with pytest.raises(AttributeError, match="oob_score=True"):
+        _ = forest.oob_prediction_
+    whole = make(ExtraTreesRegressor).fit(X, targets["numbers"])
+    with pytest.raises(ValueError, match="bootstrap must not be False"):
+        whole.in_bag(0)
+    with pytest.raises(ValueError, match="bootstrap must not be False"):
+        whole.oob_permutation_importance(X, targets["numbers"])
+
+
+# Bags --------------------------------------------------
+
+
+def test_bags(rows):
+    X, targets = rows
+    y = targets["classes"]
+    _, index = np.unique(y, return_inverse=True)
+    sizes = np.bincount(index)
+
+    def drawn(t, **parameters):
+        return np.bincount(index, make(RandomForestClassifier, **parameters).fit(X, y).in_bag(t))
+
+    np.testing.assert_array_equal(drawn(2, bootstrap="stratified"), sizes)
+    np.testing.assert_array_equal(drawn(2, bootstrap="balanced"), np.full(3, sizes.min()))
+    assert drawn(2).sum() == len(X)
+    assert drawn(1, max_samples=17).sum() == 17
+    assert drawn(1, max_samples=0.25).sum() == 30
+    assert drawn(1, max_samples=1.5).sum() == 180
+    forest = make(RandomForestClassifier).fit(X, y, sample_weight=np.full(len(X), 3))
+    assert forest.in_bag(0).sum() == 3 * len(X)
+    assert make(RandomForestClassifier).fit(X, y, sample_weight=np.full(len(X), 0.3)).in_bag(0).sum() == len(X)
+
+
+# Members --------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "target"), FOREST_CASES)
+def test_members(kind, target, rows):
+    X, targets = rows
+    forest = make(kind).fit(X, targets[target])
+    members = forest.estimators_
+    assert len(members) == 8
+    assert len(members[2:5]) == 3
+    np.testing.assert_allclose(np.mean([outputs(tree, X) for tree in members], axis=0), outputs(forest, X), rtol=1e-5)
+    every = forest.predict_proba_all(X) if hasattr(forest, "classes_") else forest.predict_all(X)
+    for tree, predicted, labels in zip(members, every, forest.predict_all(X), strict=True):
+        found = np.column_stack(predicted) if isinstance(predicted, list) else predicted.reshape(len(X), -1)
+        np.testing.assert_allclose(found, outputs(tree, X), rtol=1e-6)
+        np.testing.assert_array_equal(labels, tree.predict(X))
+    np.testing.assert_array_equal(forest.apply(X)[:, 3], members[3].apply(X))
+    with pytest.raises(IndexError):
+        members[8]
+
+
+@pytest.mark.parametrize("target", ["binary", "classes", "class targets"])
+def test_votes(target, rows):
+    X, targets = rows
+    forest = make(RandomForestClassifier, voting="hard", min_samples_leaf=10, n_estimators=11).fit(X, targets[target])
+    votes = []
+    for tree in forest.estimators_:
+        parts = tree.predict_proba(X)
+        parts = parts if isinstance(parts, list) else [parts]
+        votes.append(np.column_stack([np.eye(part.shape[1])[part.argmax(axis=1)] for part in parts]))
+    np.testing.assert_allclose(outputs(forest, X), np.mean(votes, axis=0), rtol=1e-12)
+    soft = make(RandomForestClassifier, min_samples_leaf=10, n_estimators=11).fit(X, targets[target])
+    assert (outputs(forest, X) != outputs(soft, X)).any()
+    np.testing.assert_array_equal(outputs(forest.set_params(voting="soft"), X), outputs(soft, X))
+
+
+# Importance --------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["binary", "classes", "numbers", "number targets"])
+def test_permutation_importance_agrees_with_a_slow_one(target, rows):
+    X, targets = rows
+    y = targets[target]
+    kind = RandomForestRegressor if "number" in target else RandomForestClassifier
+    forest = make(kind, min_samples_leaf=3, max_features=None).fit(X[:80], y[:80])
+    found = forest.permutation_importance(X[80:], y[80:], n_repeats=40, random_state=0)
+    slow = permutation_importance(forest, X[80:], y[80:], n_repeats=40, random_state=0)
+    spread = np.hypot(found.importances_std, slow.importances_std) / np.sqrt(40)
+    assert (np.abs(found.importances_mean - slow.importances_mean) <= 4 * spread + 1e-12).all()
+    assert found.importances.shape == (4, 40)
+    assert np.argmax(found.importances_mean) == np.argmax(slow.importances_mean)
+
+
+def test_permutation_importance_is_exact(rows):
+    """With two rows a shuffle either swaps a value or does nothing."""
+    X, targets = rows
+    y = targets["numbers"]
+    forest = make(RandomForestRegressor).fit(X, y)
+    pair, weight = X[:2], [1.0, 3.0]
+    found = forest.permutation_importance(pair, y[:2], sample_weight=weight, n_repeats=8, random_state=0)
+    score = forest.score(pair, y[:2], sample_weight=weight)
+    for j, name in enumerate(X.columns):
+        swapped = pair.assign(**{name: pair[name].to_numpy()[::-1]}).astype(X.dtypes.to_dict())
+        change = score - forest.score(swapped, y[:2], sample_weight=weight)
+        for value in found.importances[j]:
+            assert value == pytest.approx(change, rel=1e-6, abs=1e-9) or value == 0
+
+
+@pytest.mark.parametrize("target", ["classes", "numbers"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_importance_out_of_bag(target, n_jobs, rng):
+    X = rng.standard_normal((300, 5))
+    signal = 3 * X[:, 1] + X[:, 3]
+    y = np.digitize(signal, [-1, 1]) if target == "classes" else signal
+    kind = RandomForestClassifier if target == "classes" else RandomForestRegressor
+    forest = make(kind, n_estimators=50, n_jobs=n_jobs, max_features=2).fit(X, y)
+    found = forest.oob_permutation_importance(X, y)
+    assert found.importances.shape == (5, 50)
+    np.testing.assert_allclose(found.importances_mean, found.importances.mean(axis=1))
+    error = found.importances.std(axis=1, ddof=1) / np.sqrt(50)
+    np.testing.assert_allclose(found.importances_standard_error, error)
+    assert list(np.argsort(found.importances_mean)[::-1][:2]) == [1, 3]
+    ratio = found.importances_mean / error
+    assert (ratio[[1, 3]] > 5).all()
+    assert (np.abs(ratio[[0, 2, 4]]) < 4).all()
+    again = make(kind, n_estimators=50, n_jobs=3 - n_jobs, max_features=2).fit(X, y).oob_permutation_importance(X, y)
+    np.testing.assert_array_equal(again.importances, found.importances)
+    with pytest.raises(ValueError, match=r"X must hold the rows of fit, 300 .*; got 299"):
+        forest.oob_permutation_importance(X[1:], y[1:])

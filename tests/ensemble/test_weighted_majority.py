@@ -1,0 +1,184 @@
+"""Weighted majority and Hedge: the updates row by row, their bounds, and weights from errors."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+import fastens
+from fastens import GradientBoostingClassifier, WeightedMajorityClassifier
+
+
+def members():
+    return [
+        ("bayes", GaussianNB()),
+        ("stump", DecisionTreeClassifier(max_depth=1)),
+        ("tree", DecisionTreeClassifier(max_depth=4, random_state=0)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_classification(500, 8, n_informative=5, n_classes=3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def experts(table):
+    X, y = table
+    return [(name, member.fit(X[:100], y[:100])) for name, member in members()]
+
+
+def row_by_row(experts, X, y, algorithm, beta):
+    """The algorithms as they are written."""
+    weights, mistakes, lost = np.ones(len(experts)), 0.0, np.zeros(len(experts))
+    for row, label in zip(X, y, strict=True):
+        if algorithm == "hedge":
+            says = np.array([member.predict_proba(row[None])[0] for _, member in experts])
+        else:
+            says = np.array([np.eye(3)[member.predict(row[None])[0]] for _, member in experts])
+        losses = 1 - says[:, label]
+        if algorithm == "hedge":
+            mistakes += weights @ losses / weights.sum()
+        else:
+            mistakes += np.argmax(weights @ says) != label
+        lost += losses
+        weights = weights * beta**losses
+    return weights / weights.sum(), mistakes, lost
+
+
+@pytest.mark.parametrize("algorithm", ["weighted_majority", "hedge"])
+@pytest.mark.parametrize("beta", [0.5, 0.9])
+def test_online_is_the_algorithm_row_by_row(table, experts, algorithm, beta):
+    X, y = table
+    model = WeightedMajorityClassifier(experts, prefit=True, algorithm=algorithm, beta=beta)
+    for start in (100, 250, 400):
+        model.partial_fit(X[start : start + 150], y[start : start + 150], classes=[0, 1, 2])
+    weights, mistakes, lost = row_by_row(experts, X[100:], y[100:], algorithm, beta)
+    np.testing.assert_allclose(model.weights_, weights, rtol=1e-9)
+    np.testing.assert_allclose(model.member_mistakes_, lost)
+    assert model.n_mistakes_ == pytest.approx(mistakes)
+    assert model.n_seen_ == 400
+    assert model.n_mistakes_ <= model.mistake_bound()
+
+
+def test_bounds_are_those_of_the_papers(table, experts):
+    X, y = table
+    model = WeightedMajorityClassifier(experts, prefit=True, beta=0.5).partial_fit(X[100:], y[100:])
+    best = model.member_mistakes_.min()
+    assert model.mistake_bound() == pytest.approx((math.log(3) + best * math.log(2)) / math.log(2 / 1.5))
+    hedge = WeightedMajorityClassifier(experts, prefit=True, algorithm="hedge").partial_fit(X[100:], y[100:])
+    best = hedge.member_mistakes_.min()
+    assert hedge.mistake_bound() == pytest.approx((math.log(3) + best * math.log(2)) / 0.5)
+
+
+class Fixed(GaussianNB):
+    """Votes by a column of X: an adversary chooses what experts say."""
+
+    def __init__(self, column=0):
+        super().__init__()
+        self.column = column
+
+    def predict(self, X):
+        return X[:, self.column].astype(int)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_holds_against_an_adversary(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, 300)
+    X = np.where(rng.random((300, 6)) < np.linspace(0.2, 0.7, 6), y[:, None], rng.integers(0, 3, (300, 6))).astype(
+        float
+    )
+    experts = [(f"e{column}", Fixed(column).fit(X, y)) for column in range(6)]
+    for beta in (0.1, 0.5, 0.9):
+        model = WeightedMajorityClassifier(experts, prefit=True, beta=beta).partial_fit(X, y)
+        assert model.member_mistakes_.min() <= model.n_mistakes_ + 300
+        assert model.n_mistakes_ <= model.mistake_bound()
+
+
+def test_a_weight_is_so_many_copies(table, experts):
+    X, y = table
+    weight = np.random.default_rng(0).integers(0, 4, 200)
+    rows = np.repeat(np.arange(100, 300), weight)
+    weighted = WeightedMajorityClassifier(experts, prefit=True).partial_fit(
+        X[100:300], y[100:300], classes=[0, 1, 2], sample_weight=weight
+    )
+    copied = WeightedMajorityClassifier(experts, prefit=True).partial_fit(X[rows], y[rows], classes=[0, 1, 2])
+    assert weighted.n_mistakes_ == copied.n_mistakes_
+    np.testing.assert_allclose(weighted.weights_, copied.weights_)
+
+
+def test_the_first_batch_trains_and_online_members_go_on_learning(table):
+    X, y = table
+    model = WeightedMajorityClassifier([("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(random_state=0))])
+    model.partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    assert model.n_seen_ == 0
+    model.partial_fit(X[100:300], y[100:300])
+    assert model.n_seen_ == 200
+    online = GaussianNB().fit(X[:300], y[:300])
+    np.testing.assert_allclose(model.named_estimators_["bayes"].theta_, online.theta_)
+    tree = DecisionTreeClassifier(random_state=0).fit(X[:100], y[:100])
+    np.testing.assert_array_equal(model.named_estimators_["tree"].predict(X), tree.predict(X))
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        model.partial_fit(X, y, classes=[0, 1])
+
+
+def test_fit_weighs_by_out_of_fold_errors(table):
+    X, y = table
+    model = WeightedMajorityClassifier(
+        [*members(), ("heart", DecisionTreeClassifier(random_state=0))], weighting="errors"
+    )
+    model.fit(X, y)
+    # A tree that knows its training rows by heart is judged by others.
+    assert model.weights_[3] < 0.6
+    assert model.weights_.argmin() == 1
+    assert model.score(X, y) > 0.7
+
+
+def test_covariance_halves_the_weight_of_twins(table):
+    X, y = table
+    twins = [("a", GaussianNB()), ("b", GaussianNB()), ("c", LogisticRegression())]
+    model = WeightedMajorityClassifier(twins, weighting="covariance", shrinkage=0.01).fit(X, y)
+    errors = WeightedMajorityClassifier(twins, weighting="errors").fit(X, y)
+    assert model.weights_[:2].sum() < errors.weights_[:2].sum()
+    assert model.weights_[0] == pytest.approx(model.weights_[1])
+
+
+def test_votes_are_shares(table, experts):
+    X, y = table
+    model = WeightedMajorityClassifier(experts, prefit=True).partial_fit(X[100:], y[100:])
+    shares = model.predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    votes = np.array([member.predict(X) for _, member in experts])
+    np.testing.assert_allclose(shares[:, 1], model.weights_ @ (votes == 1))
+
+
+def test_file_and_pickle(table, tmp_path):
+    X, y = table
+    boosters = [(name, GradientBoostingClassifier(n_estimators=n)) for name, n in (("a", 2), ("b", 4))]
+    model = WeightedMajorityClassifier(boosters, algorithm="hedge", cv=3).fit(X[:300], y[:300])
+    model.save(tmp_path / "model")
+    for same in (fastens.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
+        same.partial_fit(X[300:], y[300:])
+    assert same.mistake_bound() == model.partial_fit(X[300:], y[300:]).mistake_bound()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"beta": 1.0}, "beta must be a number greater than 0 and less than 1"),
+        ({"algorithm": "halving"}, "algorithm must be"),
+        ({"weighting": "best"}, "weighting must be"),
+    ],
+)
+def test_bad_input_is_named(table, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        WeightedMajorityClassifier(members(), **parameters).fit(*table)
