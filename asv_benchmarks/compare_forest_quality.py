@@ -1,7 +1,7 @@
-"""Compare trees and forests with their peers, side by side in one run, and write forests.md.
+"""Compare forests' importances and their scores on real tables with scikit-learn's, and write forest_quality.md.
 
-python asv_benchmarks/compare_forest_quality.py                          every workload, some 20 minutes on 2 cores
-python asv_benchmarks/compare_forest_quality.py --workloads forest small --repeats 3 --scale 0.1
+python asv_benchmarks/compare_forest_quality.py                          every workload
+python asv_benchmarks/compare_forest_quality.py --workloads real-tables --repeats 3
 """
 
 from __future__ import annotations

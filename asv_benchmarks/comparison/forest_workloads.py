@@ -1,4 +1,4 @@
-"""What forests' importances and scores on real tables are compared on. A workload is a function from Options to Results, entered in WORKLOADS."""
+"""Workloads of forests' quality: functions from Options to Results, entered in WORKLOADS."""
 
 from __future__ import annotations
 
