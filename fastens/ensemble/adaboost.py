@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
@@ -23,6 +24,7 @@ from fastens.ensemble.base_boosting import BaseGradientBoosting
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.ensemble.rounds import BoostingRules, BoostingRun
+from fastens.ensemble.tree import DecisionTreeClassifier
 from fastens.ensemble.weak_learners import (
     BinnedRows,
     Estimators,
@@ -30,6 +32,9 @@ from fastens.ensemble.weak_learners import (
     Trees,
     class_indices,
     class_values,
+    limited,
+    models_from_arrays,
+    models_to_arrays,
     takes_weights,
     tree_values,
 )
@@ -40,6 +45,9 @@ Array = NDArray[np.float64]
 
 # Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
 _LOGIT_STEP = 4.0
+# What is more than a rule of growth, and what such rules may need to know of the columns.
+_NOT_OF_GROWTH = ("class_weight", "ccp_alpha", "categorical_features", "monotonic_cst", "min_weight_fraction_leaf")
+_COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features")
 _SHARED = (
     "n_estimators",
     "learning_rate",
@@ -65,8 +73,9 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     Parameters
     ----------
     estimator : classifier, optional
-        What to boost; default: stumps, or trees of `max_depth`, whose bins are made once for all rounds. A classifier
-        whose `fit` takes no weights is fitted to rows drawn from the distribution, as with ``resample=True``.
+        What to boost; default: stumps, or trees of `max_depth`. These, and a `DecisionTreeClassifier` of ours, grow on
+        rows that are binned once for all rounds. A classifier whose `fit` takes no weights is fitted to rows drawn from
+        the distribution, as with ``resample=True``.
     n_estimators : int, default=50
         Most rounds. Boosting ends earlier with a classifier without error (which gets the weight 1), and before one
         that is no better than chance (the first such is kept, with a warning).
@@ -120,7 +129,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
         Weight and weighted error of each weak classifier ("discrete", "real").
     estimators_ : list
-        The weak classifiers, where `estimator` is given.
+        The weak classifiers, where `estimator` is given and none of our trees.
     train_score_, validation_score_ : arrays
         Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
         exp(all votes / K - votes for the row's class); "logit": log loss.
@@ -240,22 +249,36 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     def _learner(self, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
         """What fits the weak classifiers: rows are binned here, once for all rounds."""
         n_classes, n_threads = len(self.classes_), resolve_n_jobs(self.n_jobs)
-        if self.estimator is not None:
+        own_rules = self._own_rules(data)
+        if self.estimator is not None and own_rules is None:
             return Estimators(self.estimator, self.classes_, data.X, classes, X_val)
         if self._n_earlier:
             binning = self._ensemble.binning
         else:
             is_categorical = self._encoder.is_categorical
-            binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
+            max_bins = self.max_bins if self.estimator is None else self.estimator.max_bins
+            binning = learn_binning(data.X, data.sample_weight, max_bins, is_categorical, n_threads)
         elsewhere = None if X_val is None else binning.codes(X_val, n_threads)
-        if self.max_depth == 1:
+        if own_rules is None and self.max_depth == 1:
             rows = BinnedRows(binning, binning.codes(data.X, n_threads), elsewhere, n_threads)
             finder = StumpLearner(binning, rows.columns, classes, n_classes, self.criterion, n_threads)
             return Stumps(rows, finder)
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, elsewhere, n_threads)
-        rules = TreeRules(self.criterion, self.max_depth)
+        rules = limited(own_rules or TreeRules(self.criterion, self.max_depth), len(classes))
         return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
+
+    def _own_rules(self, data: TrainingData) -> TreeRules | None:
+        """The rules of our own trees, which are then grown on rows that are binned once; None for other estimators."""
+        if type(self.estimator) is not DecisionTreeClassifier:
+            return None
+        given, plain = self.estimator.get_params(), DecisionTreeClassifier().get_params()
+        if any(given[name] != plain[name] for name in _NOT_OF_GROWTH):
+            return None
+        template = clone(self.estimator)
+        template._check_parameters()
+        vars(template).update({name: vars(self)[name] for name in _COLUMNS if name in vars(self)})
+        return template._tree_rules(len(data.y), float(len(data.y)))
 
     def _earlier_vote(self, index: int, learner: Any) -> Vote:
         """A round of the last fit, for `warm_start`."""
@@ -343,12 +366,17 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         return (*super()._fitted_names(), *names)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        if self.estimator is not None:
-            raise ValueError(
-                f"a model of {type(self.estimator).__name__} cannot be saved, only one of stumps or trees "
-                "(estimator=None); pickle it."
-            )
-        return super()._fitted_arrays()
+        if getattr(self, "estimators_", None) is None:
+            return super()._fitted_arrays()
+        return models_to_arrays(self.estimators_) | {"values": np.array(self._values)}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        models = models_from_arrays(arrays)
+        if not models:
+            super()._restore_fitted(arrays)
+            return
+        self.estimators_, self._values = models, list(arrays["values"])
+        self._restored()
 
     # Predict --------------------------------------------------
 
@@ -376,7 +404,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         self._check_fitted()
         if not self._votes:
             return super().feature_importances_
-        if self.estimator is not None:
+        if getattr(self, "estimators_", None) is not None:
             importances = np.array([model.feature_importances_ for model in self.estimators_])
         else:
             importances = tree_importances(self._ensemble)

@@ -23,7 +23,15 @@ from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.adaboost import tree_importances
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.saving import SavedEnsemble
-from fastens.ensemble.weak_learners import BinnedRows, Trees, fitted_copy, takes_weights
+from fastens.ensemble.weak_learners import (
+    BinnedRows,
+    Trees,
+    fitted_copy,
+    limited,
+    models_from_arrays,
+    models_to_arrays,
+    takes_weights,
+)
 from fastens.parameters import ANYTHING, FLAG, one_of, whole
 from fastens.tables import dense_blocks
 
@@ -174,7 +182,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
-        rules = TreeRules("squared_error", self.max_depth)
+        rules = limited(TreeRules("squared_error", self.max_depth), len(data.y))
         return _TreeRegressors(Trees(rows, matrix, number_target(data.y - center), rules, n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
@@ -223,12 +231,14 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return ("n_estimators_", "estimator_weights_", "estimator_errors_")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        if self.estimator is not None:
-            raise ValueError(
-                f"a model of {type(self.estimator).__name__} cannot be saved, only one of trees (estimator=None); "
-                "pickle it."
-            )
-        return super()._fitted_arrays()
+        return super()._fitted_arrays() if self.estimator is None else models_to_arrays(self.estimators_)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        models = models_from_arrays(arrays)
+        if models:
+            self.estimators_ = models
+        else:
+            super()._restore_fitted(arrays)
 
     def _n_outputs(self) -> int:
         return 1
@@ -292,7 +302,7 @@ class _TreeRegressors:
         return np.vstack([self._trees.columns.astype(np.float64), self._trees.target.y.T])
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
-        tree = self._trees.grow(weights, drawn)
+        tree = self._trees.grow(weights, drawn, index)
         value = tree.value[:, 0].astype(np.float64) + self._center
         return tree, value[self._trees.rows.nodes(tree)[0]]
 

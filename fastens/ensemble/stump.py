@@ -252,7 +252,7 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", 1), n_threads)
         weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
-        tree = trees.grow(weights, None)
+        tree = trees.grow(weights, None, 0)
         return trees.with_values([tree], [tree.value.astype(np.float64) + center])
 
     def _n_outputs(self) -> int:

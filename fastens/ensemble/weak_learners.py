@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,11 @@ from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 from fastens.engine.weights import RowWeights
 from fastens.ensemble.weak_rounds import Vote, Weak
+from fastens.saving import nested_arrays, nested_model
 
 Codes = NDArray[np.unsignedinteger]
+MODELS = "estimators."
+MOST_LEAVES = 1 << 15
 
 # The forests' engine sums whole weights exactly where all together stay below 2**40.
 _TREE_BITS = 39
@@ -75,16 +78,16 @@ class Trees:
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Grow a tree; its cells are its nodes."""
-        tree = self.grow(weights, drawn)
+        tree = self.grow(weights, drawn, index)
         share = tree.value
         cell_class = (share[:, 0] > 0.5).astype(np.intp) if share.shape[1] == 1 else share.argmax(axis=1)
         codes, elsewhere = self.rows.nodes(tree)
         return Weak(tree, codes, elsewhere, None, cell_class, None)
 
-    def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None) -> Tree:
-        """Grow a tree on the rows as they are weighted, or as they were drawn."""
+    def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
+        """Grow the tree of a round on the rows as they are weighted, or as they were drawn."""
         sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
-        [tree] = self._grower.grow([TreeSample(sample.astype(np.float64), None, 0)])
+        [tree] = self._grower.grow([TreeSample(sample.astype(np.float64), None, index)])
         return tree
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
@@ -97,6 +100,14 @@ class Trees:
         return TreeEnsemble.from_trees(
             renewed, np.zeros(len(renewed)), np.zeros(renewed[0].value.shape[1]), self.rows.binning
         )
+
+
+def limited(rules: TreeRules, n_rows: int) -> TreeRules:
+    """Rules of trees whose nodes have numbers of 16 bits: where there could be more, the best `MOST_LEAVES` leaves."""
+    depth = rules.max_depth or n_rows
+    if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MOST_LEAVES:
+        return rules
+    return replace(rules, max_leaf_nodes=MOST_LEAVES)
 
 
 def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -148,6 +159,20 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
     """The index, in sorted labels, of the class that an estimator predicts for each row."""
     return np.searchsorted(labels, model.predict(X)).astype(np.uint16)
+
+
+def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """Fitted copies as arrays of a model file; those of other libraries only as pickles, where these are allowed."""
+    found: dict[str, NDArray[Any]] = {}
+    for number, model in enumerate(models):
+        found |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
+    return found
+
+
+def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
+    """The fitted copies again; none where the arrays hold none."""
+    numbers = {int(name.removeprefix(MODELS).split(".")[0]) for name in arrays if name.startswith(MODELS)}
+    return [nested_model(f"{MODELS}{number}.", arrays, f"Estimator {number}") for number in range(len(numbers))]
 
 
 def takes_weights(estimator: Any) -> bool:

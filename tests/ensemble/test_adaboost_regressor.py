@@ -87,9 +87,3 @@ def test_large_offsets_lose_nothing(diabetes):
     model = AdaBoostRegressor(n_estimators=5, resample=False).fit(X, y)
     far = AdaBoostRegressor(n_estimators=5, resample=False).fit(X, y + 2.0**30)
     np.testing.assert_allclose(far.predict(X) - 2.0**30, model.predict(X), atol=1e-3)
-
-
-def test_another_estimator_cannot_be_saved(diabetes, tmp_path):
-    model = AdaBoostRegressor(KNeighborsRegressor(), n_estimators=2, random_state=0).fit(*diabetes)
-    with pytest.raises(ValueError, match="KNeighborsRegressor cannot be saved"):
-        model.save(tmp_path / "model")

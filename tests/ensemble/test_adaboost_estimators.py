@@ -1,0 +1,79 @@
+"""AdaBoost of given estimators: our trees on the engine's path, others saved with the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import fastens
+from fastens import AdaBoostClassifier, AdaBoostRegressor, DecisionTreeClassifier, DecisionTreeRegressor
+
+
+@pytest.fixture(scope="module")
+def tumours():
+    return load_breast_cancer(return_X_y=True)
+
+
+@pytest.mark.parametrize("algorithm", ["discrete", "real"])
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_our_trees_are_those_of_max_depth(algorithm, warm_start, tumours):
+    X, y = tumours
+    options = {"n_estimators": 12, "algorithm": algorithm, "warm_start": warm_start}
+    given = AdaBoostClassifier(DecisionTreeClassifier(max_depth=3, max_bins=255), **options).fit(X, y)
+    same = AdaBoostClassifier(max_depth=3, **options).fit(X, y)
+    np.testing.assert_array_equal(given.decision_function(X), same.decision_function(X))
+    np.testing.assert_array_equal(given.feature_importances_, same.feature_importances_)
+    assert not hasattr(given, "estimators_")
+
+
+def test_random_features_differ_between_rounds(tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1, max_features=1), n_estimators=20).fit(X, y)
+    root = model._ensemble.feature[model._ensemble.node_offsets[:-1]]
+    assert len(set(root)) > 5
+    assert model.score(X, y) > 0.9
+
+
+def test_other_parameters_take_the_way_of_any_estimator(tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2, ccp_alpha=0.01), n_estimators=4).fit(X, y)
+    assert len(model.estimators_) == model.n_estimators_
+    assert model.estimators_[0].ccp_alpha == 0.01
+
+
+@pytest.mark.parametrize("algorithm", ["discrete", "real"])
+def test_saving_of_given_estimators(algorithm, tumours, tmp_path):
+    X, y = tumours
+    path = tmp_path / "model.fastens"
+    ours = DecisionTreeClassifier(max_depth=1, ccp_alpha=0.001)
+    model = AdaBoostClassifier(ours, n_estimators=5, algorithm=algorithm).fit(X, y)
+    model.save(path)
+    same = fastens.load(path)
+    np.testing.assert_array_equal(same.decision_function(X), model.decision_function(X))
+    foreign = AdaBoostClassifier(LogisticRegression(max_iter=5000), n_estimators=2, algorithm=algorithm).fit(X, y)
+    with pytest.raises(TypeError, match="allow_pickle=True"):
+        foreign.save(path)
+    foreign.save(path, allow_pickle=True)
+    same = fastens.load(path, allow_pickle=True)
+    np.testing.assert_array_equal(same.decision_function(X), foreign.decision_function(X))
+
+
+def test_saving_of_given_regressors(tmp_path):
+    X, y = load_diabetes(return_X_y=True)
+    path = tmp_path / "model.fastens"
+    model = AdaBoostRegressor(DecisionTreeRegressor(max_depth=2), n_estimators=4, random_state=0).fit(X, y)
+    model.save(path)
+    np.testing.assert_array_equal(fastens.load(path).predict(X), model.predict(X))
+    foreign = AdaBoostRegressor(LinearRegression(), n_estimators=3, random_state=0).fit(X, y)
+    foreign.save(path, allow_pickle=True)
+    np.testing.assert_array_equal(fastens.load(path, allow_pickle=True).predict(X), foreign.predict(X))
+
+
+def test_trees_of_more_nodes_than_sixteen_bits_can_count(rng):
+    X = rng.uniform(size=(150_000, 3))
+    y = rng.integers(0, 2, 150_000)
+    model = AdaBoostClassifier(n_estimators=1, max_depth=30).fit(X, y)
+    assert 32_000 < model._ensemble.n_leaves[0] <= 2**15
+    assert model.estimator_errors_[0] == pytest.approx((model.predict(X) != y).mean(), abs=1e-3)
