@@ -313,12 +313,6 @@ def test_any_estimator(estimator, algorithm):
     assert np.array_equal(stages[-1], model.predict(X))
 
 
-def test_a_model_of_another_estimator_cannot_be_saved(tmp_path):
-    X, y = load_wine(return_X_y=True)
-    model = AdaBoostClassifier(GaussianNB(), n_estimators=3).fit(X, y)
-    with pytest.raises(ValueError, match="GaussianNB cannot be saved"):
-        model.save(tmp_path / "model")
-
 
 def test_criterion_error_is_for_stumps():
     with pytest.raises(ValueError, match="criterion must be 'gini' or 'entropy' with max_depth=2"):
