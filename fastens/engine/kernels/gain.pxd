@@ -133,8 +133,11 @@ cdef inline void keep_split(float64_t gain, int32_t code, bint missing_left, Sca
 
 
 cdef inline float64_t _free_gain(const Sums* sums, const Scan* scan) noexcept nogil:
+    """What the split gains; -1 where its sides are in the wrong order, which the sign of `distance` tells."""
     cdef float64_t left = <float64_t>sums.hessian + scan.l2
     cdef float64_t distance = <float64_t>sums.gradient - scan.ratio * left
+    if scan.monotone * distance < 0:
+        return -1.0
     return distance * distance / (left * (scan.hessian - left))
 
 

@@ -15,6 +15,12 @@ typedef struct {
     double gradient_bias;
     double ratio, hessian, l2;
     double min_hessian, max_hessian; /* of the left side */
+    int32_t monotone;                /* 1: the right side must not be lower; -1: not higher; 0: either */
+    /* where leaf values are bound */
+    double total_gradient, total_hessian;
+    double lower, upper;
+    double smooth, smooth_gradient; /* path_smooth, and times the value of the node */
+    double node_score;
 } ScanNode;
 
 /* A whole number below 2^52 as a double: or-ing it into the bits of 2^52 needs no conversion, which old vectors lack. */
@@ -41,18 +47,72 @@ FASTENS_INLINE void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t st
         sums[i] = start += cells[i];
 }
 
-/* gains[i] for the split with sums[i] on the left; -1 where a hessian is too small */
+/* The sums on the left of a split, and whether both sides have enough hessian. */
+typedef struct {
+    double gradient, hessian;
+    int is_allowed;
+} LeftSide;
+
+FASTENS_INLINE LeftSide left_side(uint64_t sums, const ScanNode* s)
+{
+    LeftSide left;
+    left.hessian = number_of((sums >> s->hessian_shift) & s->hessian_mask);
+    left.gradient = number_of(sums >> s->gradient_shift) - s->gradient_bias * number_of(sums & s->count_mask);
+    left.is_allowed = (left.hessian >= s->min_hessian) & (left.hessian <= s->max_hessian);
+    return left;
+}
+
+/* gains[i] for the split with sums[i] on the left; -1 where it is not allowed */
 FASTENS_INLINE void split_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
 {
     const ScanNode s = *node;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double count = number_of(sums[i] & s.count_mask);
-        double hessian = number_of((sums[i] >> s.hessian_shift) & s.hessian_mask);
-        double gradient = number_of(sums[i] >> s.gradient_shift) - s.gradient_bias * count;
-        double left = hessian + s.l2;
-        double distance = gradient - s.ratio * left;
+        LeftSide side = left_side(sums[i], &s);
+        double left = side.hessian + s.l2;
+        double distance = side.gradient - s.ratio * left;
         double gain = distance * distance / (left * (s.hessian - left));
-        gains[i] = (hessian >= s.min_hessian) & (hessian <= s.max_hessian) ? gain : -1.0;
+        gains[i] = side.is_allowed ? gain : -1.0;
+    }
+}
+
+/* The same where values are free, but in order: that of the right side is above the left one's as `distance` is above 0. */
+FASTENS_INLINE void ordered_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
+{
+    const ScanNode s = *node;
+    const double direction = s.monotone;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        LeftSide side = left_side(sums[i], &s);
+        double left = side.hessian + s.l2;
+        double distance = side.gradient - s.ratio * left;
+        double gain = distance * distance / (left * (s.hessian - left));
+        gains[i] = side.is_allowed & (direction * distance >= 0) ? gain : -1.0;
+    }
+}
+
+FASTENS_INLINE double bound_value(double gradient, double hessian, const ScanNode* s)
+{
+    double divisor = hessian + s->smooth;
+    double value = (s->smooth_gradient - gradient) / divisor;
+    value = divisor > 0 ? value : 0.0;
+    value = value < s->lower ? s->lower : value;
+    return value > s->upper ? s->upper : value;
+}
+
+/* The same where values are bound: as `limited_gain` of gain.pxd, operation by operation. */
+FASTENS_INLINE void bound_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
+{
+    const ScanNode s = *node;
+    const double direction = s.monotone;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        LeftSide side = left_side(sums[i], &s);
+        double left_hessian = side.hessian + s.l2, right_hessian = (s.total_hessian - side.hessian) + s.l2;
+        double right_gradient = s.total_gradient - side.gradient;
+        double left = bound_value(side.gradient, left_hessian, &s);
+        double right = bound_value(right_gradient, right_hessian, &s);
+        double left_score = -left * (2.0 * side.gradient + left_hessian * left);
+        double right_score = -right * (2.0 * right_gradient + right_hessian * right);
+        double gain = left_score + right_score - s.node_score;
+        gains[i] = side.is_allowed & (left != right) & (direction * (right - left) >= 0) ? gain : -1.0;
     }
 }
 
@@ -77,6 +137,8 @@ FASTENS_INLINE void largest_loop(const double* values, ptrdiff_t n, double* resu
 }
 
 FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
+FASTENS_CHOOSE(ordered_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
+FASTENS_CHOOSE(bound_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
 FASTENS_CHOOSE(largest, (const double* values, ptrdiff_t n, double* result), (values, n, result))
 
 #endif

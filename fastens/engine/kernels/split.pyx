@@ -25,9 +25,19 @@ cdef extern from "scan.h" nogil:
         float64_t l2
         float64_t min_hessian
         float64_t max_hessian
+        int32_t monotone
+        float64_t total_gradient
+        float64_t total_hessian
+        float64_t lower
+        float64_t upper
+        float64_t smooth
+        float64_t smooth_gradient
+        float64_t node_score
 
     void running_sums(const uint64_t* cells, Py_ssize_t n, uint64_t start, uint64_t* sums)
     void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
+    void ordered_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
+    void bound_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
     void largest(const float64_t* values, Py_ssize_t n, float64_t* result)
 
 
@@ -39,9 +49,7 @@ cdef void _start_scan(
     scan.hessian = <float64_t>total.hessian + 2.0 * scan.l2
     scan.ratio = <float64_t>total.gradient / scan.hessian if scan.hessian > 0 else 0.0
     scan.monotone = feature.monotone
-    scan.limits = limits
-    if limits.is_free and feature.monotone == 0:
-        scan.limits = NULL
+    scan.limits = NULL if limits.is_free else limits
     scan.node_score = node_score(total, rules.l2) if limits.is_free else score_at(total, rules.l2, limits.value)
     scan.gain = 0.0
     scan.found = False
@@ -61,19 +69,8 @@ cdef Sums feature_sums(
     return total
 
 
-cdef void _scan_packed(
-    const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout, const SplitRules* rules,
-    ScanRoom* room, Scan* scan,
-) noexcept nogil:
-    """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
+cdef ScanNode _node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
     cdef ScanNode node
-    cdef uint64_t start = cells[0] if missing_left else 0
-    cdef int64_t some_value = <int64_t>(start & layout.count_mask) + 1
-    cdef Py_ssize_t i, first, end
-    cdef float64_t gain
-    running_sums(cells + 1, last, start, room.sums)
-    first = first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
-    end = first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
     node.count_mask = layout.count_mask
     node.hessian_mask = layout.hessian_mask
     node.gradient_shift = layout.gradient_shift
@@ -82,7 +79,40 @@ cdef void _scan_packed(
     node.ratio, node.hessian, node.l2 = scan.ratio, scan.hessian, scan.l2
     node.min_hessian = <float64_t>rules.min_hessian
     node.max_hessian = <float64_t>(scan.total.hessian - rules.min_hessian)
-    split_gains(room.sums + first, end - first, &node, room.keys)
+    node.monotone = scan.monotone
+    if scan.limits != NULL:
+        node.total_gradient, node.total_hessian = <float64_t>scan.total.gradient, <float64_t>scan.total.hessian
+        node.lower, node.upper = scan.limits.lower, scan.limits.upper
+        node.smooth, node.smooth_gradient = rules.path_smooth, rules.path_smooth * scan.limits.value
+        node.node_score = scan.node_score
+    return node
+
+
+cdef inline void _gains(
+    const uint64_t* sums, Py_ssize_t n, const ScanNode* node, const Scan* scan, float64_t* gains
+) noexcept nogil:
+    if scan.limits != NULL:
+        bound_gains(sums, n, node, gains)
+    elif scan.monotone != 0:
+        ordered_gains(sums, n, node, gains)
+    else:
+        split_gains(sums, n, node, gains)
+
+
+cdef void _scan_packed(
+    const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout, const SplitRules* rules,
+    ScanRoom* room, Scan* scan,
+) noexcept nogil:
+    """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
+    cdef ScanNode node = _node_of_scan(layout, rules, scan)
+    cdef uint64_t start = cells[0] if missing_left else 0
+    cdef int64_t some_value = <int64_t>(start & layout.count_mask) + 1
+    cdef Py_ssize_t i, first, end
+    cdef float64_t gain
+    running_sums(cells + 1, last, start, room.sums)
+    first = first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
+    end = first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
+    _gains(room.sums + first, end - first, &node, scan, room.keys)
     largest(room.keys, end - first, &gain)
     if gain > scan.gain:
         i = 0
@@ -96,7 +126,7 @@ cdef void _scan_cells(
     const Histogram* histogram, const CellLayout* layout, const Feature* feature, int32_t last, bint missing_left,
     const SplitRules* rules, Scan* scan,
 ) noexcept nogil:
-    """The same for cells of either form, one split after the other; values may be bound."""
+    """The same for wide cells, one split after the other."""
     cdef int32_t code
     cdef Sums left, cell
     clear_sums(&left)
@@ -122,15 +152,14 @@ cdef void _scan_numeric(
     cdef Sums missing = cell_sums(histogram, feature.offset, layout)
     cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
-    cdef bint is_plain = histogram.packed and scan.limits == NULL
-    if is_plain:
+    if histogram.packed:
         _scan_packed(cells, last, False, layout, rules, room, scan)
     else:
         _scan_cells(histogram, layout, feature, last, False, rules, scan)
     if missing.count == 0:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
         return
-    if is_plain:
+    if histogram.packed:
         _scan_packed(cells, last - 1, True, layout, rules, room, scan)
     else:
         _scan_cells(histogram, layout, feature, last - 1, True, rules, scan)
