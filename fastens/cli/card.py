@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 import fastens
-from fastens.cli.columns import NUMBER, TEXT, column_kinds, features
+from fastens.cli.columns import NUMBER, TEXT, WORDS, column_kinds, features
 from fastens.cli.errors import CommandError, first_line, listed
 from fastens.cli.target import CLASSIFICATION, REGRESSION
 
@@ -67,12 +68,19 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
 def text_columns(card: ModelCard) -> list[str]:
     """The columns to be read as text, the target among them, whatever their values look like."""
     kinds = card.kinds if card.target is None else {**card.kinds, card.target: card.target_kind}
-    return [name for name, kind in kinds.items() if kind == TEXT]
+    return [name for name, kind in kinds.items() if kind in (TEXT, WORDS)]
+
+
+def probabilities(model: Any, X: pa.Table) -> NDArray:
+    """Probabilities of the classes; all on the class predicted where a model, such as a hard vote, gives none."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(X)
+    return (np.asarray(model.predict(X))[:, None] == model.classes_).astype(np.float64)
 
 
 def predicted_values(model: Any, X: pa.Table) -> NDArray:
     """Probabilities, one column per class, or values."""
     try:
-        return model.predict_proba(X) if is_classifier(model) else model.predict(X)
+        return probabilities(model, X) if is_classifier(model) else model.predict(X)
     except ValueError as error:
         raise CommandError(first_line(error)) from error

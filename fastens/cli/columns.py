@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from fastens.cli.errors import CommandError, first_line
 
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
+# Texts whose words are looked at; TEXT is taken as categories.
+WORDS = "words"
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
 TESTS_OF_KIND = {
@@ -28,15 +30,17 @@ TESTS_OF_KIND = {
 KIND_NAMES = {
     NUMBER: "numbers",
     TEXT: "categories",
+    WORDS: "texts",
     BOOLEAN: "true or false",
     DATE: "dates",
     TIMESTAMP: "dates",
     TIME: "times",
 }
-DESCRIPTIONS = {**KIND_NAMES, TEXT: "text"}
+DESCRIPTIONS = {**KIND_NAMES, TEXT: "text", WORDS: "text"}
 CONVERTIBLE = {
     NUMBER: (NUMBER, BOOLEAN),
     TEXT: (TEXT, NUMBER, BOOLEAN),
+    WORDS: (TEXT, NUMBER, BOOLEAN),
     DATE: (DATE, TIMESTAMP),
     TIMESTAMP: (DATE, TIMESTAMP),
 }
@@ -53,7 +57,7 @@ def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
 
 
 def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
-    """The table a model learns from: numbers, booleans and categories; a date becomes several numbers."""
+    """The table a model learns from: numbers, booleans, categories, texts; a date becomes several numbers."""
     made: dict[str, pa.ChunkedArray] = {}
     for name, kind in kinds.items():
         column = converted(table[name], name, kind)
@@ -78,7 +82,7 @@ def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
 
 def _cast(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     type_ = column.type
-    if kind == TEXT:
+    if kind in (TEXT, WORDS):
         text = column.cast(pa.string()) if not pa.types.is_large_string(type_) else column
         return pc.utf8_trim_whitespace(text)
     if kind == BOOLEAN:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from fastens.cli.errors import CommandError
 from fastens.cli.leaderboard import Entry, constant_entry, cross_validate, fold_rows, ranked
-from fastens.cli.models import FAMILIES, families
+from fastens.cli.models import FAMILIES, TEXT, estimator_class, families, quick_families
 from fastens.cli.picture import check_picture, draw_leaderboard
 from fastens.cli.progress import comparison_progress
 from fastens.cli.report import Report
 from fastens.cli.tables import check_writable, table_format, write_table
 from fastens.cli.task import Task, add_task_options, read_task
 
-DESCRIPTION = """Cross-validate every kind of model on a table, all on the same folds, and rank them.
+STACK = "stack of these"
+DESCRIPTION = """Cross-validate kinds of models on a table, all on the same folds, and rank them.
 Without a table it uses a real one that comes with scikit-learn."""
 
 
@@ -28,7 +30,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser("compare", help="rank models on a table", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
     add = parser.add_argument
-    add("--models", metavar="NAMES", help=f"only these, separated by commas: {', '.join(FAMILIES)}")
+    names = ", ".join(name for name in FAMILIES if name != TEXT)
+    composed = ", ".join(name for name, family in FAMILIES.items() if family.is_composed)
+    text = f"these, separated by commas: {names} (default: all that do the task, but for {composed}, which take long)"
+    add("--models", metavar="NAMES", help=text)
+    add("--stack", action="store_true", help="also the models of the leaderboard stacked, as a row of its own")
     add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")
     add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
     add("-o", "--output", metavar="FILE", help="CSV or Parquet file for the leaderboard")
@@ -48,9 +54,12 @@ def run(options: argparse.Namespace) -> None:
     report.facts(task.facts())
     report.notes(task.notes)
     entries = [constant_entry(task, folds)]
-    with comparison_progress(report.err, len(models) * len(folds)) as advance:
+    with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
         for name, model in models.items():
-            entries.append(cross_validate(name, model, task, folds, lambda name=name: advance(name)))  # type: ignore[misc]
+            entries.append(cross_validate(name, model, task, folds, partial(advance, name)))
+        if options.stack:
+            stack = _stack({entry.name: models[entry.name] for entry in entries[1:] if entry.scores}, task, options)
+            entries.append(cross_validate(STACK, stack, task, folds, partial(advance, STACK)))
     entries = ranked(entries)
     report.leaderboard(f"Leaderboard ({options.folds} folds, mean ± standard error)", entries)
     if options.output:
@@ -88,11 +97,20 @@ def _check(options: argparse.Namespace) -> None:
 def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
     """The estimators to compare, by name."""
     known = families(task.card.task)
-    wanted = list(known) if options.models is None else options.models.split(",")
+    wanted = (
+        quick_families(task.card.task) if options.models is None else list(dict.fromkeys(options.models.split(",")))
+    )
     for name in wanted:
         if name not in known:
             raise CommandError(f"--models: no {name!r} for {task.card.task}; there are {', '.join(known)}")
     return {name: _make(known[name], options) for name in wanted}
+
+
+def _stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
+    """What learns to combine the models that could do the table."""
+    if len(members) < 2:
+        raise CommandError("--stack needs at least two models that can do the table")
+    return _make(partial(estimator_class("stacking", task.card.task), list(members.items())), options)
 
 
 def _make(estimator: Callable[..., Any], options: argparse.Namespace) -> Any:

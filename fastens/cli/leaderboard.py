@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from fastens.cli.card import probabilities
 from fastens.cli.errors import first_line
 from fastens.cli.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.task import Rows, Task
@@ -73,7 +74,8 @@ def cross_validate(
     for train, test in folds:
         try:
             _one_fold(entry, clone(model), _take(task.rows, train), _take(task.rows, test), task)
-        except ValueError as error:
+        except Exception as error:
+            # Whatever one model stumbles over, the others are still to be seen.
             return Entry(name, failure=first_line(error))
         on_fold()
     return entry
@@ -104,7 +106,7 @@ def _one_fold(entry: Entry, model: Any, rows: Rows, held_out: Rows, task: Task) 
     model.fit(rows.X, rows.y, **weight)
     entry.fit_seconds.append(time.perf_counter() - start)
     start = time.perf_counter()
-    predicted = model.predict_proba(held_out.X) if task.is_classification else model.predict(held_out.X)
+    predicted = probabilities(model, held_out.X) if task.is_classification else model.predict(held_out.X)
     entry.predict_seconds.append(time.perf_counter() - start)
     entry.n_predicted += len(held_out.y)
     entry.n_bytes = len(pickle.dumps(model))

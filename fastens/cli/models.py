@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import fastens
@@ -11,15 +12,30 @@ from fastens.cli.errors import CommandError
 from fastens.cli.target import CLASSIFICATION
 
 DEFAULT = "boosting"
+TEXT = "text"
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model: what makes one for each task; None where there is none."""
+    """A kind of model.
+
+    Attributes
+    ----------
+    title : str
+        What it is.
+    classifier, regressor : callable or None
+        What makes one for each task; None where there is none.
+    unit : str
+        What `n_estimators` counts.
+    is_composed : bool
+        Whether it is made of other families, and so takes their time together.
+    """
 
     title: str
     classifier: Callable[..., Any] | None
     regressor: Callable[..., Any] | None
+    unit: str = "rounds"
+    is_composed: bool = False
 
     def estimator(self, task: str) -> Callable[..., Any] | None:
         """The class for a task."""
@@ -28,18 +44,43 @@ class Family:
 
 FAMILIES = {
     "boosting": Family("gradient boosting", fastens.GradientBoostingClassifier, fastens.GradientBoostingRegressor),
+    "forest": Family("random forest", fastens.RandomForestClassifier, fastens.RandomForestRegressor, "trees"),
+    "extra-trees": Family("extra trees", fastens.ExtraTreesClassifier, fastens.ExtraTreesRegressor, "trees"),
+    "tree": Family("single tree", fastens.DecisionTreeClassifier, fastens.DecisionTreeRegressor),
+    "bagging": Family("bagged trees", fastens.BaggingClassifier, fastens.BaggingRegressor, "members"),
+    "adaboost": Family("AdaBoost", fastens.AdaBoostClassifier, fastens.AdaBoostRegressor),
+    "naive-bayes": Family("naive Bayes, each column of its own kind", fastens.MixedNB, None),
+    "voting": Family(
+        "average of several models",
+        # Soft: the commands report probabilities.
+        partial(fastens.VotingClassifier, voting="soft"),
+        fastens.VotingRegressor,
+        is_composed=True,
+    ),
+    "stacking": Family(
+        "a model of the predictions of others", fastens.StackingClassifier, fastens.StackingRegressor, is_composed=True
+    ),
+    "cascade": Family(
+        "layers of forests", fastens.CascadeForestClassifier, fastens.CascadeForestRegressor, is_composed=True
+    ),
+    TEXT: Family("naive Bayes on the words of a text", fastens.TextClassifier, None),
 }
 
 
 def families(task: str) -> dict[str, Callable[..., Any]]:
-    """The classes that can do a task, by the names of their families."""
-    classes = {name: family.estimator(task) for name, family in FAMILIES.items()}
+    """The classes that learn a task from the columns of a table, by the names of their families."""
+    classes = {name: family.estimator(task) for name, family in FAMILIES.items() if name != TEXT}
     return {name: estimator for name, estimator in classes.items() if estimator is not None}
+
+
+def quick_families(task: str) -> list[str]:
+    """The names of those that do not take the time of several others."""
+    return [name for name in families(task) if not FAMILIES[name].is_composed]
 
 
 def estimator_class(name: str, task: str) -> Callable[..., Any]:
     """The class of a family for a task."""
-    known = families(task)
-    if name not in known:
-        raise CommandError(f"--model {name} does not do {task}; these do: {', '.join(known)}")
-    return known[name]
+    estimator = FAMILIES[name].estimator(task)
+    if estimator is None:
+        raise CommandError(f"--model {name} does not do {task}; these do: {', '.join(families(task))}")
+    return estimator

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 OnRound = Callable[[int, int, float | None, float | None], None]
 
@@ -32,6 +40,14 @@ def training_progress(console: Console) -> Iterator[OnRound]:
             progress.update(bar, completed=index + 1, total=n_rounds, loss=_losses(train_loss, validation_loss))
 
         yield on_round
+
+
+def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
+    """Show for how long something has been going on that does not say how far it is. Silent where no one watches."""
+    columns = SpinnerColumn(), TextColumn(text, markup=False), TimeElapsedColumn()
+    progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    progress.add_task(text, total=None)
+    return progress
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
-from typing import IO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Any
 
 from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
@@ -85,13 +85,21 @@ class Report:
         largest = [(name, share) for name, share in largest if share > 0]
         if not largest:
             return
-        self.title("Most important columns (share of the gain)")
+        self.title("Most important columns (share of what the splits gain)")
         grid = _grid(3)
         for name, share in largest:
             bar = ProgressBar(
                 total=largest[0][1], completed=share, width=BAR_WIDTH, complete_style="cyan", finished_style="cyan"
             )
             grid.add_row(name, f"{share:6.1%}", bar)
+        self.out.print(grid)
+
+    def telling_words(self, words: Mapping[Any, Sequence[tuple[str, float]]]) -> None:
+        """The words that speak most for each class."""
+        self.title("Most telling words")
+        grid = _grid(2)
+        for label, best in words.items():
+            grid.add_row(str(label), ", ".join(word for word, _ in best))
         self.out.print(grid)
 
     def line(self, text: str) -> None:

@@ -65,7 +65,7 @@ def score_constant(constant: NDArray, truth: Truth) -> Scores:
 
 def _classification_scores(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> Scores:
     labels = np.arange(probabilities.shape[1])
-    clipped = np.clip(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).tiny, None)
+    clipped = np.clip(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps, None)
     name = "AUC" if len(labels) == 2 else "AUC (one against the rest)"
     return {
         "log loss": float(np.average(-np.log(clipped), weights=weight)),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.cli.bundled import bundled_table
 from fastens.cli.card import ModelCard
-from fastens.cli.columns import KIND_NAMES, UNUSABLE, column_kinds, features, kind_of, n_distinct
+from fastens.cli.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_kinds, features, kind_of, n_distinct
 from fastens.cli.errors import CommandError, listed
 from fastens.cli.notes import column_notes
 from fastens.cli.scores import held_out_rows
@@ -98,6 +98,7 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
     add("--categorical", help="columns of numbers that stand for categories", **columns)
     add("--weight", metavar="COL", help="a column with the weight of each row")
+    parser.set_defaults(text=None)
     add("--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)")
 
 
@@ -119,9 +120,7 @@ def read_task(options: argparse.Namespace) -> Task:
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
     check_target(column, target, task)
-    dropped = {target, options.weight, *_named(options.drop, table, "--drop")}
-    candidates = table.select([name for name in table.column_names if name not in dropped])
-    all_kinds = column_kinds(candidates, _named(options.categorical, table, "--categorical"))
+    candidates, all_kinds = _columns(table, target, options)
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
     if not kinds:
         raise CommandError("no columns are left to learn from")
@@ -132,12 +131,32 @@ def read_task(options: argparse.Namespace) -> Task:
     return Task(title, Rows(features(candidates, kinds), y, weight), held_out, card, notes)
 
 
+def add_text(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a column of texts."""
+    text = "learn from the words of this column alone (--model text)"
+    parser.add_argument("--text", metavar="COL", help=text)
+
+
+def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
+    """The columns to learn from, and what they hold."""
+    dropped = {target, options.weight, *_named(options.drop, table, "--drop")}
+    if options.text is not None:
+        found = kind_of(required(table, options.text, "--text").type)
+        if found != TEXT or options.text in dropped:
+            raise CommandError(f"--text must name a column of texts other than the target; got {options.text!r}")
+        return table.select([options.text]), {options.text: WORDS}
+    candidates = table.select([name for name in table.column_names if name not in dropped])
+    return candidates, column_kinds(candidates, _named(options.categorical, table, "--categorical"))
+
+
 def _read(options: argparse.Namespace) -> tuple[pa.Table, str, str]:
     """The table, its target and its title."""
     if options.table is None:
         bundled = bundled_table(options.task)
         return bundled.table, options.target or bundled.target, bundled.title
     as_text = [name for value in options.categorical for name in (value, *value.split(","))]
+    if options.text is not None:
+        as_text.append(options.text)
     table = read_table(options.table, as_text)
     if options.target is None:
         raise CommandError(f"say with --target which column to predict: {listed(table.column_names)}")

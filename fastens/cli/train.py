@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cli.card import predicted_values
-from fastens.cli.errors import CommandError
-from fastens.cli.parameters import add_parameters, fit, make_model
-from fastens.cli.progress import training_progress
-from fastens.cli.report import Report
+from fastens.cli.errors import CommandError, first_line
+from fastens.cli.models import FAMILIES
+from fastens.cli.parameters import add_parameters, chosen_model, fit, make_model
+from fastens.cli.progress import training_progress, waiting
+from fastens.cli.report import Report, shown
 from fastens.cli.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.tables import check_writable
-from fastens.cli.task import Task, add_task_options, add_test_fraction, read_task
+from fastens.cli.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 
 DEFAULT_OUTPUT = "model.fastens"
 DESCRIPTION = """Train a model on a table and report how good it is on rows held out from training.
@@ -41,6 +42,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     usage = "fastens train [TABLE] [--target COL] [options]"
     parser = commands.add_parser("train", help="train a model on a table", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
+    add_text(parser)
     add_test_fraction(parser)
     where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
@@ -51,6 +53,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, train, evaluate, save; print what was found."""
     report = Report()
+    family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if output is not None:
         check_writable(output)
@@ -62,22 +65,15 @@ def run(options: argparse.Namespace) -> None:
         _save(trained, output, task)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
-    shares = getattr(trained.model, "feature_importances_", None)
-    if shares is not None:
-        report.importances(zip(task.rows.X.column_names, shares, strict=True))
-    report.facts(_outcome(trained, output))
+    _describe(trained.model, task, report)
+    report.facts(_outcome(trained, output, FAMILIES[family].unit))
 
 
 def train(task: Task, model: Any, report: Report) -> Trained:
     """Fit on the rows that are not held out, score on those that are."""
     rows = task.rows.take(~task.held_out)
     start = time.perf_counter()
-    if hasattr(model, "_on_round"):
-        with training_progress(report.err) as model._on_round:
-            fit(model, rows.X, rows.y, sample_weight=rows.weight)
-        del model._on_round
-    else:
-        fit(model, rows.X, rows.y, sample_weight=rows.weight)
+    _fit(model, rows, report)
     seconds = time.perf_counter() - start
     classes = model.classes_ if task.is_classification else None
     constant = constant_prediction(rows.y, rows.weight, classes)
@@ -90,18 +86,43 @@ def train(task: Task, model: Any, report: Report) -> Trained:
     )
 
 
+def _fit(model: Any, rows: Rows, report: Report) -> None:
+    """Fit with a bar, where the model reports its rounds; else with a clock."""
+    if not hasattr(model, "_on_round"):
+        with waiting(report.err, "training"):
+            fit(model, rows.X, rows.y, sample_weight=rows.weight)
+        return
+    with training_progress(report.err) as model._on_round:
+        fit(model, rows.X, rows.y, sample_weight=rows.weight)
+    del model._on_round
+
+
+def _describe(model: Any, task: Task, report: Report) -> None:
+    """What the model itself tells: its score out of bag, its most important columns or words."""
+    if hasattr(model, "oob_score_"):
+        name = "accuracy" if task.is_classification else "R²"
+        report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])
+    shares = getattr(model, "feature_importances_", None)
+    if shares is not None:
+        report.importances(zip(task.rows.X.column_names, shares, strict=True))
+    if hasattr(model, "most_telling_words"):
+        report.telling_words(model.most_telling_words())
+
+
 def _save(trained: Trained, output: str, task: Task) -> None:
     metadata = replace(task.card, constant=trained.constant.tolist()).to_metadata()
     try:
         trained.model.save(output, metadata=metadata)
+    except ValueError as error:
+        raise CommandError(f"cannot save the model: {first_line(error)}") from error
     except OSError as error:
         raise CommandError(f"cannot write {output}: {error.strerror or error}") from error
 
 
-def _outcome(trained: Trained, output: str | None) -> list[tuple[str, str]]:
+def _outcome(trained: Trained, output: str | None, unit: str) -> list[tuple[str, str]]:
     """How long it took, where the model is and what to do with it."""
-    n_rounds = getattr(trained.model, "n_estimators_", None)
-    rounds = "" if n_rounds is None else f"{n_rounds:,} rounds "
+    n_rounds = getattr(trained.model, "n_estimators_", getattr(trained.model, "n_estimators", None))
+    rounds = "" if n_rounds is None else f"{n_rounds:,} {unit} "
     facts = [("", ""), ("trained", f"{rounds}in {trained.seconds:.2f} s")]
     if output is None:
         return [*facts, ("your table", "fastens train TABLE --target COL  (CSV or Parquet)")]

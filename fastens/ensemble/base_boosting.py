@@ -20,13 +20,14 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.boosting_parameters import PARAMETERS
 from fastens.ensemble.contributions import ContributionsMixin
+from fastens.ensemble.permutation import PermutationImportanceOfSums
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
 from fastens.inspection.tree_methods import ShowsTrees
 
 Array = NDArray[np.float64]
 
 
-class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
+class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportanceOfSums, BaseFastens):
     """What the classifier and the regressor share: start, rounds, finish."""
 
     _ensemble: TreeEnsemble

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.utils import Bunch, check_random_state
 
-from fastens.base import BaseFastens
+from fastens.base import BaseFastens, TrainingData
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.walks import Shuffled
 
@@ -57,20 +58,55 @@ class PermutationImportance(BaseFastens):
         """
         self._check_fitted()
         data = self._check_validation(X, y, sample_weight)
+        weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+        generator = check_random_state(random_state)
+        shuffles = [generator.permutation(len(data.y)).astype(np.uint32) for _ in range(n_repeats)]
+        return importance_bunch(self._growth_of_loss(data, weight, shuffles) / weight.sum())
+
+    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
+        """By how much the sum of weighted losses grows with each shuffle of each column, (n_features, n_shuffles)."""
         trees, y = self._predicting_trees(), data.y.reshape(len(data.y), -1)
         matrix = trees.binning.transform(data.X, resolve_n_jobs(self.n_jobs))
         shuffled = Shuffled(trees, matrix, threads_for(len(y), resolve_n_jobs(self.n_jobs), _GRAIN))
-        weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
         loss = self._score_loss(y, weight)
-        generator = check_random_state(random_state)
-        growth = np.zeros((self.n_features_in_, n_repeats))
-        for repeat in range(n_repeats):
-            others = generator.permutation(len(y)).astype(np.uint32)
+        growth = np.zeros((self.n_features_in_, len(shuffles)))
+        for repeat, others in enumerate(shuffles):
             for rows, mean, means in shuffled.blocks(others):
                 before = weight[rows] @ loss(self._answers(mean), y[rows])
                 after = [weight[rows] @ loss(self._answers(changed), y[rows]) for changed in means]
                 growth[:, repeat] += np.array(after) - before
-        return importance_bunch(growth / weight.sum())
+        return growth
+
+
+class PermutationImportanceOfSums(PermutationImportance):
+    """Permutation importance where a loss turns sums over the trees into predictions."""
+
+    if TYPE_CHECKING:
+        _ensemble: Any
+        _loss: Any
+        _column_of: Any
+
+    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
+        X = data.X.toarray() if issparse(data.X) else data.X
+        before = self._weighted_loss(X, data.y, weight)
+        growth = np.zeros((self.n_features_in_, len(shuffles)))
+        for column in np.unique(self._column_of[self._ensemble.feature[self._ensemble.feature >= 0]]):
+            changed = X.copy()
+            for repeat, others in enumerate(shuffles):
+                changed[:, column] = X[others, column]
+                growth[column, repeat] = self._weighted_loss(changed, data.y, weight) - before
+        return growth
+
+    def _weighted_loss(self, X: Any, y: Array, weight: Array) -> float:
+        """The sum of what 1 - score is the mean of."""
+        encoded = self._apply_statistics(TrainingData(X, y, None)).X
+        raw = self._predicting_trees().predict_raw(encoded, resolve_n_jobs(self.n_jobs))
+        predicted = self._loss.predict(raw)
+        if hasattr(self, "classes_"):
+            return float(weight @ (predicted.argmax(axis=1) != y))
+        variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
+        misses = (predicted.reshape(len(y), -1) - y[:, None]) ** 2
+        return float(weight @ misses.mean(axis=1) / (variance or 1.0))
 
 
 def importance_bunch(importances: Array) -> Bunch:

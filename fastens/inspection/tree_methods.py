@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastens.engine.trees import TreeEnsemble
+from fastens.inspection.model_methods import ShowsModel
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import Names, to_dataframe, to_text
 
@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class ShowsTrees:
+class ShowsTrees(ShowsModel):
     """An estimator whose trees can be read: as text, as a table, as a picture."""
 
-    _ensemble: TreeEnsemble
     _encoder: Any
-    _check_fitted: Callable[[], None]
     # Whether the values of nodes are shares of classes; otherwise they are numbers.
     _has_class_shares: bool = False
 

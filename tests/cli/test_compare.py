@@ -8,6 +8,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from fastens.cli import models
+from fastens.cli.compare import STACK
 from fastens.cli.leaderboard import CONSTANT, Entry, ranked
 
 
@@ -71,3 +72,38 @@ def test_a_class_that_a_fold_lacks(run, write_csv):
     table = pyarrow.table({"x": np.arange(40.0), "y": ["rare"] + ["a", "b"] * 19 + ["a"]})
     result = run("compare", write_csv(table), "--target", "y", "--folds", 3, "--models", "boosting")
     assert result.code == 0
+
+
+def test_all_families_and_their_stack(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("price"))
+    result = run("compare", path, "--target", "sold", "--folds", 2, "--stack", "-o", "board.csv")
+    assert (result.code, result.err) == (0, "")
+    board = pyarrow.csv.read_csv("board.csv")
+    quick = set(models.quick_families("classification"))
+    assert set(board["model"].to_pylist()) == quick | {STACK, CONSTANT}
+    assert quick.isdisjoint({"voting", "stacking", "cascade"})
+    losses = dict(zip(board["model"].to_pylist(), board["log loss"].to_pylist(), strict=True))
+    assert losses[STACK] < losses[CONSTANT]
+
+
+def test_regression_leaves_out_what_knows_classes_only(run, houses, write_csv):
+    result = run("compare", write_csv(houses.drop_columns("sold")), "--target", "price", "--folds", 2)
+    assert (result.code, result.err) == (0, "")
+    assert "forest" in result.out
+    assert "naive-bayes" not in result.out
+
+
+def test_a_stack_needs_members(run, houses, write_csv):
+    result = run("compare", write_csv(houses), "--target", "sold", "--models", "tree", "--stack")
+    assert result.err == "fastens: --stack needs at least two models that can do the table\n"
+
+
+def test_whatever_goes_wrong_is_a_row(run, houses, write_csv, monkeypatch):
+    def broken(**parameters):
+        raise RuntimeError("out of order")
+
+    model = models.FAMILIES["boosting"].classifier
+    monkeypatch.setattr(model, "fit", lambda *args, **kwargs: broken())
+    result = run("compare", write_csv(houses), "--target", "sold", "--models", "boosting,tree", "--folds", 2)
+    assert result.code == 0
+    assert "boosting: out of order" in result.out

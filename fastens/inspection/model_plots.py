@@ -1,0 +1,240 @@
+"""Pictures of a fitted model: what it looks at, how it was trained, how predictions depend on columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.inspection import PartialDependenceDisplay
+
+from fastens.inspection.plotting import axes
+
+Array = NDArray[np.float64]
+KINDS = {
+    "gain": "share of what the splits gain",
+    "split": "share of the splits",
+    "cover": "share of the rows that splits divide",
+    "permutation": "decrease of the score when shuffled",
+}
+GRID = 50
+
+
+def column_names(estimator: Any) -> list[str]:
+    """What the columns of a fitted estimator's table are called: their names, or ``x0``, ``x1``, ...
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Any with `n_features_in_`.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def plot_importance(
+    estimator: Any,
+    kind: str = "gain",
+    *,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    n_top: int = 20,
+    ax: Any = None,
+) -> Any:
+    """Draw the most important columns as bars.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        For "gain" any with `feature_importances_`; else one with `importances` or `permutation_importance`.
+    kind : {"gain", "split", "cover", "permutation"}, default="gain"
+        Shares of what the splits of a column gain, of their number, or of the rows they divide; or by how much the
+        score falls when a column is shuffled, with the standard deviation over the repeats.
+    X, y : table and array, optional
+        Rows, for "permutation".
+    n_top : int, default=20
+        Most bars.
+    ax : matplotlib Axes, optional
+        Where to draw; default: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        For an unknown `kind`, and for "permutation" without rows.
+    """
+    values, spread = _importances(estimator, kind, X, y)
+    top = np.argsort(-values, kind="stable")[:n_top]
+    names = column_names(estimator)
+    ax = axes(ax, figsize=(6, 1 + 0.28 * len(top)))
+    error = None if spread is None else spread[top]
+    ax.barh(range(len(top)), values[top], xerr=error, color="C0", height=0.7, error_kw={"ecolor": "0.4"})
+    ax.set_yticks(range(len(top)), [shortened(names[column]) for column in top])
+    ax.invert_yaxis()
+    ax.set_xlabel(KINDS[kind])
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Array | None]:
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
+    if kind == "gain":
+        return np.asarray(estimator.feature_importances_), None
+    if kind != "permutation":
+        return estimator.importances(kind), None
+    if X is None or y is None:
+        raise ValueError("X and y must be given with kind='permutation', which scores predictions for them.")
+    found = estimator.permutation_importance(X, y, random_state=0)
+    return found.importances_mean, found.importances_std
+
+
+def shortened(text: str, limit: int = 28) -> str:
+    """A text that fits beside a plot, its middle left out where it is long.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    limit : int, default=28
+        Most characters.
+    """
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-(limit // 2 - 1) :]}"
+
+
+def plot_training(estimator: Any, ax: Any = None) -> Any:
+    """Draw the loss after each round, or the error out of bag after each tree.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Boosting (`train_score_`), or a forest fitted with ``oob_score=True`` (`oob_error_curve_`).
+    ax : matplotlib Axes, optional
+        Where to draw; default: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If the estimator has neither.
+    """
+    curves = {
+        "training rows": getattr(estimator, "train_score_", ()),
+        "validation rows": getattr(estimator, "validation_score_", ()),
+        "out of bag": getattr(estimator, "oob_error_curve_", ()),
+    }
+    curves = {name: np.asarray(values) for name, values in curves.items() if np.size(values)}
+    if not curves:
+        raise ValueError(
+            "there is a training curve for boosting, and for forests fitted with oob_score=True; "
+            f"got {type(estimator).__name__} without one."
+        )
+    ax = axes(ax, figsize=(6, 3.6))
+    for name, values in curves.items():
+        ax.plot(np.arange(1, len(values) + 1), values, label=name)
+    if "validation rows" in curves:
+        best = estimator.n_estimators_
+        ax.axvline(best, color="0.6", linewidth=0.8, linestyle="--")
+        ax.annotate(f" best: {best}", (best, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small")
+    of_trees = "out of bag" in curves
+    ax.set(xlabel="trees" if of_trees else "rounds", ylabel="error" if of_trees else "loss")
+    ax.legend(frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_dependence(
+    estimator: Any,
+    X: ArrayLike,
+    features: Any,
+    *,
+    label: Any = None,
+    n_rows: int = 500,
+    ax: Any = None,
+) -> NDArray[Any]:
+    """Draw how the mean prediction depends on columns, through scikit-learn's `PartialDependenceDisplay`.
+
+    Parameters
+    ----------
+    estimator : fitted classifier or regressor
+        The model.
+    X : table of shape (n_samples, n_features)
+        Rows to average over; those in which a column that is drawn is missing are left out.
+    features : int, str, pair, or list of these
+        Columns to draw; a pair is a picture of two together.
+    label : object, optional
+        With three or more classes: the class whose probability is drawn.
+    n_rows : int, default=500
+        Average over so many rows at most, evenly spaced.
+    ax : matplotlib Axes, optional
+        Where to draw; default: a new figure.
+
+    Returns
+    -------
+    array of matplotlib Axes
+        One for each picture.
+
+    References
+    ----------
+    Friedman (2001), "Greedy function approximation: a gradient boosting machine", section 8.2.
+    """
+    features = [features] if isinstance(features, int | np.integer | str | tuple) else list(features)
+    table, columns = _as_scikit_learn_reads(X), _drawn(features)
+    missing = np.zeros(len(table), dtype=bool)
+    for column in columns:
+        missing |= _is_missing(table, column)
+    kept = np.flatnonzero(~missing)
+    if len(kept) == 0:
+        raise ValueError(f"X must have rows in which none of the columns {columns} is missing; got none.")
+    kept = kept[:: -(-len(kept) // n_rows)]
+    rows = table[kept] if isinstance(table, np.ndarray) else table.iloc[kept]
+    n_pictures = len(features)
+    display = PartialDependenceDisplay.from_estimator(
+        estimator,
+        rows,
+        features,
+        categorical_features=_categorical(estimator, columns) or None,
+        target=label,
+        grid_resolution=GRID,
+        n_cols=min(3, n_pictures),
+        ax=axes(ax, figsize=(3.2 * min(3, n_pictures) + 0.8, 2.8 * -(-n_pictures // 3))),
+    )
+    return np.array([drawn for drawn in display.axes_.ravel() if drawn is not None], dtype=object)
+
+
+def _as_scikit_learn_reads(X: Any) -> Any:
+    """An array, or a pandas table, which partial dependence can change a column of."""
+    if hasattr(X, "iloc"):
+        return X
+    if nw.dependencies.is_into_dataframe(X):
+        return nw.from_native(X, eager_only=True).to_pandas()
+    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+
+
+def _drawn(features: list[Any]) -> list[Any]:
+    """Every column of a list of columns and pairs."""
+    return [column for part in features for column in (part if isinstance(part, tuple | list) else (part,))]
+
+
+def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
+    if not isinstance(table, np.ndarray):
+        return (table[column] if isinstance(column, str) else table.iloc[:, column]).isna().to_numpy()
+    values = table[:, column]
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+
+
+def _categorical(estimator: Any, columns: list[Any]) -> list[Any]:
+    """Those that hold categories."""
+    encoder = getattr(estimator, "_encoder", None)
+    if encoder is None:
+        return []
+    names = column_names(estimator)
+    flags = encoder.is_categorical
+    return [column for column in columns if flags[names.index(column) if isinstance(column, str) else column]]

@@ -1,0 +1,143 @@
+"""Every kind of model, from the table to predictions; and what only some kinds do."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import fastens
+from fastens.cli.models import FAMILIES, TEXT, estimator_class, families
+from fastens.cli.parameters import PARAMETERS, _signature, directions
+from fastens.cli.target import CLASSIFICATION, REGRESSION
+
+FEW = {"boosting", "forest", "extra-trees", "bagging", "adaboost"}
+BOTH = [(name, task) for task in (CLASSIFICATION, REGRESSION) for name in families(task)]
+
+
+@pytest.mark.parametrize(("name", "task"), BOTH)
+def test_train_predict_evaluate(run, houses, write_csv, name, task):
+    target, other = ("sold", "price") if task == CLASSIFICATION else ("price", "sold")
+    path = write_csv(houses.drop_columns(other))
+    few = ("--n-estimators", 5) if name in FEW else ()
+    members = ("--members", "tree,forest") if FAMILIES[name].is_composed and name != "cascade" else ()
+    layers = ("--max-layers", 1) if name == "cascade" else ()
+    done = run("train", path, "--target", target, "--model", name, *few, *members, *layers)
+    assert (done.code, done.err) == (0, "")
+    score, constant = re.search(
+        rf"{'AUC' if task == CLASSIFICATION else 'RMSE'} +([\d.]+) +([\d.]+)", done.out
+    ).groups()
+    assert float(score) > 0.7 if task == CLASSIFICATION else float(score) < 0.7 * float(constant)
+    assert isinstance(fastens.load("model.fastens"), type(estimator_class(name, task)()))
+    assert run("predict", "model.fastens", path, "-o", "out.csv").code == 0
+    predicted = pyarrow.csv.read_csv("out.csv")
+    assert predicted.num_rows == 300
+    if task == CLASSIFICATION:
+        both = np.column_stack([predicted["probability no"], predicted["probability yes"]])
+        np.testing.assert_allclose(both.sum(axis=1), 1)
+    done = run("evaluate", "model.fastens", path)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_every_option_is_a_parameter_of_some_model():
+    classes = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
+    known = {name for kind in classes for name in _signature(kind)}
+    assert [parameter.name for parameter in PARAMETERS if parameter.name not in known] == []
+    options = [parameter.option for parameter in PARAMETERS]
+    assert len(set(options)) == len(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        (
+            ("--model", "forest", "--bootstrap", "stratified", "--max-samples", 0.5, "--max-features", "log2",
+             "--criterion", "entropy", "--voting", "hard", "--min-samples-leaf", 0.02, "--min-samples-split", 4,
+             "--ccp-alpha", 0.001, "--max-features-per-tree", 3, "--oob-score", "--min-impurity-decrease", 0.0001),
+            {"bootstrap": "stratified", "max_samples": 0.5, "max_features": "log2", "criterion": "entropy",
+             "voting": "hard", "min_samples_leaf": 0.02, "min_samples_split": 4, "ccp_alpha": 0.001,
+             "max_features_per_tree": 3, "oob_score": True, "min_impurity_decrease": 0.0001},
+        ),
+        (("--model", "extra-trees", "--bootstrap", "no", "--max-features", "none"),
+         {"bootstrap": False, "max_features": None}),
+        (("--model", "tree", "--splitter", "random", "--max-depth", 3), {"splitter": "random", "max_depth": 3}),
+        (("--model", "adaboost", "--algorithm", "gentle", "--max-depth", 2), {"algorithm": "gentle", "max_depth": 2}),
+        (("--model", "adaboost", "--resample"), {"resample": True}),
+        (("--monotonic", "area:+1,rooms:-1", "--interactions", "pairwise", "--categorical-encoding", "target"),
+         {"monotonic_cst": {"area": 1, "rooms": -1}, "interaction_cst": "pairwise", "categorical_encoding": "target"}),
+        (("--model", "naive-bayes", "--smoothing", "kt", "--feature-prior", 0.5),
+         {"smoothing": "kt", "feature_prior": 0.5}),
+        (("--model", "stacking", "--members", "tree,naive-bayes", "--final-estimator", "boosting", "--passthrough"),
+         {"final_estimator": "boosting", "passthrough": True}),
+        (("--model", "voting", "--members", "tree,naive-bayes", "--member-weights", "nnls"),
+         {"voting": "soft", "weights": "nnls"}),
+        (("--model", "cascade", "--max-layers", 1, "--members", "tree"), {"max_layers": 1}),
+    ],
+)  # fmt: skip
+def test_parameters_reach_the_models(run, houses, write_csv, options, parameters):
+    path = write_csv(houses.drop_columns("price"))
+    done = run("train", path, "--target", "sold", *options)
+    assert (done.code, done.err) == (0, "")
+    found = fastens.load("model.fastens").get_params()
+    assert {name: found[name] for name in parameters} == parameters
+    assert ("out of bag  accuracy" in done.out) == ("--oob-score" in options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "tree", "--n-estimators", 3), "--n-estimators does not apply to tree for classification"),
+        (("--model", "forest", "--learning-rate", 1), "--learning-rate does not apply to forest"),
+        (("--quantile", 0.5), "--quantile does not apply to boosting for classification"),
+        (("--model", "forest", "--bootstrap", "perhaps"), "bootstrap"),
+        (("--model", "forest", "--bootstrap", "no", "--oob-score"), "oob_score must be False without bootstrap"),
+        (("--model", "voting", "--members", "tree,oak"), "--members: no 'oak' for classification"),
+        (("--monotonic", "area"), "must be COLUMN:+1 or COLUMN:-1"),
+        (("--monotonic", "width:+1"), "width"),
+        (("--model", "text"), "--model text needs --text COL"),
+        (("--text", "town", "--model", "forest"), "--text is for --model text"),
+        (("--text", "sold"), "--text must name a column of texts other than the target"),
+        (("--text", "towm"), "did you mean 'town'?"),
+    ],
+)
+def test_mistakes(run, houses, write_csv, options, message):
+    done = run("train", write_csv(houses.drop_columns("price")), "--target", "sold", *options)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_task_that_a_family_does_not_do(run, houses, write_csv):
+    done = run("train", write_csv(houses), "--target", "price", "--model", "naive-bayes")
+    assert done.err.startswith("fastens: --model naive-bayes does not do regression; these do: boosting, forest")
+
+
+def test_directions():
+    assert directions("a:+1,b:-1") == {"a": 1, "b": -1}
+    assert directions("built: day:1, a, b:-1") == {"built: day": 1, "a, b": -1}
+
+
+def test_texts(run, write_csv):
+    spam, ham = (
+        ["win a prize now", "you win money", "claim your prize"],
+        ["see you at lunch", "lunch at noon", "on my way"],
+    )
+    table = pa.table({"message": (spam + ham) * 10, "kind": (["spam"] * 3 + ["ham"] * 3) * 10, "length": range(60)})
+    path = write_csv(table)
+    options = ("--stop-words", "at,my", "--ngrams", "1-2", "--text-features", "count", "--text-model", "complement")
+    done = run("train", path, "--target", "kind", "--text", "message", *options, "--min-df", 2)
+    assert (done.code, done.err) == (0, "")
+    assert "1 (texts 1)" in done.out
+    assert re.search(r"Most telling words\n *ham .*lunch.*\n *spam .*prize", done.out)
+    model = fastens.load("model.fastens")
+    assert (model.stop_words, tuple(model.ngram_range), model.features) == (["at", "my"], (1, 2), "count")
+    new = write_csv(pa.table({"message": ["a prize", "lunch", None]}), "new.csv")
+    assert run("predict", "model.fastens", new, "-o", "out.csv").code == 0
+    assert pyarrow.csv.read_csv("out.csv")["prediction"].to_pylist()[:2] == ["spam", "ham"]
+    assert "accuracy" in run("evaluate", "model.fastens", path).out
+    assert run("train", path, "--target", "kind", "--text", "message", "--stemmer", "klingon").code == 2
+
+
+def test_text_is_no_family_of_tables():
+    assert TEXT not in families(CLASSIFICATION)

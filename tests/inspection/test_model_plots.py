@@ -1,0 +1,218 @@
+"""What a fitted model tells of itself in numbers and pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from matplotlib import pyplot
+from scipy.sparse import csr_matrix
+from sklearn.inspection import partial_dependence, permutation_importance
+
+import fastens
+
+TREES = {
+    "boosting": (fastens.GradientBoostingClassifier, fastens.GradientBoostingRegressor, {"n_estimators": 20}),
+    "forest": (fastens.RandomForestClassifier, fastens.RandomForestRegressor, {"n_estimators": 10}),
+    "extra": (fastens.ExtraTreesClassifier, fastens.ExtraTreesRegressor, {"n_estimators": 10}),
+    "tree": (fastens.DecisionTreeClassifier, fastens.DecisionTreeRegressor, {"max_depth": 6}),
+}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Columns that matter much, a little and not at all; one holds categories, one has missing values."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(
+        {
+            "large": rng.normal(size=400),
+            "kind": pd.Categorical(rng.choice(["a", "b", "c"], 400)),
+            "small": rng.normal(size=400),
+            "nothing": rng.normal(size=400),
+        }
+    )
+    y = 3 * X["large"] + 2.0 * (X["kind"] == "b") + 0.5 * X["small"]
+    X.loc[::9, "small"] = np.nan
+    return X, y.fillna(0).to_numpy()
+
+
+def fitted(name, table, classes=0, **more):
+    X, y = table
+    classifier, regressor, parameters = TREES[name]
+    parameters = {**parameters, "random_state": 0, **more}
+    if not classes:
+        return regressor(**parameters).fit(X, y)
+    labels = np.array(["no", "perhaps", "yes"])[np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))]
+    return classifier(**parameters).fit(X, labels)
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_contributions_add_up(table, name, classes):
+    model = fitted(name, table, classes)
+    parts = model.predict_contributions(table[0]).sum(axis=-1)
+    if classes and name == "boosting":
+        expected = model.decision_function(table[0])
+    elif classes:
+        expected = model.predict_proba(table[0])
+        expected = expected[:, 1] if classes == 2 else expected
+    else:
+        expected = model.predict(table[0])
+    np.testing.assert_allclose(parts, expected, atol=1e-6 * max(1, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_importances_by_hand(table, name):
+    model = fitted(name, table)
+    nodes = model.to_dataframe()
+    assert model.importances("gain") == pytest.approx(model.feature_importances_)
+    inner = nodes[nodes["feature"].notna()] if "feature" in nodes else nodes[nodes["column"].notna()]
+    column = inner["feature"] if "feature" in inner else inner["column"]
+    counts = column.value_counts().reindex(table[0].columns, fill_value=0).to_numpy()
+    np.testing.assert_allclose(model.importances("split"), counts / counts.sum())
+    trees = model._ensemble
+    cover = [trees.weight[trees.feature == j].sum() for j in range(4)]
+    np.testing.assert_allclose(model.importances("cover"), np.array(cover) / np.sum(cover), rtol=1e-5)
+    assert model.importances("cover").argmax() == 0
+    with pytest.raises(ValueError, match="kind must be 'gain', 'split' or 'cover'; got 'weight'"):
+        model.importances("weight")
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("kind", ["gain", "split", "cover", "permutation"])
+def test_plot_importance(table, name, kind):
+    model = fitted(name, table)
+    ax = model.plot_importance(kind, X=table[0], y=table[1])
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert labels[0] == "large" or kind in ("split", "cover")
+    assert set(labels) == set(table[0].columns)
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_importance_of_rows_that_are_not_given(table):
+    with pytest.raises(ValueError, match="X and y must be given with kind='permutation'"):
+        fitted("boosting", table).plot_importance("permutation")
+    with pytest.raises(ValueError, match="kind must be one of"):
+        fitted("boosting", table).plot_importance("shap")
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_permutation_importance_of_boosting_is_that_of_scikit_learn(table, classes):
+    model, (X, y) = fitted("boosting", table, classes), table
+    if classes:
+        y = np.array(["no", "perhaps", "yes"])[np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))]
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    ours = model.permutation_importance(X, y, weight, n_repeats=20, random_state=0)
+    theirs = permutation_importance(model, X, y, n_repeats=20, random_state=1, sample_weight=weight)
+    error = 4 * np.hypot(ours.importances_standard_error, theirs.importances_std / np.sqrt(20)) + 1e-12
+    assert (np.abs(ours.importances_mean - theirs.importances_mean) < error).all()
+    assert ours.importances.shape == (4, 20)
+    polars = model.permutation_importance(pl.from_pandas(X), y, weight, n_repeats=20, random_state=0)
+    np.testing.assert_array_equal(ours.importances, polars.importances)
+
+
+def test_permutation_importance_of_columns_with_statistics(table):
+    X, y = table
+    model = fitted("boosting", table, categorical_encoding="target")
+    found = model.permutation_importance(X, y, random_state=0)
+    assert found.importances_mean.shape == (4,)
+    assert found.importances_mean.argmax() == 0
+    assert found.importances_mean[1] > found.importances_mean[3]
+
+
+def test_permutation_importance_of_a_sparse_matrix(table):
+    X, y = table[0][["large", "small", "nothing"]].fillna(0).to_numpy(), table[1]
+    model = fastens.GradientBoostingRegressor(n_estimators=10).fit(X, y)
+    dense, sparse = (model.permutation_importance(T, y, random_state=0).importances for T in (X, csr_matrix(X)))
+    np.testing.assert_array_equal(dense, sparse)
+
+
+def test_plot_training(table):
+    X, y = table
+    model = fastens.GradientBoostingRegressor(early_stopping=True, learning_rate=0.5, random_state=0).fit(X, y)
+    ax = model.plot_training()
+    assert [line.get_label() for line in ax.lines[:2]] == ["training rows", "validation rows"]
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), model.validation_score_)
+    assert ax.lines[2].get_xdata()[0] == model.n_estimators_
+    forest = fitted("forest", table, n_estimators=30, oob_score=True)
+    np.testing.assert_array_equal(forest.plot_training().lines[0].get_ydata(), forest.oob_error_curve_)
+    with pytest.raises(ValueError, match="got DecisionTreeRegressor without one"):
+        fitted("tree", table).plot_training()
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_dependence_is_that_of_scikit_learn(table, name):
+    X, _ = table
+    model = fitted(name, table)
+    drawn = model.plot_dependence(X, ["large", "kind"])
+    assert [ax.get_xlabel() for ax in drawn] == ["large", "kind"]
+    line = drawn[0].lines[0]
+    expected = partial_dependence(model, X, ["large"], grid_resolution=50)
+    np.testing.assert_allclose(line.get_xdata(), expected["grid_values"][0])
+    np.testing.assert_allclose(line.get_ydata(), expected["average"][0])
+    heights = [bar.get_height() for bar in drawn[1].patches]
+    assert int(np.argmax(heights)) == 1
+
+
+def test_dependence_of_other_tables_pairs_and_missing_values(table):
+    X, _ = table
+    model = fitted("boosting", table, 3)
+    assert len(model.plot_dependence(pl.from_pandas(X), "small", label="yes")) == 1
+    assert len(model.plot_dependence(X, [("large", "small")], label="no")) == 1
+    empty = X.assign(small=np.nan)
+    with pytest.raises(ValueError, match=r"none of the columns \['small'\] is missing"):
+        model.plot_dependence(empty, "small", label="no")
+    numbers = X[["large", "nothing"]].to_numpy()
+    plain = fastens.RandomForestRegressor(n_estimators=5).fit(numbers, table[1])
+    assert plain.plot_dependence(numbers, [0, 1])[0].get_xlabel() == "x0"
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_plot_contributions(table, name, classes):
+    X, _ = table
+    model = fitted(name, table, classes)
+    ax = model.plot_contributions(X)
+    assert ax.get_yticklabels()[0].get_text() == "large"
+    ax = model.plot_contributions(X, 9)
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert "small = missing" in labels
+    assert f"kind = {X['kind'][9]}" in labels
+    parts = model.predict_contributions(X)[9]
+    shown = parts[[*model.classes_].index(model.predict(X)[9])] if classes == 3 else parts
+    assert sorted(bar.get_width() for bar in ax.patches) == pytest.approx(sorted(shown[:-1]), abs=1e-9)
+    last = ax.patches[-1]
+    assert last.get_x() + last.get_width() == pytest.approx(shown.sum())
+    if classes == 3:
+        assert "yes" in model.plot_contributions(X, label="yes").get_xlabel()
+
+
+def test_contributions_of_many_columns_and_mistakes(table, rng):
+    X = rng.normal(size=(200, 30))
+    model = fastens.GradientBoostingClassifier(n_estimators=20).fit(X, X[:, 0] + X[:, 1:8].sum(axis=1) / 4 > 0)
+    ax = model.plot_contributions(X, 0)
+    assert ax.get_yticklabels()[-1].get_text() == "19 other columns"
+    parts = model.predict_contributions(X[:1])[0]
+    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(parts[:-1].sum())
+    with pytest.raises(ValueError, match="row must be a position from 0 to 199; got 200"):
+        model.plot_contributions(X, 200)
+    with pytest.raises(ValueError, match="label must be one of"):
+        model.plot_contributions(X, label=7)
+    with pytest.raises(ValueError, match="label must be True with two classes"):
+        model.plot_contributions(X, label=False)
+
+
+def test_adaboost_shows_what_it_can(table):
+    X, y = table
+    model = fastens.AdaBoostClassifier(n_estimators=20).fit(X, y > 0)
+    assert model.plot_importance().get_yticklabels()[0].get_text() == "large"
+    assert model.permutation_importance(X, y > 0, random_state=0).importances_mean.argmax() == 0
+    assert len(model.plot_training().lines) == 1
