@@ -177,9 +177,7 @@ class ForestGrower:
         else:
             self._grow_side_by_side(take, samples, first)
 
-    def _grow_side_by_side(
-        self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int
-    ) -> None:
+    def _grow_side_by_side(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
         """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock."""
         stop = np.zeros(1, np.uint8)
         numbers = iter(range(len(samples)))

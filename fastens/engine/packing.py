@@ -88,7 +88,7 @@ def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
         require(name in packed and packed[name].dtype.kind in kinds and packed[name].ndim == n_dimensions, name)
     require(len(packed["wide"]) == 2, "wide")
     is_leaf = _bits(packed["is_leaf"], len(packed["value"]), "is_leaf")
-    n_inner = len(is_leaf) - np.count_nonzero(is_leaf)
+    n_inner = len(is_leaf) - int(np.count_nonzero(is_leaf))
     for name, largest in {"pair": 2**30 - 1, "feature": 2**31 - 1, "bin_threshold": 2**16 - 1, "gain": np.inf}.items():
         require(len(packed[name]) == n_inner and not (packed[name].max(initial=0) > largest), name)
     _bits(packed["missing_left"], n_inner, "missing_left")

@@ -1,4 +1,4 @@
-"""Trees as they are grown, in whatever order they are finished: packed a few at a time, so that few are large at once."""
+"""Trees as they are grown, in whatever order they are finished: packed a few at a time, so that few are large."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ class TreeStore:
 
     def ensemble(self) -> TreeEnsemble:
         """Return the trees up to the first that is missing; the store is empty then."""
-        if self._waiting or not self._runs:
+        if not self._runs:
+            return self._of_waiting()
+        if self._waiting:
             self._pack()
         runs, self._runs = self._runs, []
         first, *others = [TreeEnsemble.from_packed(run.packed(), self._binning) for run in runs]
@@ -86,10 +88,12 @@ class TreeStore:
         trees = [part.tree(t) for part in (first, *others) for t in range(part.n_trees)]
         return TreeEnsemble.from_trees(trees, np.zeros(len(trees), np.int32), first.baseline, self._binning)
 
-    def _pack(self) -> None:
+    def _of_waiting(self) -> TreeEnsemble:
         trees, self._waiting, self._n_waiting = self._waiting, [], 0
-        columns = np.zeros(len(trees), dtype=np.int32)
-        self._append(pack(TreeEnsemble.from_trees(trees, columns, self._baseline, self._binning)))
+        return TreeEnsemble.from_trees(trees, np.zeros(len(trees), np.int32), self._baseline, self._binning)
+
+    def _pack(self) -> None:
+        self._append(pack(self._of_waiting()))
 
     def _append(self, part: Arrays) -> None:
         if not self._runs or self._runs[-1].form != _form(part):
@@ -145,7 +149,7 @@ class _Column:
 
 
 def _form(part: Arrays) -> tuple[Any, ...]:
-    """How counts and weights are given: for all nodes, for leaves, or not at all. (Places of sets follow from nodes.)"""
+    """How counts and weights are given: for all nodes, for leaves, or not at all."""
     n_nodes = len(part["value"])
     given = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
     return (*given, part["weight"].dtype.kind, part["wide"].tobytes())

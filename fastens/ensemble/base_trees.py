@@ -13,7 +13,6 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
-from fastens.engine.binning import Binning
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
 from fastens.engine.paths import decision_path
 from fastens.engine.threads import resolve_n_jobs
