@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -154,14 +154,31 @@ class ForestGrower:
 
     def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
         """Grow one tree for each sample. Samples are asked for one by one, so they may be made when needed."""
-        if len(samples) == 1 or self._n_threads == 1:
-            worker = TreeWorker(self._data, self._n_threads)
-            return [self._grow_one(worker, sample, _GO) for sample in samples]
-        return self._grow_side_by_side(samples)
+        trees: dict[int, Tree] = {}
+        self.grow_into(trees.__setitem__, samples)
+        return [trees[number] for number in range(len(samples))]
 
-    def _grow_side_by_side(self, samples: Sequence[TreeSample]) -> list[Tree]:
+    def grow_into(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int = 0) -> None:
+        """Grow one tree for each sample, and hand it over with its number as soon as it is grown.
+
+        Parameters
+        ----------
+        take : function of int and Tree
+            May be called by several threads at once, for the trees in any order.
+        samples : sequence of TreeSample
+            Asked for one by one.
+        first : int
+            The number of the first tree.
+        """
+        if len(samples) <= 1 or self._n_threads == 1:
+            worker = TreeWorker(self._data, self._n_threads)
+            for number, sample in enumerate(samples, first):
+                take(number, self._grow_one(worker, sample, _GO))
+        else:
+            self._grow_side_by_side(take, samples, first)
+
+    def _grow_side_by_side(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
         """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock."""
-        trees: list[Tree] = [None] * len(samples)  # type: ignore[list-item]
         stop = np.zeros(1, np.uint8)
         numbers = iter(range(len(samples)))
         lock = threading.Lock()
@@ -171,9 +188,10 @@ class ForestGrower:
             while not stop[0]:
                 with lock:
                     number = next(numbers, None)
-                if number is None:
+                tree = None if number is None else self._grow_one(worker, samples[number], stop)
+                if number is None or tree is None:
                     return
-                trees[number] = self._grow_one(worker, samples[number], stop)
+                take(first + number, tree)
 
         n_threads = min(self._n_threads, len(samples))
         with ThreadPoolExecutor(n_threads) as pool:
@@ -182,7 +200,6 @@ class ForestGrower:
             except BaseException:
                 stop[0] = 1
                 raise
-        return trees
 
     def _grow_one(self, worker: TreeWorker, sample: TreeSample, stop: NDArray[np.uint8]) -> Any:
         """A tree; None where it was stopped."""

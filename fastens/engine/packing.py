@@ -6,13 +6,14 @@ children. Whole numbers take the smallest type that holds them. Everything comes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from fastens.engine.binning import Binning
+from fastens.engine.kernels.packing import spread_splits, sum_up
 from fastens.engine.structure import check_binning_fits, check_children, require
 
 Arrays = dict[str, np.ndarray]
@@ -33,6 +34,7 @@ KINDS = {
     "weight": "uf",
     "wide": "b",
 }
+SUMMED = (np.int64, np.float32, np.float64)
 
 
 def pack(trees: Any) -> Arrays:
@@ -46,7 +48,7 @@ def pack(trees: Any) -> Arrays:
     is_leaf = trees.left_child == 0
     inner = np.flatnonzero(~is_leaf)
     is_set = trees.category_set[inner] >= 0
-    sums = _Sums(trees)
+    sums = _Sums(trees, is_leaf)
     return {
         "node_offsets": trees.node_offsets,
         "tree_output": trees.tree_output,
@@ -85,67 +87,84 @@ def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
         n_dimensions = 2 if name == "value" else 1
         require(name in packed and packed[name].dtype.kind in kinds and packed[name].ndim == n_dimensions, name)
     require(len(packed["wide"]) == 2, "wide")
-    n_nodes = len(packed["value"])
-    is_leaf = _bits(packed["is_leaf"], n_nodes, "is_leaf")
-    inner = np.flatnonzero(~is_leaf)
-    arrays: Arrays = {name: packed[name] for name in ("node_offsets", "tree_output", "baseline", "category_words")}
-    arrays["value"] = packed["value"]
-    spread = _spreader(n_nodes, inner)
-    arrays["left_child"] = spread("pair", packed["pair"].astype(np.int64) * 2 + 1, np.int32, 0)
-    arrays["feature"] = spread("feature", packed["feature"], np.int32, -1)
-    arrays["bin_threshold"] = spread("bin_threshold", packed["bin_threshold"], np.uint16, 0)
-    arrays["missing_left"] = spread(
-        "missing_left", _bits(packed["missing_left"], len(inner), "missing_left"), np.uint8, 0
-    )
-    arrays["gain"] = spread("gain", packed["gain"], packed["gain"].dtype, 0)
+    is_leaf = _bits(packed["is_leaf"], len(packed["value"]), "is_leaf")
+    n_inner = len(is_leaf) - int(np.count_nonzero(is_leaf))
+    for name, largest in {"pair": 2**30 - 1, "feature": 2**31 - 1, "bin_threshold": 2**16 - 1, "gain": np.inf}.items():
+        require(len(packed[name]) == n_inner and not (packed[name].max(initial=0) > largest), name)
+    _bits(packed["missing_left"], n_inner, "missing_left")
+    arrays = unpack_splits(packed)
     check_children(SimpleNamespace(**arrays))
     arrays["category_set"] = _unpack_sets(packed["category_set"], arrays, binning)
-    sums = _Sums(SimpleNamespace(**arrays))
-    wide_count, wide_weight = packed["wide"]
+    return arrays | _unpack_statistics(packed, arrays, is_leaf)
+
+
+def unpack_splits(packed: Mapping[str, np.ndarray], binning: Binning | None = None) -> Arrays:
+    """Return what a row's way depends on, and the values; with a binning the category sets too. No checks.
+
+    Parameters
+    ----------
+    packed : dict of arrays
+        What `pack` returned.
+    binning : Binning, optional
+        That of the trees.
+    """
+    n_nodes = len(packed["value"])
+    dtypes = {"left_child": np.int32, "feature": np.int32, "bin_threshold": np.uint16, "missing_left": np.uint8}
+    arrays: Arrays = {name: np.empty(n_nodes, dtype) for name, dtype in dtypes.items()}
+    spread_splits(
+        np.unpackbits(packed["is_leaf"], count=n_nodes),
+        packed["pair"].astype(np.uint32),
+        packed["feature"].astype(np.int32),
+        packed["bin_threshold"].astype(np.uint16),
+        np.unpackbits(packed["missing_left"], count=len(packed["pair"])),
+        arrays,
+    )
+    arrays |= {name: packed[name] for name in ("tree_output", "baseline", "category_words", "value")}
+    arrays["node_offsets"] = packed["node_offsets"].astype(np.int64)
+    if binning is not None:
+        arrays["category_set"] = _unpack_sets(packed["category_set"], arrays, binning)
+    return arrays
+
+
+def _unpack_statistics(packed: Mapping[str, np.ndarray], arrays: Arrays, is_leaf: np.ndarray) -> Arrays:
+    """Gains, counts and weights of all nodes."""
+    sums = _Sums(SimpleNamespace(**arrays), is_leaf)
+    gain = np.zeros(len(is_leaf), dtype=packed["gain"].dtype)
+    gain[~is_leaf] = packed["gain"]
     n_samples = sums.unpack(packed["n_samples"].astype(np.int64), "n_samples")
     weight = packed["weight"]
-    if len(weight) or not n_nodes:
+    if len(weight) or not len(is_leaf):
         weight = sums.unpack(weight.astype(np.int64) if weight.dtype.kind == "u" else weight, "weight")
     else:
         weight = n_samples
-    arrays["n_samples"] = n_samples.astype(np.int64 if wide_count else np.int32)
-    arrays["weight"] = weight.astype(np.float64 if wide_weight else np.float32)
-    return arrays
+    wide_count, wide_weight = packed["wide"]
+    return {
+        "gain": gain,
+        "n_samples": n_samples.astype(np.int64 if wide_count else np.int32),
+        "weight": weight.astype(np.float64 if wide_weight else np.float32),
+    }
 
 
 class _Sums:
     """Numbers of nodes that are the sums of those of their leaves."""
 
-    def __init__(self, trees: Any) -> None:
-        self.is_leaf = trees.left_child == 0
-        # Inner nodes by depth, and their left children; nodes are counted over all trees.
-        self.levels: list[tuple[np.ndarray, np.ndarray]] = []
-        nodes = trees.node_offsets[:-1]
-        root = nodes
-        while True:
-            is_inner = ~self.is_leaf[nodes]
-            nodes, root = nodes[is_inner], root[is_inner]
-            if not len(nodes):
-                break
-            left = root + trees.left_child[nodes]
-            self.levels.append((nodes, left))
-            nodes, root = np.concatenate([left, left + 1]), np.concatenate([root, root])
+    def __init__(self, trees: Any, is_leaf: np.ndarray) -> None:
+        self._trees, self._is_leaf = trees, is_leaf
 
     def pack(self, numbers: np.ndarray) -> np.ndarray:
         """The leaves' numbers, where the others follow from them; otherwise all."""
-        leaves = numbers[self.is_leaf]
-        return leaves if np.array_equal(self.unpack(leaves, ""), numbers) else numbers
+        summed = numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers.copy()
+        sum_up(self._trees.node_offsets, self._trees.left_child, summed)
+        return numbers[self._is_leaf] if np.array_equal(summed, numbers) else numbers
 
     def unpack(self, packed: np.ndarray, name: str) -> np.ndarray:
         """All numbers."""
-        n_nodes = len(self.is_leaf)
-        if len(packed) == n_nodes:
+        if len(packed) == len(self._is_leaf):
             return packed
-        require(len(packed) == np.count_nonzero(self.is_leaf), name)
-        numbers = np.zeros(n_nodes, dtype=packed.dtype)
-        numbers[self.is_leaf] = packed
-        for nodes, left in reversed(self.levels):
-            numbers[nodes] = numbers[left] + numbers[left + 1]
+        require(len(packed) == np.count_nonzero(self._is_leaf) and packed.dtype in SUMMED, name)
+        numbers = np.zeros(len(self._is_leaf), dtype=packed.dtype)
+        numbers[self._is_leaf] = packed
+        sum_up(self._trees.node_offsets, self._trees.left_child, numbers)
         return numbers
 
 
@@ -190,17 +209,3 @@ def _unpack_sets(packed: np.ndarray, arrays: Arrays, binning: Binning) -> np.nda
 def _bits(packed: np.ndarray, count: int, name: str) -> np.ndarray:
     require(packed.dtype == np.uint8 and len(packed) == (count + 7) // 8, name)
     return np.unpackbits(packed, count=count).astype(bool)
-
-
-def _spreader(n_nodes: int, inner: np.ndarray) -> Callable[[str, np.ndarray, Any, int], np.ndarray]:
-    """What puts the numbers of inner nodes among those of leaves, which all have the same."""
-
-    def spread(name: str, numbers: np.ndarray, dtype: Any, at_leaves: int) -> np.ndarray:
-        require(len(numbers) == len(inner), name)
-        if np.dtype(dtype).kind != "f":
-            require(numbers.max(initial=0) <= np.iinfo(dtype).max, name)
-        everywhere = np.full(n_nodes, at_leaves, dtype=dtype)
-        everywhere[inner] = numbers
-        return everywhere
-
-    return spread

@@ -13,7 +13,7 @@ import numpy as np
 from fastens.engine.binning import Binning
 from fastens.engine.kernels import predict
 from fastens.engine.kernels.compile import CompiledTrees
-from fastens.engine.packing import pack, unpack
+from fastens.engine.packing import pack, unpack, unpack_splits
 from fastens.engine.structure import check_structure, read_binning
 from fastens.engine.threads import threads_for
 
@@ -96,7 +96,8 @@ class TreeEnsemble:
     """Trees one after another in plain read-only arrays, with the binning they were grown on.
 
     The arrays are those of `Tree`, concatenated, and the three below. Whatever can be computed from them (thresholds,
-    the compiled form that predicts) is made when first asked for and is no part of the state.
+    the compiled form that predicts) is made when first asked for and is no part of the state. Nor need the arrays be
+    there: an ensemble from `from_packed` keeps their short form, a third in size, until one of them is asked for.
 
     Attributes
     ----------
@@ -124,6 +125,7 @@ class TreeEnsemble:
     node_offsets: np.ndarray
     tree_output: np.ndarray
     baseline: np.ndarray
+    _packed: dict[str, np.ndarray] | None = None
 
     def __init__(self, binning: Binning, **arrays: np.ndarray) -> None:
         self.binning = binning
@@ -132,6 +134,27 @@ class TreeEnsemble:
             array = np.ascontiguousarray(given, dtype=given.dtype if given.dtype in dtypes else dtypes[0]).view()
             array.flags.writeable = False
             setattr(self, name, array)
+
+    @classmethod
+    def from_packed(cls, packed: Mapping[str, np.ndarray], binning: Binning) -> TreeEnsemble:
+        """Make an ensemble of the short form of trees (see packing.py), which is trusted."""
+        ensemble = cls.__new__(cls)
+        ensemble.binning, ensemble._packed = binning, dict(packed)
+        for name in ("value", "tree_output", "baseline", "node_offsets", "category_words"):
+            array = packed[name].view()
+            array.flags.writeable = False
+            setattr(ensemble, name, array)
+        return ensemble
+
+    def __getattr__(self, name: str) -> Any:
+        """One of the arrays: all are unpacked. Two threads that ask at once may both do it."""
+        packed = self.__dict__.get("_packed")
+        if name not in ENSEMBLE_DTYPES or (packed is None and name not in self.__dict__):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if packed is not None:
+            TreeEnsemble.__init__(self, self.binning, **unpack(packed, self.binning))
+            self._packed = None
+        return self.__dict__[name]
 
     @classmethod
     def from_trees(
@@ -164,7 +187,7 @@ class TreeEnsemble:
         first_word = np.cumsum([0, *(len(tree.category_words) for tree in trees)])[:-1]
         category_set = arrays["category_set"]
         arrays["category_set"] = np.where(category_set < 0, -1, category_set + np.repeat(first_word, n_nodes))
-        _drop_unused_words(arrays, binning)
+        _put_words_in_order(arrays, binning)
         arrays["node_offsets"] = np.cumsum([0, *n_nodes])
         return cls(binning, tree_output=np.asarray(tree_output), baseline=np.asarray(baseline), **arrays)
 
@@ -173,7 +196,11 @@ class TreeEnsemble:
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the whole state as a few small arrays (see packing.py); those of the binning have a prefix."""
         binning = {BINNING_PREFIX + name: array for name, array in self.binning.to_arrays().items()}
-        return pack(self) | binning
+        return self.packed() | binning
+
+    def packed(self) -> dict[str, np.ndarray]:
+        """Return the short form of the trees; see packing.py."""
+        return pack(self) if self._packed is None else dict(self._packed)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
@@ -199,7 +226,21 @@ class TreeEnsemble:
 
     def with_values(self, value: np.ndarray) -> TreeEnsemble:
         """Return the same trees with other values of the nodes."""
+        if self._packed is not None:
+            return TreeEnsemble.from_packed(self._packed | {"value": value}, self.binning)
         return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | {"value": value})
+
+    def with_sets_in_order(self) -> TreeEnsemble:
+        """Return the same trees with the category sets one after another, in the order of the nodes."""
+        arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
+        arrays["category_set"] = arrays["category_set"].copy()
+        _put_words_in_order(arrays, self.binning)
+        return TreeEnsemble(self.binning, **arrays)
+
+    def splits(self) -> Any:
+        """Return something with the arrays that rows' ways depend on, which are not kept where they are packed."""
+        packed = self._packed
+        return self if packed is None else SimpleNamespace(**unpack_splits(packed, self.binning))
 
     @cached_property
     def notes(self) -> dict[str, Any]:
@@ -210,7 +251,7 @@ class TreeEnsemble:
     def compiled(self) -> CompiledTrees:
         """The form that predicts. Two threads that ask at once may both make it; either is good."""
         lean = self.lean
-        return CompiledTrees(lean, lean.binning.table, lean.binning.code_dtype.itemsize)
+        return CompiledTrees(lean.splits(), lean.binning.table, lean.binning.code_dtype.itemsize)
 
     @cached_property
     def lean(self) -> TreeEnsemble:
@@ -268,7 +309,7 @@ class TreeEnsemble:
         """Yield the raw predictions after each round: after every `n_outputs` trees of one value, or tree of many."""
         codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
-        n_nodes = len(self.feature) * self.n_outputs // max(self.n_trees, 1)
+        n_nodes = len(self.value) * self.n_outputs // max(self.n_trees, 1)
         n_threads = _enough_threads(codes.shape[1], n_nodes, 0, n_threads)
         for first in range(0, self.n_trees, self.trees_per_round):
             last = min(first + self.trees_per_round, self.n_trees)
@@ -282,7 +323,7 @@ class TreeEnsemble:
     def _enough_threads(self, X: np.ndarray, n_threads: int) -> int:
         if n_threads == 1 or X.shape[0] == 1:
             return 1
-        return _enough_threads(X.shape[0], len(self.feature), self.binning.n_features, n_threads)
+        return _enough_threads(X.shape[0], len(self.value), self.binning.n_features, n_threads)
 
     # -------------------------------------------------------------------------------------------------- inspection
 
@@ -362,12 +403,12 @@ class TreeEnsemble:
         return counts.astype(np.float64)
 
 
-def _drop_unused_words(arrays: dict[str, np.ndarray], binning: Binning) -> None:
-    """Put the category sets that nodes have one after another, where there are other words between them."""
+def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None:
+    """Put the category sets that nodes have one after another, in the order of the nodes."""
     nodes = np.flatnonzero(arrays["category_set"] >= 0)
     n_words = (np.asarray(binning.n_codes, dtype=np.int64)[arrays["feature"][nodes]] + 31) // 32
-    if len(arrays["category_words"]) > n_words.sum():
-        first = np.cumsum(n_words) - n_words
+    first = np.cumsum(n_words) - n_words
+    if len(arrays["category_words"]) > n_words.sum() or not np.array_equal(first, arrays["category_set"][nodes]):
         places = np.arange(n_words.sum()) + np.repeat(arrays["category_set"][nodes] - first, n_words)
         arrays["category_words"] = arrays["category_words"][places]
         arrays["category_set"][nodes] = first

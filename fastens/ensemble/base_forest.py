@@ -16,7 +16,8 @@ from fastens.engine.forests import ForestGrower
 from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.engine.tree_store import TreeStore
+from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
@@ -35,8 +36,6 @@ RULES = {
     "oob_score": FLAG | Rule("a function", callable),
     "warm_start": FLAG,
 }
-# After so many trees an interrupted fit has a forest.
-_TREES_AT_A_TIME = 128
 
 
 class BaseForest(ForestUncertainty, BaseTrees):
@@ -66,22 +65,25 @@ class BaseForest(ForestUncertainty, BaseTrees):
         """
         self._check_parameters()
         self._check_drawing()
-        trees = self._trees_to_keep()
-        data = self._check_validation(X, y, sample_weight) if trees else self._start_forest(X, y, sample_weight)
+        goes_on = self._goes_on()
+        data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
         binning = (
             self._ensemble.binning
-            if trees
+            if goes_on
             else learn_binning(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
         )
         matrix = binning.transform(data.X, n_threads)
         weight = self._plan_bags(data, n_threads)
+        store = TreeStore(binning, self._n_outputs(), self.n_estimators)
+        if goes_on:
+            store.keep(self._ensemble)
         try:
-            self._grow(trees, data, matrix, weight)
+            self._grow(store, data, matrix, weight)
         finally:
             # Interrupted: what has been grown so far is a forest.
-            if trees:
-                self._keep_trees(trees, binning)
+            if store.n_trees:
+                self._ensemble = store.ensemble()
         if self.oob_score:
             self._set_out_of_bag(matrix, data, len(np.asarray(y)))
         self._keep_leaf_rows(data)
@@ -96,10 +98,10 @@ class BaseForest(ForestUncertainty, BaseTrees):
         if self.oob_score:
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
 
-    def _trees_to_keep(self) -> list[Tree]:
-        """With a warm start the trees that are there, else none."""
+    def _goes_on(self) -> bool:
+        """Whether trees are added to those there are."""
         if not self.warm_start or not hasattr(self, "_ensemble"):
-            return []
+            return False
         n_trees = self._ensemble.n_trees
         if self.n_estimators < n_trees:
             raise ValueError(
@@ -108,7 +110,7 @@ class BaseForest(ForestUncertainty, BaseTrees):
             )
         if self.n_estimators == n_trees:
             warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=3)
-        return [self._ensemble.tree(t) for t in range(n_trees)]
+        return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_error_curve_"):
@@ -149,16 +151,14 @@ class BaseForest(ForestUncertainty, BaseTrees):
         per_tree = n_chosen(self.max_features_per_tree, self.n_features_in_)
         return Bags(self._seed, self._bootstrap, self.n_features_in_, per_tree)
 
-    def _grow(self, trees: list[Tree], data: TrainingData, matrix: BinnedMatrix, weight: Weighting) -> None:
-        """Add trees to those there are, a batch at a time."""
+    def _grow(self, store: TreeStore, data: TrainingData, matrix: BinnedMatrix, weight: Weighting) -> None:
+        """Add trees to those there are."""
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
         of_first = Samples(bags, weight, 0, 1)[0].weight
         total = float(n_rows if of_first is None else of_first.sum())
         grower = ForestGrower(matrix, self._target(data.y), self._tree_rules(n_rows, total), n_threads)
-        while len(trees) < self.n_estimators:
-            last = min(len(trees) + _TREES_AT_A_TIME, self.n_estimators)
-            grown = grower.grow(Samples(bags, weight, len(trees), last))
-            trees += [prune(tree, self.ccp_alpha) for tree in grown]
+        samples = Samples(bags, weight, store.n_trees, self.n_estimators)
+        grower.grow_into(lambda number, tree: store.add(number, prune(tree, self.ccp_alpha)), samples, store.n_trees)
 
     # What was drawn --------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +13,9 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
-from fastens.engine.binning import Binning
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
 from fastens.engine.paths import decision_path
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportance
 from fastens.inspection.tree_methods import ShowsTrees
@@ -84,11 +82,6 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
 
     def _has_random_thresholds(self) -> bool:
         raise NotImplementedError
-
-    def _keep_trees(self, trees: Sequence[Tree], binning: Binning) -> None:
-        """Make the fitted model of trees."""
-        none = np.zeros(self._n_outputs())
-        self._ensemble = TreeEnsemble.from_trees(trees, np.zeros(len(trees), dtype=np.int32), none, binning)
 
     def _features_per_split(self) -> int | None:
         count = n_chosen(self.max_features, self.n_features_in_)

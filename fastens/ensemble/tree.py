@@ -12,11 +12,12 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
-from fastens.engine.binning import Binning, learn_binning
+from fastens.engine.binning import BinnedMatrix, Binning, learn_binning
 from fastens.engine.forests import ForestGrower, TreeSample
+from fastens.engine.midpoints import cut_half_way
 from fastens.engine.pruning import prune, pruning_path
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import Tree
+from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, RULES, BaseTrees, TreesClassifier, TreesRegressor
 from fastens.parameters import one_of
 
@@ -43,19 +44,25 @@ class BaseDecisionTree(BaseTrees):
         -------
         self
         """
-        tree, binning, _ = self._grow(X, y, sample_weight)
-        self._keep_trees([prune(tree, self.ccp_alpha)], binning)
+        tree, binning, matrix, data = self._grow(X, y, sample_weight)
+        tree = prune(tree, self.ccp_alpha)
+        if not self._has_random_thresholds():
+            tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
+        none = np.zeros(self._n_outputs())
+        self._ensemble = TreeEnsemble.from_trees([tree], [0], none, binning)
         return self
 
-    def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, TrainingData]:
-        """The tree before it is pruned."""
+    def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, BinnedMatrix, TrainingData]:
+        """The tree before it is pruned, and what it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         n_threads, weight = resolve_n_jobs(self.n_jobs), data.sample_weight
         binning = learn_binning(data.X, weight, self.max_bins, self._encoder.is_categorical, n_threads)
         rules = self._tree_rules(len(data.y), float(len(data.y) if weight is None else weight.sum()))
-        grower = ForestGrower(binning.transform(data.X, n_threads), self._target(data.y), rules, n_threads)
-        return grower.grow([TreeSample(weight, None, self._draw_seed())])[0], binning, data
+        matrix = binning.transform(data.X, n_threads)
+        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads)
+        [tree] = grower.grow([TreeSample(weight, None, self._draw_seed())])
+        return tree, binning, matrix, data
 
     def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
         """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
@@ -71,7 +78,7 @@ class BaseDecisionTree(BaseTrees):
             ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
         """
         model = clone(self)
-        tree, _, data = model._grow(X, y, sample_weight)
+        tree, _, _, data = model._grow(X, y, sample_weight)
         root = model._impurity(data.y.reshape(len(data.y), -1), data.sample_weight, tree.value[0])
         leaves = root - tree.gain.sum(dtype=np.float64) / np.float64(tree.weight[0])
         ccp_alphas, impurities = pruning_path(tree, max(leaves, 0.0))

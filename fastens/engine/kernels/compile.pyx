@@ -308,8 +308,10 @@ cdef class CompiledTrees:
         )
         if a.n_words:
             a.category_words = &category_words[0]
-        self.value, self.category_set, self.category_words = ensemble.value, category_set, category_words
+        self.value = ensemble.value
         compile_trees(&self.program, &a, self._read_values(ensemble.value))
+        if self.program.views != NULL:
+            self.category_set, self.category_words = category_set, category_words
 
     cdef const float64_t* _read_values(self, value) except? NULL:
         # Set the program's values; return those that scans copy.

@@ -191,9 +191,10 @@ cdef class Walker:
 
     def __cinit__(self, trees, matrix):
         cdef Py_ssize_t i
-        cdef const int32_t[::1] feature = trees.feature, left = trees.left_child, sets = trees.category_set
-        cdef const uint16_t[::1] threshold = trees.bin_threshold
-        cdef const uint8_t[::1] missing_left = trees.missing_left
+        splits = trees.splits()
+        cdef const int32_t[::1] feature = splits.feature, left = splits.left_child, sets = splits.category_set
+        cdef const uint16_t[::1] threshold = splits.bin_threshold
+        cdef const uint8_t[::1] missing_left = splits.missing_left
         cdef const uint8_t[:, ::1] records = matrix.records
         self.words = trees.category_words if len(trees.category_words) else np.zeros(1, dtype=np.uint32)
         self.offsets = trees.node_offsets
