@@ -8,16 +8,6 @@ cdef enum Outcome:
     OUT_OF_MEMORY
 
 
-cdef enum:
-    MIN_BRANCH_ROWS = 4096
-    BRANCHES = 32
-
-
-cdef inline Py_ssize_t branch_rows(const Sample* sample) noexcept nogil:
-    """Nodes of so many rows grow to branches that threads may share out; it does not depend on how many threads."""
-    return max(sample.n_entries // BRANCHES, <Py_ssize_t>MIN_BRANCH_ROWS)
-
-
 cdef bint plant(
     const Forest* forest, const Sample* sample, Room* room, Grown* grown, Open* root, const uint64_t* mask
 ) noexcept nogil

@@ -8,10 +8,11 @@ from libc.string cimport memcpy, memset
 
 from .forest_groups cimport column_of
 from .forest_median cimport weighted_medians
+from .forest_records cimport has_records, make_records, part_node, settle
 from .forest_room cimport reserve_nodes, reserve_open
 from .forest_search cimport find_split, is_pure_word
 from .forest_tree cimport (
-    ABSOLUTE, CodeColumn, Entry, Forest, ForestNode, Grown, NodeSums, Open, Room, Sample
+    ABSOLUTE, CodeColumn, Entry, Forest, ForestNode, Grown, NodeSums, Open, Room, Sample, branch_rows
 )
 from .random cimport random_bits
 from .structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -90,6 +91,7 @@ cdef void _open_child(
     child.depth = parent.depth + 1
     child.key = random_bits(parent.key, right)
     child.begin, child.end = node.begin, node.end
+    child.buffer = 3 - parent.buffer if parent.buffer > 0 else 0
     child.total = parent.total - parent.split.left_word if right else parent.split.left_word
     if forest.rules.monotonic != NULL:
         sign = forest.rules.monotonic[parent.split.feature]
@@ -111,11 +113,14 @@ cdef bint _split(
     if not reserve_nodes(grown, 2, room.n_set_words):
         return False
     _record_split(forest, grown, open, set_words)
-    middle = open.begin + <uint32_t>part_entries(
-        forest.table.code_size, &column, <uint32_t>open.split.last_code, open.split.missing_left,
-        set_words if open.split.is_set else NULL, sample.entries + open.begin, open.end - open.begin,
-        sample.scratch + open.begin,
-    )
+    if open.buffer > 0:
+        middle = open.begin + <uint32_t>part_node(room, open)
+    else:
+        middle = open.begin + <uint32_t>part_entries(
+            forest.table.code_size, &column, <uint32_t>open.split.last_code, open.split.missing_left,
+            set_words if open.split.is_set else NULL, sample.entries + open.begin, open.end - open.begin,
+            sample.scratch + open.begin,
+        )
     left = _add_node(forest, sample, room, grown, open.begin, middle)
     _add_node(forest, sample, room, grown, middle, open.end)
     _open_child(forest, open, &grown.nodes[left], False, &children[0])
@@ -143,25 +148,31 @@ cdef Outcome grow_depth_first(
     cdef Open open
     cdef Open children[2]
     cdef uint64_t* mask
+    cdef int32_t i
     while room.n_open > 0 and work[0] > 0:
         room.n_open -= 1
         open = room.open[room.n_open]
         mask = _mask(room, room.n_open)
-        if branches != NULL and open.end - open.begin <= branch_rows(sample):
+        if branches != NULL and open.end - open.begin <= branch_rows(sample.n_entries):
             if not reserve_open(branches, 1):
                 return OUT_OF_MEMORY
             _push(branches, &open, mask)
             continue
         work[0] -= (open.end - open.begin) * forest.rules.n_drawn
-        if not (find_split(forest, sample, room, &open, mask)):
+        if branches == NULL and open.buffer == 0 and has_records(forest, sample):
+            make_records(forest, sample, room, &open)
+        if not find_split(forest, sample, room, &open, mask):
+            if open.buffer > 0:
+                settle(sample, room, &open)
             continue
         if not (reserve_open(room, 2) and _split(forest, sample, room, grown, &open, room.set_words, children)):
             return OUT_OF_MEMORY
         mask = _mask(room, room.n_open)
-        if _may_split(forest, sample, &children[1]):
-            _push(room, &children[1], mask)
-        if _may_split(forest, sample, &children[0]):
-            _push(room, &children[0], mask)
+        for i in range(1, -1, -1):
+            if _may_split(forest, sample, &children[i]):
+                _push(room, &children[i], mask)
+            elif children[i].buffer > 0:
+                settle(sample, room, &children[i])
     return GROWING if room.n_open > 0 else COMPLETE
 
 

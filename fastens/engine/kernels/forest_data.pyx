@@ -36,6 +36,7 @@ cdef class ForestData:
         table.columns = <const uint8_t*>self._pointer(matrix.columns, matrix.columns.dtype)
         table.n_codes = <const int32_t*>self._pointer(matrix.n_codes, np.int32)
         table.max_codes = max(matrix.n_codes)
+        table.has_categories = matrix.is_categorical.any()
         table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
         if centres is not None:
             sizes = [len(of_feature) for of_feature in centres]

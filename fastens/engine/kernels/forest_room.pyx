@@ -2,7 +2,8 @@
 
 from libc.stdlib cimport calloc, free, realloc
 
-from .forest_tree cimport ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, Room
+from .forest_records cimport record_bytes
+from .forest_tree cimport ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, Room, branch_rows
 from .structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
@@ -37,6 +38,7 @@ cdef void _plan_room(
     const Forest* forest, const Layout* layout, Py_ssize_t n_entries, Room* room, Plan* plan
 ) noexcept nogil:
     cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
+    cdef int32_t i
     _plan_cells(forest, layout, room, plan)
     room.codes = <uint16_t*>_part(plan, n_codes + 1, sizeof(uint16_t))
     room.found = <uint64_t*>_part(plan, 2 * (n_codes + 1) * layout.n_words, sizeof(uint64_t))
@@ -55,6 +57,8 @@ cdef void _plan_room(
         room.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
         room.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * room.n_row_codes, forest.table.code_size)
         room.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
+        for i in range(2):
+            room.records[i] = <uint8_t*>_part(plan, branch_rows(n_entries), record_bytes(forest))
     if forest.rules.criterion == ABSOLUTE:
         _plan_medians(&room.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
 

@@ -78,7 +78,10 @@ cdef void fill_entries(const Forest* forest, const float64_t* weights, Sample* s
     cdef bint one_class = forest.targets.classes != NULL and forest.targets.n_targets == 1
     cdef Py_ssize_t row, n = 0
     cdef uint64_t weight = 1, count = layout.count_mask & 1
+    cdef uint64_t* of_class
     cdef Entry* entry
+    sample.by_class = one_class and layout.packed
+    sample.class_words[0] = sample.class_words[1] = 0
     for row in range(forest.table.n_rows):
         if weights != NULL:
             if weights[row] <= 0:
@@ -91,6 +94,9 @@ cdef void fill_entries(const Forest* forest, const float64_t* weights, Sample* s
         if layout.packed:
             if one_class:
                 entry.word += (weight * entry.offset) << layout.number_shift
+                of_class = &sample.class_words[entry.offset]
+                sample.by_class &= of_class[0] == 0 or of_class[0] == entry.word
+                of_class[0] = entry.word
                 entry.offset = 0
             else:
                 entry.word += (weight * <uint64_t>_rounded(forest, layout, row, 0)) << layout.number_shift

@@ -10,6 +10,7 @@ from libc.string cimport memcpy, memset
 from .forest_groups cimport add_row, collect_groups, count_features
 from .forest_median cimport median_score, search_medians
 from .forest_random cimport copy_codes, copy_words, search_threshold
+from .forest_records cimport count_records, read_ranges, records_of, search_record
 from .forest_scan cimport Groups, search_groups, words_score, words_weight
 from .forest_tree cimport (
     ABSOLUTE, FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Room, Sample
@@ -141,6 +142,7 @@ cdef bint find_split(
     cdef int32_t i, n, n_seen = 0, n_left = forest.table.n_features - open.n_excluded
     best.feature, best.gain = -1, -INFINITY
     node.rows, node.n_rows = sample.entries + open.begin, open.end - open.begin
+    node.records = records_of(room, open)
     node.lower, node.upper = open.lower, open.upper
     if is_pure_word(forest, sample, open.total) or (
         not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(forest, &node)
@@ -149,6 +151,8 @@ cdef bint find_split(
     _sum_up(forest, sample, room, open, &node)
     if node.weight < 2 * sample.min_weight:
         return False
+    if node.records != NULL:
+        read_ranges(room, &node)
     memcpy(room.visited, mask, room.n_mask_words * sizeof(uint64_t))
     room.found_perfect = False
     while n_seen < forest.rules.n_drawn and n_left > 0 and not room.found_perfect:
@@ -176,15 +180,19 @@ cdef int32_t _search_features(
         or <Py_ssize_t>forest.table.max_codes * sample.layout.n_words > CACHED_WORDS
     ):
         at_once = 1
-    if is_random and sample.layout.packed:
+    elif node.records != NULL:
+        at_once = n
+    if is_random and sample.layout.packed and node.records == NULL:
         copy_words(node, room)
     for i in range(n):
         if i % at_once == 0 and forest.rules.criterion != ABSOLUTE:
-            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, at_once))
+            _prepare(forest, sample, room, node, key, room.drawn + i, min(n - i, at_once))
         groups.feature = room.drawn[i]
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
         if forest.rules.criterion == ABSOLUTE:
             search_medians(forest, sample, room, node, &groups, best)
+        elif node.records != NULL:
+            search_record(forest, sample, room, node, &groups, best)
         elif is_random and forest.table.is_categorical[groups.feature]:
             count_features(forest, sample, room, node, &groups.feature, 1)
             _search_counted(forest, sample, room, node, 0, &groups, best)
@@ -212,10 +220,13 @@ cdef inline bint _is_perfect(
 
 
 cdef inline void _prepare(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, uint64_t key, const int32_t* features,
+    int32_t n,
 ) noexcept nogil:
     """Read the codes of a few features in one go through the rows."""
-    if forest.rules.random_thresholds:
+    if node.records != NULL:
+        count_records(forest, room, node, key, features, n)
+    elif forest.rules.random_thresholds:
         copy_codes(forest, room, node, features, n)
     else:
         count_features(forest, sample, room, node, features, n)

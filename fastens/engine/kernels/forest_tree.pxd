@@ -20,6 +20,25 @@ cdef extern from "forest_rows.h" nogil:
         uint64_t* marks
         uint64_t* summary
 
+cdef extern from "forest_records.h" nogil:
+    enum:
+        RECORD_BYTES
+        MAX_RECORD_BYTES
+        RECORD_TAIL
+
+    ctypedef struct RecordRanges:
+        uint8_t smallest[64]
+        uint8_t largest[64]
+        uint8_t largest_less[64]
+
+    ctypedef struct RecordLimits:
+        uint8_t shift[64]
+        uint8_t limit[64]
+
+    ctypedef struct RecordCounts:
+        uint32_t rows[64]
+        uint32_t second[64]
+
 cdef enum:
     GRID = 64
 
@@ -41,6 +60,7 @@ cdef struct ForestTable:
     int32_t max_codes
     const int32_t* n_codes
     const uint8_t* is_categorical
+    bint has_categories
     # a value within each bin of each feature, as a share of the feature's range: centres[first_centre[f] + code]
     const float32_t* centres
     const int64_t* first_centre
@@ -103,6 +123,8 @@ cdef struct Sample:
     Py_ssize_t n_entries
     Py_ssize_t capacity
     Layout layout
+    bint by_class                   # all rows of a class, the first or the second, have the same word
+    uint64_t class_words[2]
     int64_t* numbers                # (n_rows, n_targets): rounded numbers where they are not in the entries' words
     int64_t min_weight              # of a leaf, in units
     float64_t min_gain
@@ -141,12 +163,14 @@ cdef struct Open:
     float64_t lower, upper          # bounds of its values that monotone constraints set
     uint64_t total                  # packed sums of its rows
     int32_t n_excluded              # features that are constant here, or not allowed: the bits of its mask
+    int32_t buffer                  # of its rows' records, counted from 1; 0: none
     FoundSplit split
 
 
 cdef struct NodeSums:
     # One node's sums; its words are in the room.
     const Entry* rows
+    const uint8_t* records          # NULL: none
     Py_ssize_t n_rows
     int64_t weight
     float64_t score
@@ -196,6 +220,13 @@ cdef struct Room:
     uint8_t* row_codes
     uint64_t* row_words
     Py_ssize_t n_row_codes
+    # And the records of a branch, see forest_records.pyx.
+    uint8_t* records[2]
+    Py_ssize_t n_record_bytes, first_record
+    RecordRanges ranges
+    RecordLimits limits
+    RecordCounts counts
+    int32_t last_codes[64]
     uint32_t* set_words             # of the best split so far
     MedianRoom medians
     void* memory
@@ -209,3 +240,13 @@ cdef struct Room:
     int32_t n_heap
     uint32_t* sets                  # and the categories that go left
     int32_t n_mask_words, n_set_words
+
+
+cdef enum:
+    MIN_BRANCH_ROWS = 4096
+    BRANCHES = 32
+
+
+cdef inline Py_ssize_t branch_rows(Py_ssize_t n_entries) noexcept nogil:
+    """Nodes of so many rows grow to branches that threads may share out; it does not depend on how many threads."""
+    return min(max(n_entries // BRANCHES, <Py_ssize_t>MIN_BRANCH_ROWS), n_entries)
