@@ -22,6 +22,7 @@ from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegre
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.isolation import IsolationForest
+from fastens.ensemble.ranker import GradientBoostingRanker
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.ensemble.stump import DecisionStumpClassifier, DecisionStumpRegressor
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -55,6 +56,7 @@ __all__ = [
     "GaussianNB",
     "GibbsClassifier",
     "GradientBoostingClassifier",
+    "GradientBoostingRanker",
     "GradientBoostingRegressor",
     "IsolationForest",
     "MAPClassifier",
