@@ -61,7 +61,11 @@ def main() -> None:
         ratios.append([value / best for value, _ in found])
         cells = [f"**{value:.4g}**" if value == best else f"{value:.4g}" for value, _ in found]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-        print(name, " ".join(f"{who} {seconds:.2f} s" for who, (_, seconds) in zip(names, found)), file=sys.stderr)
+        print(
+            name,
+            " ".join(f"{who} {seconds:.2f} s" for who, (_, seconds) in zip(names, found, strict=True)),
+            file=sys.stderr,
+        )
     means = np.exp(np.mean(np.log(ratios), axis=0))
     print("| loss over the best, geometric mean | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
 

@@ -195,6 +195,41 @@ def test_any_label(kind):
     assert model.classes_.tolist() == classes
 
 
+class SeveralNumbers(Regressor):
+    _takes_several_targets: ClassVar = True
+
+
+class SeveralClasses(Classifier):
+    _takes_several_targets: ClassVar = True
+
+
+def test_several_targets():
+    numbers = np.column_stack([Y, -Y])
+    np.testing.assert_array_equal(SeveralNumbers()._start_fit(X, numbers).y, numbers)
+    np.testing.assert_array_equal(SeveralNumbers()._start_fit(X, pd.DataFrame(numbers)).y, numbers)
+    assert SeveralNumbers()._start_fit(X, Y).y.ndim == 1
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        assert SeveralNumbers()._start_fit(X, Y[:, None]).y.ndim == 1
+    model = SeveralClasses()
+    labels = np.column_stack([np.array(["no", "yes"])[LABELS], list("abcabc")])
+    index = np.column_stack([LABELS, [0, 1, 2, 0, 1, 2]])
+    np.testing.assert_array_equal(model._start_fit(X, labels).y, index)
+    assert [found.tolist() for found in model.classes_] == [["no", "yes"], ["a", "b", "c"]]
+    np.testing.assert_array_equal(model._check_validation(X, labels).y, index)
+    again = SeveralClasses()
+    again._restore_door(json.loads(json.dumps(model._door_state())))
+    assert [found.tolist() for found in again.classes_] == [["no", "yes"], ["a", "b", "c"]]
+    with pytest.raises(ValueError, match="y must have as many targets as in fit"):
+        model._check_validation(X, labels[:, 0])
+    with pytest.raises(ValueError, match="y must hold at least 2 classes; it holds 1 class, 'a'"):
+        model._start_fit(X, np.column_stack([labels[:, 0], ["a"] * 6]))
+
+
+def test_rows_with_weight_are_numbered():
+    assert start(weight=[1, 0, 2, 0, 1, 1]).rows.tolist() == [0, 2, 4, 5]
+    assert start().rows is None
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [

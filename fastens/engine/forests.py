@@ -1,4 +1,4 @@
-"""Growing the trees of forests, and single trees: targets, samples, rules, and the call into the kernels."""
+"""Growing the trees of forests and single trees: targets, samples, rules, and the call into the kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.engine.kernels.forest_grow import ForestData, TreeWorker
+from fastens.engine.kernels.forest_data import ForestData
+from fastens.engine.kernels.forest_grow import TreeWorker
 from fastens.engine.trees import Tree
 
 if TYPE_CHECKING:
@@ -203,10 +204,10 @@ def _wait(futures: list[Future[None]]) -> None:
             future.result()
 
 
-def _centres(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
+def _centres(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
     """A value inside each bin by its code, as a share of the range; the outer bins are as wide as their neighbours."""
     if len(thresholds) < 2:
-        return np.array([np.nan, 0.0, 1.0], np.float32)
+        return np.array([np.nan, 0.0, 1.0])
     inner = thresholds[:-1] + (thresholds[1:] - thresholds[:-1]) / 2
     first, last = thresholds[0] - (inner[0] - thresholds[0]), thresholds[-1] + (thresholds[-1] - inner[-1])
-    return np.concatenate([[np.nan, 0.0], (inner - first) / (last - first), [1.0]]).astype(np.float32)
+    return np.concatenate([[np.nan, 0.0], (inner - first) / (last - first), [1.0]])

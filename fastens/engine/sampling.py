@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from fastens.engine.binning import dense_parts, salts
 from fastens.engine.kernels.bootstrap import Urns
 from fastens.engine.kernels.sketch import hash_rows
+from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
 PREFIX = "bootstrap."
+# Values that keep a thread busy for some tens of microseconds.
+_HASH_GRAIN = 20_000
 
 
 def random_stream(seed: int, index: int) -> np.random.Generator:
@@ -65,6 +68,7 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
         Number of threads.
     """
     of_values, of_targets = np.empty((2, X.shape[0]), dtype=np.uint64)
+    n_threads = threads_for(X.shape[0] * X.shape[1], n_threads, _HASH_GRAIN)
     for start, part in dense_parts(X):
         hash_rows(part, salts(X.shape[1]), of_values[start : start + len(part)], n_threads)
     targets = y[:, None] if y.ndim == 1 else y

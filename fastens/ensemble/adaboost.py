@@ -19,7 +19,8 @@ from fastens.engine.stumps import StumpLearner, head, joined
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.additive import AdditiveVotes
-from fastens.ensemble.base_boosting import RULES, BaseGradientBoosting
+from fastens.ensemble.base_boosting import BaseGradientBoosting
+from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.ensemble.rounds import BoostingRules, BoostingRun
 from fastens.ensemble.weak_learners import (

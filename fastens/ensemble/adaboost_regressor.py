@@ -21,7 +21,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.adaboost import tree_importances
-from fastens.ensemble.base_boosting import RULES
+from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.weak_learners import BinnedRows, Trees, fitted_copy, takes_weights
 from fastens.parameters import ANYTHING, FLAG, one_of, whole

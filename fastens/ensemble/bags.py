@@ -110,18 +110,19 @@ class Samples(Sequence[TreeSample]):
     """
 
     def __init__(self, bags: Bags, weight: Weighting, first: int, last: int) -> None:
-        self._bags, self._weight, self._trees = bags, weight, range(first, last)
+        self._bags, self._weight, self._first = bags, weight, first
+        self._seeds = stream_seeds(bags.seed, first, last, GROWING).tolist()
+        self._draws = stream_seeds(bags.seed, first, last, DRAWING)
 
     def __len__(self) -> int:
-        return len(self._trees)
+        return len(self._seeds)
 
     def __getitem__(self, index: Any) -> Any:
-        tree, bags, weight = self._trees[index], self._bags, self._weight
+        bags, weight, seed = self._bags, self._weight, self._seeds[index]
         if bags.bootstrap is not None:
-            counts = bags.counts(tree, tree + 1)[0]
+            counts = bags.bootstrap.counts(self._draws[index : index + 1])[0]
             weight = weight(counts) if callable(weight) else counts
-        seed = int(stream_seeds(bags.seed, tree, tree + 1, GROWING)[0])
-        return TreeSample(weight, bags.features(tree), seed)  # type: ignore[arg-type]
+        return TreeSample(weight, bags.features(self._first + index), seed)  # type: ignore[arg-type]
 
 
 def multiplied(weight: Array | None, factors: Array | None) -> Array | None:

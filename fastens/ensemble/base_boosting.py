@@ -35,7 +35,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__doc__:  # Python may run without docstrings
-            cls.__doc__ = cls.__doc__.replace("{parameters}", PARAMETERS)
+            cls.__doc__ = cls.__doc__.replace("    {parameters}", PARAMETERS)
 
     def _get_loss(self) -> Loss:
         raise NotImplementedError
@@ -230,7 +230,8 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, BaseFastens):
 
     def _by_column(self, kind: str) -> Array:
         """Importances of the columns of X."""
-        return np.bincount(self._column_of, self._ensemble.feature_importances(kind), minlength=self.n_features_in_)
+        weights = self._ensemble.feature_importances(kind)
+        return np.bincount(self._column_of, weights, minlength=self.n_features_in_).astype(np.float64)
 
 
 def take_data(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:

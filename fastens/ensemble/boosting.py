@@ -32,48 +32,48 @@ LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
     """Gradient boosting for classification.
 
-        Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
-        log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
-        rate.
+    Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
+    log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
+    rate.
 
-        Parameters
-        ----------
-        loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
-            The loss to lower. For two classes also the exponential loss, or a function of (y, raw) that returns gradients
-            and hessians, y being 0 or 1, or an object with that as its method `derivatives` (and `start`, `loss` and
-            `predict`, the probability of the second class, all optional).
+    Parameters
+    ----------
+    loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
+        The loss to lower. For two classes also the exponential loss, or a function of (y, raw) that returns gradients
+        and hessians, y being 0 or 1, or an object with that as its method `derivatives` (and `start`, `loss` and
+        `predict`, the probability of the second class, all optional).
     {parameters}
-        class_weight : dict or "balanced", optional
-            Weights of the classes, multiplied with `sample_weight`.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, multiplied with `sample_weight`.
 
-        Attributes
-        ----------
-        classes_ : array of shape (n_classes,)
-            The labels, sorted.
-        n_features_in_ : int
-            Number of columns.
-        feature_names_in_ : array of shape (n_features_in_,)
-            Their names, where they have some.
-        n_estimators_, n_iter_ : int
-            Rounds kept.
-        train_score_, validation_score_ : arrays
-            Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
-        feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-            Share of the total gain, and number of splits.
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_estimators_, n_iter_ : int
+        Rounds kept.
+    train_score_, validation_score_ : arrays
+        Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
+    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+        Share of the total gain, and number of splits.
 
-        References
-        ----------
-        Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
-        scalable tree boosting system", eq. 5-7.
+    References
+    ----------
+    Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
+    scalable tree boosting system", eq. 5-7.
 
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from fastens import GradientBoostingClassifier
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> model = GradientBoostingClassifier(n_estimators=50).fit(X[::2], y[::2])
-        >>> model.score(X[1::2], y[1::2]) > 0.9
-        True
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fastens import GradientBoostingClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = GradientBoostingClassifier(n_estimators=50).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
     """
 
     _parameter_rules: ClassVar = {**RULES, "loss": one_of(*CLASSIFICATION) | CUSTOM, "class_weight": ANYTHING}
@@ -165,52 +165,52 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
 class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
     """Gradient boosting for regression.
 
-        Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
-        steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-        residuals.
+    Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
+    steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
+    residuals.
 
-        Parameters
-        ----------
-        loss : str, callable or object, default="squared_error"
-            The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber",
-            "log_cosh"; "poisson", "gamma" and "tweedie" with a log link; "cross_entropy" for a y of probabilities; or a
-            function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
-            (and `start`, `loss` and `predict`, all optional).
-        quantile : float or list of float, optional
-            The level to predict with loss="quantile" or "expectile". With several ascending levels of "quantile" there is a
-            column of predictions for each, and they never cross.
-        alpha : float, default=0.9
-            With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
-        tweedie_variance_power : float, default=1.5
-            With loss="tweedie": the variance is proportional to the mean to this power, between 1 and 2.
+    Parameters
+    ----------
+    loss : str, callable or object, default="squared_error"
+        The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber",
+        "log_cosh"; "poisson", "gamma" and "tweedie" with a log link; "cross_entropy" for a y of probabilities; or a
+        function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
+        (and `start`, `loss` and `predict`, all optional).
+    quantile : float or list of float, optional
+        The level to predict with loss="quantile" or "expectile". With several ascending levels of "quantile" there is a
+        column of predictions for each, and they never cross.
+    alpha : float, default=0.9
+        With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
+    tweedie_variance_power : float, default=1.5
+        With loss="tweedie": the variance is proportional to the mean to this power, between 1 and 2.
     {parameters}
 
-        Attributes
-        ----------
-        n_features_in_ : int
-            Number of columns.
-        feature_names_in_ : array of shape (n_features_in_,)
-            Their names, where they have some.
-        n_estimators_, n_iter_ : int
-            Rounds kept.
-        train_score_, validation_score_ : arrays
-            Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
-        feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-            Share of the total gain, and number of splits.
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_estimators_, n_iter_ : int
+        Rounds kept.
+    train_score_, validation_score_ : arrays
+        Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
+    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+        Share of the total gain, and number of splits.
 
-        References
-        ----------
-        Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
-        scalable tree boosting system", eq. 5-7.
+    References
+    ----------
+    Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
+    scalable tree boosting system", eq. 5-7.
 
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from fastens import GradientBoostingRegressor
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = GradientBoostingRegressor(n_estimators=50).fit(X[::2], y[::2])
-        >>> model.score(X[1::2], y[1::2]) > 0.3
-        True
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import GradientBoostingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = GradientBoostingRegressor(n_estimators=50).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
+    True
     """
 
     _parameter_rules: ClassVar = {

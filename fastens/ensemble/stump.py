@@ -16,7 +16,7 @@ from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights
-from fastens.ensemble.base_boosting import RULES
+from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.weak_learners import BinnedRows, Trees
 from fastens.parameters import ANYTHING, one_of

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.engine.binning import learn_binning
 from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
 from fastens.engine.trees import TREE_DTYPES
-from reference.forests import NaiveForest, rows_of_nodes
+from reference.forest_growth import NaiveForest, rows_of_nodes
 
 CLASS_CRITERIA = ["gini", "entropy"]
 NUMBER_CRITERIA = ["squared_error", "poisson", "absolute_error"]

@@ -1,4 +1,4 @@
-"""Constraints on boosted trees: each changes the model as it says, holds without exception, and refuses wrong values."""
+"""Constraints on boosted trees: each changes the model as it says, always holds, and refuses wrong values."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_words_bound_the_features_of_a_path(given, most):
 
 def test_groups_hold_paths():
     X, y = make_rows(3)
-    found = {path for path in paths(fit(X, y, interaction_cst=[{0, 1}, {1, 2}]))}
+    found = set(paths(fit(X, y, interaction_cst=[{0, 1}, {1, 2}])))
     assert all(path <= {0, 1} or path <= {1, 2} or path <= {3} for path in found)
     assert {frozenset({0, 1}), frozenset({1, 2}), frozenset({3})} & found
 

@@ -16,7 +16,7 @@ from fastens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from reference.forest_models import CASES, FORESTS, KINDS, make, make_table, make_targets, outputs
+from reference.forests import CASES, FORESTS, KINDS, make, make_table, make_targets, outputs
 
 
 @pytest.fixture

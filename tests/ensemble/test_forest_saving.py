@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier as PeerForest
 
 import fastens
 from fastens import ModelFileError, RandomForestClassifier, RandomForestRegressor, storage
-from reference.forest_models import CASES, FORESTS, make, make_table, make_targets, outputs
+from reference.forests import CASES, FORESTS, make, make_table, make_targets, outputs
 
 
 @pytest.fixture

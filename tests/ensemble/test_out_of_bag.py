@@ -8,7 +8,7 @@ from sklearn.inspection import permutation_importance
 from sklearn.metrics import accuracy_score, r2_score
 
 from fastens import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
-from reference.forest_models import CASES, FORESTS, make, make_table, make_targets, outputs
+from reference.forests import CASES, FORESTS, make, make_table, make_targets, outputs
 
 FOREST_CASES = [(kind, target) for kind, target in CASES if kind in FORESTS]
 

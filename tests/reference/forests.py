@@ -1,120 +1,70 @@
-"""What a tree of a forest must be, in NumPy: the impurity of a set of rows, every split that the rules allow, its gain.
-
-The kernels may choose any of equally good splits, so trees are not compared node by node: each node is held against
-what is best for its rows.
-"""
+"""Trees and forests of every kind, and targets for them."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+
+from fastens import (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+CLASSIFIERS = [DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier]
+REGRESSORS = [DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor]
+FORESTS = [RandomForestClassifier, ExtraTreesClassifier, RandomForestRegressor, ExtraTreesRegressor]
+KINDS = CLASSIFIERS + REGRESSORS
+TARGETS = ["binary", "classes", "class targets", "numbers", "number targets"]
 
 
-class NaiveForest:
-    """The specification of the kernels; `codes` is (n_features, n_rows), `rules` are TreeRules."""
-
-    def __init__(self, matrix, target, rules, weight=None):
-        self.codes = matrix.columns.astype(np.int64)
-        self.is_categorical = matrix.is_categorical
-        self.y, self.n_classes = target
-        self.rules = rules
-        self.weight = np.ones(len(self.y)) if weight is None else weight
-
-    def impurity(self, rows):
-        """Weight times impurity, the mean over the targets."""
-        return float(np.mean([self._of_target(rows, t) for t in range(self.y.shape[1])])) if len(rows) else 0.0
-
-    def _of_target(self, rows, t):
-        y, w = self.y[rows, t], self.weight[rows]
-        if self.n_classes is not None:
-            share = np.bincount(y, w, self.n_classes[t]) / w.sum()
-            if self.rules.criterion == "gini":
-                return w.sum() * (1 - (share**2).sum())
-            share = share[share > 0]
-            return -w.sum() * (share * np.log2(share)).sum()
-        mean = (w * y).sum() / w.sum()
-        if self.rules.criterion == "squared_error":
-            return (w * (y - mean) ** 2).sum()
-        if self.rules.criterion == "poisson":
-            positive = y > 0
-            return (w[positive] * y[positive] * np.log(y[positive] / mean)).sum()
-        return (w * np.abs(y - weighted_median(y, w))).sum()
-
-    def value(self, rows):
-        """One column of the second class's share for two classes, K columns for K; mean or median of numbers."""
-        columns = []
-        w = self.weight[rows]
-        for t in range(self.y.shape[1]):
-            y = self.y[rows, t]
-            if self.n_classes is not None:
-                share = np.bincount(y, w, self.n_classes[t]) / w.sum()
-                columns += [share[1]] if self.n_classes[t] == 2 else list(share)
-            elif self.rules.criterion == "absolute_error":
-                columns.append(weighted_median(y, w))
-            else:
-                columns.append((w * y).sum() / w.sum())
-        return np.array(columns)
-
-    def gain(self, rows, left):
-        return self.impurity(rows) - self.impurity(rows[left]) - self.impurity(rows[~left])
-
-    def is_allowed(self, rows, feature, left):
-        for side in (rows[left], rows[~left]):
-            if len(side) < max(self.rules.min_samples_leaf, 1) or self.weight[side].sum() < self.rules.min_weight_leaf:
-                return False
-            if self.rules.criterion == "poisson" and (self.y[side] * self.weight[side, None]).sum(axis=0).min() <= 0:
-                return False
-        if self.rules.monotonic is not None:
-            step = self.value(rows[~left])[0] - self.value(rows[left])[0]
-            return step * self.rules.monotonic[feature] >= 0
-        return True
-
-    def may_split(self, rows, depth):
-        is_pure = bool((self.y[rows] == self.y[rows[0]]).all())
-        return depth < (self.rules.max_depth or np.inf) and len(rows) >= self.rules.min_samples_split and not is_pure
-
-    def best_gain(self, rows):
-        """The largest gain of an allowed split; minus infinity where there is none."""
-        questions = [(f, left) for f in range(len(self.codes)) for left in self._questions(rows, f)]
-        return max((self.gain(rows, left) for f, left in questions if self.is_allowed(rows, f, left)), default=-np.inf)
-
-    def _questions(self, rows, feature):
-        codes = self.codes[feature, rows]
-        present = np.unique(codes)
-        if self.is_categorical[feature]:
-            means = [self._mean(rows[codes == code]) for code in present]
-            order = present[np.argsort(means, kind="stable")]
-            return [np.isin(codes, order[: k + 1]) for k in range(len(order) - 1)]
-        values = present[present > 0]
-        if present[0] > 0:
-            return [codes <= code for code in values[:-1]]
-        right = [(codes <= code) & (codes > 0) for code in values]
-        return right + [codes <= code for code in values[:-1]]
-
-    def _mean(self, rows):
-        """What categories are ordered by: the mean of the first target."""
-        return np.average(self.y[rows, 0], weights=self.weight[rows])
+def make(kind, **parameters):
+    """A small model of a kind."""
+    if kind in FORESTS:
+        parameters = {"n_estimators": 8, **parameters}
+    return kind(**{"random_state": 1, **parameters})
 
 
-def weighted_median(y, w):
-    order = np.argsort(y, kind="stable")
-    y, total = y[order], np.cumsum(w[order])
-    middle = np.searchsorted(total, total[-1] / 2)
-    return (y[middle] + y[middle + 1]) / 2 if total[middle] == total[-1] / 2 else y[middle]
+def make_table(rng, n_rows=200):
+    """Numbers with missing values, and categories."""
+    return pd.DataFrame(
+        {
+            "a": np.where(rng.random(n_rows) < 0.1, np.nan, rng.standard_normal(n_rows)),
+            "b": rng.integers(0, 6, n_rows).astype(float),
+            "c": pd.Categorical(rng.choice(["red", "green", "blue", None], n_rows)),
+            "d": rng.standard_normal(n_rows),
+        }
+    )
 
 
-def rows_of_nodes(tree, codes, rows):
-    """The rows that come to each node, and the nodes' depths."""
-    found, depth = {0: rows}, {0: 0}
-    for node in range(tree.n_nodes):
-        if tree.feature[node] < 0:
-            continue
-        code = codes[tree.feature[node], found[node]].astype(np.int64)
-        if tree.category_set[node] >= 0:
-            words = tree.category_words[tree.category_set[node] + code // 32]
-            left = (words >> (code % 32).astype(np.uint32)) & 1 == 1
-        else:
-            left = np.where(code == 0, tree.missing_left[node] == 1, code <= tree.bin_threshold[node])
-        child = tree.left_child[node]
-        found[child], found[child + 1] = found[node][left], found[node][~left]
-        depth[child] = depth[child + 1] = depth[node] + 1
-    return found, depth
+def make_targets(X, rng):
+    """A target of each of `TARGETS`."""
+    signal = np.nan_to_num(X["a"]) + (X["c"] == "red") * 2.0 + 0.3 * X["b"] + 0.2 * rng.standard_normal(len(X))
+    several = np.digitize(signal, np.quantile(signal, [0.3, 0.6]))
+    names = np.array(["low", "middle", "high"])
+    return {
+        "binary": (signal > signal.median()).to_numpy(),
+        "classes": names[several],
+        "class targets": np.column_stack([several, signal > 1]),
+        "numbers": signal.to_numpy(),
+        "number targets": np.column_stack([signal, -signal, X["d"]]),
+    }
+
+
+def kinds_for(target):
+    """The kinds of models that a target is for."""
+    return REGRESSORS if "number" in target else CLASSIFIERS
+
+
+CASES = [(kind, target) for target in TARGETS for kind in kinds_for(target)]
+
+
+def outputs(model, X):
+    """What a model says of rows: probabilities of all classes of all targets, or numbers."""
+    if not hasattr(model, "predict_proba"):
+        return model.predict(X).reshape(X.shape[0], -1)
+    found = model.predict_proba(X)
+    return np.column_stack(found) if isinstance(found, list) else found

@@ -1,10 +1,9 @@
 """Which node of a tree is split next, and the split itself.
 
 Without a limit on leaves: depth first, so that a branch's rows stay in the cache until it is complete. With one: the
-open node of the largest gain. A node's rows are a range of the sample's entries, its children's are the two parts of it.
+open node of the largest gain. A node's rows are a range of the sample's entries, its children's the two parts of it.
 """
 
-from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
 from .forest_groups cimport column_of
@@ -12,7 +11,7 @@ from .forest_median cimport weighted_medians
 from .forest_room cimport reserve_nodes, reserve_open
 from .forest_search cimport find_split, is_pure_word
 from .forest_tree cimport (
-    ABSOLUTE, CodeColumn, Entry, Forest, ForestNode, FoundSplit, Grown, NodeSums, Open, Room, Sample
+    ABSOLUTE, CodeColumn, Entry, Forest, ForestNode, Grown, NodeSums, Open, Room, Sample
 )
 from .random cimport random_bits
 from .structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -81,7 +80,9 @@ cdef void _record_split(
         node.missing_left = <uint8_t>open.split.missing_left
 
 
-cdef void _open_child(const Forest* forest, const Open* parent, const ForestNode* node, bint right, Open* child) noexcept nogil:
+cdef void _open_child(
+    const Forest* forest, const Open* parent, const ForestNode* node, bint right, Open* child
+) noexcept nogil:
     cdef float64_t middle
     cdef int32_t sign
     child[0] = parent[0]
@@ -138,7 +139,7 @@ cdef inline void _push(Room* room, const Open* open, const uint64_t* mask) noexc
 cdef Outcome grow_depth_first(
     const Forest* forest, const Sample* sample, Room* room, Grown* grown, Room* branches, Py_ssize_t* work
 ) noexcept nogil:
-    """Split open nodes, the left one of two first, until the work is done. With `branches`, small nodes are put there, open."""
+    """Split open nodes, the left one of two first, until the work is done; with `branches`, small ones are put there."""
     cdef Open open
     cdef Open children[2]
     cdef uint64_t* mask

@@ -3,7 +3,9 @@ from .forest_tree cimport CodeColumn, Entry, Forest, Layout, NodeSums, Room, Sam
 from .structs cimport int32_t, uint64_t
 
 
-cdef inline void add_row(const Forest* forest, const Sample* sample, const Entry* entry, uint64_t* words) noexcept nogil:
+cdef inline void add_row(
+    const Forest* forest, const Sample* sample, const Entry* entry, uint64_t* words
+) noexcept nogil:
     """Add a row to the words of a cell."""
     cdef int32_t t, n = forest.targets.n_targets
     cdef Py_ssize_t first = <Py_ssize_t>entry.row * n

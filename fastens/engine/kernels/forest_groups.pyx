@@ -95,8 +95,8 @@ cdef void collect_groups(
 
 
 cdef void _order_categories(const Forest* forest, const Sample* sample, Room* room, int32_t n) noexcept nogil:
-    """Order categories by their mean (Fisher 1958); where there are several sums, along the axis on which the categories'
-    shares differ most (Coppersmith, Hong & Hosking 1999)."""
+    """Order categories by their mean (Fisher 1958); where there are several sums, along the axis on which the means
+    differ most (Coppersmith, Hong & Hosking 1999)."""
     cdef int32_t j, k, n_words = sample.layout.n_words
     cdef int32_t n_sums = 1 if sample.layout.packed else forest.targets.n_stats
     cdef ScanRoom keyed
@@ -113,7 +113,9 @@ cdef void _order_categories(const Forest* forest, const Sample* sample, Room* ro
     _permute(room, n, n_words)
 
 
-cdef inline float64_t _mean(const Forest* forest, const Sample* sample, const uint64_t* words, int32_t k) noexcept nogil:
+cdef inline float64_t _mean(
+    const Forest* forest, const Sample* sample, const uint64_t* words, int32_t k
+) noexcept nogil:
     cdef float64_t weight = <float64_t>words_weight(forest, sample, words)
     if sample.layout.packed:
         return <float64_t>(words[0] >> sample.layout.number_shift) / weight
@@ -126,14 +128,14 @@ cdef void _find_axis(
     const Forest* forest, const Sample* sample, Room* room, int32_t n, int32_t n_sums
 ) noexcept nogil:
     """First principal axis of the categories' means around the node's, each with its weight, by power iteration."""
-    cdef int32_t i, j, k, n_words = sample.layout.n_words
+    cdef int32_t _step, j, k, n_words = sample.layout.n_words
     cdef float64_t dot, length
     cdef float64_t* axis = room.axis
     cdef float64_t* next_ = room.axis + n_sums
     cdef const uint64_t* words
     for k in range(n_sums):
         axis[k] = 1.0 / (k + 1.0)
-    for i in range(AXIS_STEPS):
+    for _step in range(AXIS_STEPS):
         for k in range(n_sums):
             next_[k] = 0.0
         for j in range(n):

@@ -11,17 +11,14 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from .forest_branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
+from .forest_data cimport ForestData
 from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
-from .forest_search cimport packed_total
 from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
-from .forest_tree cimport (
-    ABSOLUTE, ENTROPY, GRID, POISSON, SQUARES, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
-)
-from .structs cimport (
-    PREFETCH_AHEAD, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t, uint64_t
-)
+from .forest_search cimport packed_total
+from .forest_tree cimport ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
+from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -41,99 +38,12 @@ cdef enum:
 
 cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
 
-CRITERIA = {
-    "gini": SQUARES, "squared_error": SQUARES, "entropy": ENTROPY, "poisson": POISSON, "absolute_error": ABSOLUTE
-}
-
-
 cdef struct Branch:
     # Nodes that one thread grew: the first is the trunk's node again.
     int32_t thread
     int32_t first, end
     int32_t first_word, end_word
     Outcome outcome
-
-
-@final
-cdef class ForestData:
-    """What all trees of a forest share: binned rows, targets, rules. Arguments are trusted."""
-
-    cdef Forest forest
-    cdef float64_t widest
-    cdef readonly int32_t n_values
-    cdef list kept                  # arrays that the structs point into
-    cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none
-
-    def __init__(self, matrix, centres, target, rules):
-        self.kept = []
-        self._set_table(matrix, centres)
-        self._set_targets(target, rules.criterion)
-        self._set_rules(rules)
-
-    cdef size_t _pointer(self, array, dtype):
-        array = np.ascontiguousarray(array, dtype=dtype)
-        self.kept.append(array)
-        return array.ctypes.data
-
-    cdef _set_table(self, matrix, centres):
-        table = &self.forest.table
-        table.code_size = matrix.columns.itemsize
-        table.n_rows, table.n_features = matrix.n_rows, matrix.n_features
-        table.records = <const uint8_t*>self._pointer(matrix.records, np.uint8)
-        table.record_stride = matrix.records.shape[1] // table.code_size
-        table.columns = <const uint8_t*>self._pointer(matrix.columns, matrix.columns.dtype)
-        table.n_codes = <const int32_t*>self._pointer(matrix.n_codes, np.int32)
-        table.max_codes = max(matrix.n_codes)
-        table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
-        if centres is not None:
-            sizes = [len(of_feature) for of_feature in centres]
-            table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
-            places = np.append(np.linspace(0.0, 1.0, GRID + 1), 1.0).astype(np.float32)
-            grid = [np.searchsorted(of_feature[1:], places, side="right") for of_feature in centres]
-            table.grid = <const uint16_t*>self._pointer(np.maximum(np.concatenate(grid), 1), np.uint16)
-            table.centres = <const float32_t*>self._pointer(np.concatenate(centres), np.float32)
-
-    cdef _set_targets(self, target, criterion):
-        targets = &self.forest.targets
-        columns = []
-        if target.n_classes is not None:
-            first = np.cumsum([0, *target.n_classes])
-            targets.classes = <const int32_t*>self._pointer(target.y + first[:len(target.n_classes)], np.int32)
-            for n in target.n_classes:
-                shown = n if n != 2 else 1
-                columns += [-1] * (n - shown) + list(range(self.n_values, self.n_values + shown))
-                self.n_values += shown
-            targets.first_stat = <const int32_t*>self._pointer(first, np.int32)
-        else:
-            lowest = target.y.min(axis=0)
-            self.widest = (target.y.max(axis=0) - lowest).max()
-            targets.numbers = <const float64_t*>self._pointer(target.y, np.float64)
-            targets.minimum = <const float64_t*>self._pointer(0 * lowest if criterion == "poisson" else lowest, np.float64)
-            if criterion == "poisson":
-                self.widest = target.y.max()
-            elif criterion == "absolute_error":
-                order = np.argsort(target.y, axis=0, kind="stable")
-                ranks = np.empty(order.shape, np.int32)
-                np.put_along_axis(ranks, order, np.arange(len(order), dtype=np.int32)[:, None], axis=0)
-                targets.ranks = <const int32_t*>self._pointer(ranks.T, np.int32)
-            self.n_values = target.y.shape[1]
-            columns = list(range(self.n_values))
-        targets.n_targets = target.y.shape[1]
-        targets.n_stats = len(columns)
-        self.columns = np.array(columns, dtype=np.int32)
-
-    cdef _set_rules(self, rules):
-        to = &self.forest.rules
-        to.criterion = CRITERIA[rules.criterion]
-        to.random_thresholds = rules.random_thresholds
-        to.max_depth = 0x7FFFFFFF if rules.max_depth is None else rules.max_depth
-        to.max_leaves = rules.max_leaf_nodes or 0
-        to.min_split, to.min_leaf = rules.min_samples_split, rules.min_samples_leaf
-        to.n_drawn = min(rules.features_per_split or self.forest.table.n_features, self.forest.table.n_features)
-        to.in_random_order = rules.features_per_split is not None
-        to.min_weight_leaf, to.min_decrease = rules.min_weight_leaf, rules.min_impurity_decrease
-        if rules.monotonic is not None and np.any(rules.monotonic):
-            to.monotonic = <const int8_t*>self._pointer(rules.monotonic, np.int8)
 
 
 @final
@@ -409,7 +319,7 @@ cdef class TreeWorker:
             "category_set": np.empty(n, np.int32),
             "category_words": np.array(<uint32_t[:tree.n_words]>tree.words) if tree.n_words else np.empty(0, np.uint32),
             "left_child": np.empty(n, np.int32),
-            "value": np.empty((n, self.data.n_values)),
+            "value": np.empty((n, self.data.n_values), np.float64),
             "gain": np.empty(n, np.float32),
             "n_samples": np.empty(n, np.int32),
             "weight": np.empty(n, np.float32),

@@ -63,7 +63,9 @@ cdef inline float64_t _number(const Forest* forest, const NodeSums* node, uint64
     return forest.targets.numbers[<Py_ssize_t>node.rows[<uint32_t>key].row * forest.targets.n_targets + target]
 
 
-cdef float64_t median_score(const Forest* forest, const Sample* sample, Room* room, const NodeSums* node) noexcept nogil:
+cdef float64_t median_score(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node
+) noexcept nogil:
     """Minus the sum of the absolute deviations; also rank the node's rows for the search."""
     cdef MedianRoom* medians = &room.medians
     cdef Py_ssize_t i, n = node.n_rows
@@ -89,7 +91,9 @@ cdef void _empty(MedianRoom* medians, Py_ssize_t n) noexcept nogil:
     medians.weight = medians.sum = 0
 
 
-cdef void _insert(MedianRoom* medians, Py_ssize_t n, const int64_t* numbers, int32_t rank, int64_t weight) noexcept nogil:
+cdef void _insert(
+    MedianRoom* medians, Py_ssize_t n, const int64_t* numbers, int32_t rank, int64_t weight
+) noexcept nogil:
     cdef int64_t product = weight * numbers[rank]
     cdef Py_ssize_t i = rank + 1
     medians.weight += weight
@@ -150,7 +154,9 @@ cdef int32_t _group_rows(
     return n
 
 
-cdef void _order_categories(const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t n) noexcept nogil:
+cdef void _order_categories(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t n
+) noexcept nogil:
     """Put the groups in the order of the first target's mean."""
     cdef MedianRoom* medians = &room.medians
     cdef int32_t g, first = forest.targets.n_targets
@@ -231,9 +237,8 @@ cdef void search_medians(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Groups* groups, FoundSplit* best
 ) noexcept nogil:
     """Keep the feature's best split if it is better than the best so far."""
-    cdef MedianRoom* medians = &room.medians
     cdef FoundSplit before = best[0]
-    cdef int32_t g, n = _group_rows(forest, sample, room, node, groups.feature)
+    cdef int32_t g, last, n = _group_rows(forest, sample, room, node, groups.feature)
     cdef bint has_missing, missing_left
     groups.n = n
     groups.is_set = forest.table.is_categorical[groups.feature]
@@ -247,7 +252,8 @@ cdef void search_medians(
         g = random_candidate(forest, room, groups, &missing_left, &best.last_code)
         _search_side(forest, sample, room, node, groups, has_missing and not missing_left, g, g, best)
     else:
-        _search_side(forest, sample, room, node, groups, has_missing, has_missing, n - 1 if has_missing else n - 2, best)
+        last = n - 1 if has_missing else n - 2
+        _search_side(forest, sample, room, node, groups, has_missing, has_missing, last, best)
         if has_missing:
             _search_side(forest, sample, room, node, groups, False, 1, n - 2, best)
     if best.feature != groups.feature:

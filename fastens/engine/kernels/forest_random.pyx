@@ -1,5 +1,4 @@
-"""One random threshold of a numeric feature: no cells, but the codes of the node's rows side by side, gone through twice.
-"""
+"""One random threshold of a numeric feature: no cells, but the codes of the rows side by side, gone through twice."""
 
 from libc.string cimport memset
 

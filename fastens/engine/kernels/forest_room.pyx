@@ -33,7 +33,9 @@ cdef void _plan_cells(const Forest* forest, const Layout* layout, Room* room, Pl
         room.cells[j].summary = <uint64_t*>_part(plan, 16, sizeof(uint64_t))
 
 
-cdef void _plan_room(const Forest* forest, const Layout* layout, Py_ssize_t n_entries, Room* room, Plan* plan) noexcept nogil:
+cdef void _plan_room(
+    const Forest* forest, const Layout* layout, Py_ssize_t n_entries, Room* room, Plan* plan
+) noexcept nogil:
     cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
     _plan_cells(forest, layout, room, plan)
     room.codes = <uint16_t*>_part(plan, n_codes + 1, sizeof(uint16_t))
@@ -57,7 +59,9 @@ cdef void _plan_room(const Forest* forest, const Layout* layout, Py_ssize_t n_en
         _plan_medians(&room.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
 
 
-cdef void _plan_medians(MedianRoom* medians, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_targets, Plan* plan) noexcept nogil:
+cdef void _plan_medians(
+    MedianRoom* medians, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_targets, Plan* plan
+) noexcept nogil:
     medians.keys = <uint64_t*>_part(plan, n, sizeof(uint64_t))
     medians.rank = <int32_t*>_part(plan, n_targets * n, sizeof(int32_t))
     medians.number = <int64_t*>_part(plan, n_targets * n, sizeof(int64_t))

@@ -8,7 +8,7 @@ bits hold when all rows are added up (some 2**44 with 100 000 rows).
 
 from libc.math cimport ceil, floor, log2, rint
 
-from .forest_tree cimport ABSOLUTE, ENTROPY, POISSON, SQUARES, Entry, Forest, Layout, Sample
+from .forest_tree cimport ABSOLUTE, SQUARES, Entry, Forest, Layout, Sample
 from .structs cimport float64_t, int32_t, int64_t, uint32_t, uint64_t
 
 

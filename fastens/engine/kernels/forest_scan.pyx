@@ -88,14 +88,15 @@ cdef float64_t words_score(
 ) noexcept nogil:
     """Score of the rows behind the words; minus infinity where the criterion allows no such rows."""
     cdef int32_t k, n = _stats(forest, &sample.layout, words, stats)
-    cdef float64_t weight = <float64_t>words_weight(forest, sample, words), score = 0.0
+    cdef float64_t weight = <float64_t>words_weight(forest, sample, words), score = 0.0, share
     if forest.rules.criterion == SQUARES:
         for k in range(n):
             score += stats[k] * stats[k]
         return score / weight
     for k in range(n):
         if stats[k] > 0:
-            score += stats[k] * (log2(stats[k] / weight) if forest.rules.criterion == ENTROPY else log(stats[k] / weight))
+            share = stats[k] / weight
+            score += stats[k] * (log2(share) if forest.rules.criterion == ENTROPY else log(share))
         elif forest.rules.criterion == POISSON:
             return -INFINITY
     return score

@@ -2,7 +2,7 @@
 
 from cython.parallel cimport prange, threadid
 
-from .gain cimport ValueLimits, difference, limited_value
+from .gain cimport ValueLimits, limited_value, sums_difference
 from .partition cimport Decision, collect_rows, split_rows
 from .search cimport count_task, merge_partials, search_task, threads_of_task
 from .structs cimport float64_t, int32_t, uint8_t
@@ -81,7 +81,7 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
         child.left_child = 0
         child.slot = -1
         child.split.feature = -1
-        child.sums = node.split.left if which == 0 else difference(&node.sums, &node.split.left)
+        child.sums = node.split.left if which == 0 else sums_difference(&node.sums, &node.split.left)
         child.limits = node.limits
     if not node.limits.is_free or ws.features[node.split.feature].monotone != 0:
         _limit_children(ws, node)

@@ -75,7 +75,7 @@ cdef inline float64_t limited_value(
     return min(max(value, parent.lower), parent.upper)
 
 
-cdef inline Sums difference(const Sums* whole, const Sums* part) noexcept nogil:
+cdef inline Sums sums_difference(const Sums* whole, const Sums* part) noexcept nogil:
     cdef Sums rest
     rest.gradient = whole.gradient - part.gradient
     rest.hessian = whole.hessian - part.hessian
@@ -140,7 +140,7 @@ cdef inline float64_t _free_gain(const Sums* sums, const Scan* scan) noexcept no
 
 cdef inline float64_t _limited_gain(const Sums* sums, const SplitRules* rules, const Scan* scan) noexcept nogil:
     """What the split gains with the values that its sides may have; -1 where they are equal or in the wrong order."""
-    cdef Sums rest = difference(&scan.total, sums)
+    cdef Sums rest = sums_difference(&scan.total, sums)
     cdef float64_t left = limited_value(sums, scan.l2, rules.path_smooth, scan.limits)
     cdef float64_t right = limited_value(&rest, scan.l2, rules.path_smooth, scan.limits)
     if left == right or scan.monotone * (right - left) < 0:

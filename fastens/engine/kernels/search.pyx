@@ -7,7 +7,7 @@ from .features cimport allow_features
 from .gain cimport limited_value
 from .histogram cimport build_histogram, merge_histogram, subtract_histogram
 from .split cimport best_split_of_feature, feature_sums
-from .structs cimport Feature, Histogram, Split, int32_t, uint8_t, uint64_t
+from .structs cimport Feature, Histogram, Split, int32_t, uint8_t
 from .workspace cimport Node, Task, Workspace, slot_histogram
 
 cdef enum:

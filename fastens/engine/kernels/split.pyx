@@ -7,8 +7,8 @@ so the gains do not depend on the order in which rows were added.
 
 from .categories cimport category_penalty, scan_categories
 from .gain cimport (
-    Scan, ScanRoom, SplitRules, ValueLimits, add_sums, cell_sums, clear_sums, consider, difference, is_large_enough,
-    keep_split, leaves_enough, node_score, score_at, unpack
+    Scan, ScanRoom, SplitRules, ValueLimits, add_sums, cell_sums, clear_sums, consider, is_large_enough,
+    keep_split, leaves_enough, node_score, score_at, sums_difference, unpack
 )
 from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
 
@@ -59,8 +59,6 @@ cdef Sums feature_sums(
         cell = cell_sums(histogram, feature.offset + code, layout)
         add_sums(&total, &cell)
     return total
-
-
 
 
 cdef void _scan_packed(
@@ -143,7 +141,7 @@ cdef float64_t _whole_gain(const Scan* scan, const SplitRules* rules) noexcept n
     cdef Sums right
     if scan.limits != NULL:
         return scan.gain
-    right = difference(&scan.total, &scan.left)
+    right = sums_difference(&scan.total, &scan.left)
     return node_score(&scan.left, scan.l2) + node_score(&right, scan.l2) - scan.node_score
 
 

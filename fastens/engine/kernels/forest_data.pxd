@@ -1,0 +1,17 @@
+from .forest_tree cimport Forest
+from .structs cimport float64_t, int32_t
+
+
+cdef class ForestData:
+    cdef Forest forest
+    cdef float64_t widest           # range of a target's numbers
+    cdef int32_t n_values
+    cdef list kept                  # arrays that the structs point into
+    cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none
+
+    cdef size_t _pointer(self, array, dtype) except 0
+    cdef _set_table(self, matrix, centres)
+    cdef _set_targets(self, target, criterion)
+    cdef _set_classes(self, target)
+    cdef _set_numbers(self, y, criterion)
+    cdef _set_rules(self, rules)

@@ -1,0 +1,95 @@
+"""What all trees of a forest share, as the kernels read it."""
+
+from cython cimport final
+
+from .forest_tree cimport ABSOLUTE, ENTROPY, GRID, POISSON, SQUARES
+from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t
+
+import numpy as np
+
+CRITERIA = {
+    "gini": SQUARES, "squared_error": SQUARES, "entropy": ENTROPY, "poisson": POISSON, "absolute_error": ABSOLUTE
+}
+
+
+@final
+cdef class ForestData:
+    """What all trees of a forest share: binned rows, targets, rules. Arguments are trusted."""
+
+    def __init__(self, matrix, centres, target, rules):
+        self.kept = []
+        self._set_table(matrix, centres)
+        self._set_targets(target, rules.criterion)
+        self._set_rules(rules)
+
+    cdef size_t _pointer(self, array, dtype) except 0:
+        array = np.ascontiguousarray(array, dtype=dtype)
+        self.kept.append(array)
+        return array.ctypes.data
+
+    cdef _set_table(self, matrix, centres):
+        table = &self.forest.table
+        table.code_size = matrix.columns.itemsize
+        table.n_rows, table.n_features = matrix.n_rows, matrix.n_features
+        table.records = <const uint8_t*>self._pointer(matrix.records, np.uint8)
+        table.record_stride = matrix.records.shape[1] // table.code_size
+        table.columns = <const uint8_t*>self._pointer(matrix.columns, matrix.columns.dtype)
+        table.n_codes = <const int32_t*>self._pointer(matrix.n_codes, np.int32)
+        table.max_codes = max(matrix.n_codes)
+        table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
+        if centres is not None:
+            sizes = [len(of_feature) for of_feature in centres]
+            table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
+            places = np.append(np.linspace(0.0, 1.0, GRID + 1), 1.0).astype(np.float32)
+            grid = [np.searchsorted(of_feature[1:], places, side="right") for of_feature in centres]
+            table.grid = <const uint16_t*>self._pointer(np.maximum(np.concatenate(grid), 1), np.uint16)
+            table.centres = <const float32_t*>self._pointer(np.concatenate(centres), np.float32)
+
+    cdef _set_targets(self, target, criterion):
+        targets = &self.forest.targets
+        columns = self._set_numbers(target.y, criterion) if target.n_classes is None else self._set_classes(target)
+        targets.n_targets = target.y.shape[1]
+        targets.n_stats = len(columns)
+        self.n_values = max(columns) + 1
+        self.columns = np.array(columns, dtype=np.int32)
+
+    cdef _set_classes(self, target):
+        """The sums of all targets' classes stand one after another; of two classes only the second has a value."""
+        columns = []
+        n_values = 0
+        first = np.cumsum([0, *target.n_classes])
+        for n in target.n_classes:
+            shown = n if n != 2 else 1
+            columns += [-1] * (n - shown) + list(range(n_values, n_values + shown))
+            n_values += shown
+        self.forest.targets.classes = <const int32_t*>self._pointer(target.y + first[:len(target.n_classes)], np.int32)
+        self.forest.targets.first_stat = <const int32_t*>self._pointer(first, np.int32)
+        return columns
+
+    cdef _set_numbers(self, y, criterion):
+        lowest = y.min(axis=0)
+        self.widest = (y.max(axis=0) - lowest).max()
+        if criterion == "poisson":
+            # A mean of counts must stay what it is; other criteria do not change with a shift.
+            lowest, self.widest = np.zeros_like(lowest), y.max()
+        elif criterion == "absolute_error":
+            order = np.argsort(y, axis=0, kind="stable")
+            ranks = np.empty(order.shape, np.int32)
+            np.put_along_axis(ranks, order, np.arange(len(order), dtype=np.int32)[:, None], axis=0)
+            self.forest.targets.ranks = <const int32_t*>self._pointer(ranks.T, np.int32)
+        self.forest.targets.numbers = <const float64_t*>self._pointer(y, np.float64)
+        self.forest.targets.minimum = <const float64_t*>self._pointer(lowest, np.float64)
+        return list(range(y.shape[1]))
+
+    cdef _set_rules(self, rules):
+        to = &self.forest.rules
+        to.criterion = CRITERIA[rules.criterion]
+        to.random_thresholds = rules.random_thresholds
+        to.max_depth = 0x7FFFFFFF if rules.max_depth is None else rules.max_depth
+        to.max_leaves = rules.max_leaf_nodes or 0
+        to.min_split, to.min_leaf = rules.min_samples_split, rules.min_samples_leaf
+        to.n_drawn = min(rules.features_per_split or self.forest.table.n_features, self.forest.table.n_features)
+        to.in_random_order = rules.features_per_split is not None
+        to.min_weight_leaf, to.min_decrease = rules.min_weight_leaf, rules.min_impurity_decrease
+        if rules.monotonic is not None and np.any(rules.monotonic):
+            to.monotonic = <const int8_t*>self._pointer(rules.monotonic, np.int8)

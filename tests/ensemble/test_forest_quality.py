@@ -1,0 +1,41 @@
+"""Scores of forests on held-out rows of real tables: those of scikit-learn's, but for chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import ensemble as peers
+
+import fastens
+
+TABLES = {"vehicle": "Class", "segment": "class", "credit_g": "class", "concrete": "strength", "abalone": "rings"}
+SEEDS = range(4)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("kind", ["RandomForest", "ExtraTrees"])
+def test_as_good_as_scikit_learn(table, kind, load_table):
+    frame = load_table(table).sample(frac=1, random_state=0)
+    y = frame.pop(TABLES[table])
+    is_class = not pd.api.types.is_numeric_dtype(y)
+    X = frame.apply(lambda column: column if pd.api.types.is_numeric_dtype(column) else pd.factorize(column)[0])
+    X, y = X.to_numpy(dtype=np.float64)[:2400], (pd.factorize(y)[0] if is_class else y.to_numpy(float))[:2400]
+    name, half = kind + ("Classifier" if is_class else "Regressor"), len(y) // 2
+
+    def scores(library):
+        models = [getattr(library, name)(30, random_state=seed).fit(X[:half], y[:half]) for seed in SEEDS]
+        return [model.score(X[half:], y[half:]) for model in models]
+
+    ours, theirs = scores(fastens), scores(peers)
+    chance = 4 * np.sqrt((np.var(ours, ddof=1) + np.var(theirs, ddof=1)) / len(SEEDS))
+    assert np.mean(ours) > np.mean(theirs) - max(chance, 0.005)
+
+
+def test_error_out_of_bag_is_that_of_new_rows(load_table):
+    frame = load_table("segment").sample(frac=1, random_state=1)
+    y = frame.pop("class").to_numpy()
+    forest = fastens.RandomForestClassifier(100, oob_score=True, random_state=0).fit(frame[:1155], y[:1155])
+    assert forest.oob_score_ == pytest.approx(forest.score(frame[1155:], y[1155:]), abs=0.02)
+    curve = forest.oob_error_curve_
+    assert curve[-1] < 0.6 * curve[0]

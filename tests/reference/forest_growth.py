@@ -1,0 +1,120 @@
+"""What a tree of a forest must be, in NumPy: the impurity of a set of rows, every split that the rules allow, its gain.
+
+The kernels may choose any of equally good splits, so trees are not compared node by node: each node is held against
+what is best for its rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class NaiveForest:
+    """The specification of the kernels; `codes` is (n_features, n_rows), `rules` are TreeRules."""
+
+    def __init__(self, matrix, target, rules, weight=None):
+        self.codes = matrix.columns.astype(np.int64)
+        self.is_categorical = matrix.is_categorical
+        self.y, self.n_classes, _ = target
+        self.rules = rules
+        self.weight = np.ones(len(self.y)) if weight is None else weight
+
+    def impurity(self, rows):
+        """Weight times impurity, the mean over the targets."""
+        return float(np.mean([self._of_target(rows, t) for t in range(self.y.shape[1])])) if len(rows) else 0.0
+
+    def _of_target(self, rows, t):
+        y, w = self.y[rows, t], self.weight[rows]
+        if self.n_classes is not None:
+            share = np.bincount(y, w, self.n_classes[t]) / w.sum()
+            if self.rules.criterion == "gini":
+                return w.sum() * (1 - (share**2).sum())
+            share = share[share > 0]
+            return -w.sum() * (share * np.log2(share)).sum()
+        mean = (w * y).sum() / w.sum()
+        if self.rules.criterion == "squared_error":
+            return (w * (y - mean) ** 2).sum()
+        if self.rules.criterion == "poisson":
+            positive = y > 0
+            return (w[positive] * y[positive] * np.log(y[positive] / mean)).sum()
+        return (w * np.abs(y - weighted_median(y, w))).sum()
+
+    def value(self, rows):
+        """One column of the second class's share for two classes, K columns for K; mean or median of numbers."""
+        columns = []
+        w = self.weight[rows]
+        for t in range(self.y.shape[1]):
+            y = self.y[rows, t]
+            if self.n_classes is not None:
+                share = np.bincount(y, w, self.n_classes[t]) / w.sum()
+                columns += [share[1]] if self.n_classes[t] == 2 else list(share)
+            elif self.rules.criterion == "absolute_error":
+                columns.append(weighted_median(y, w))
+            else:
+                columns.append((w * y).sum() / w.sum())
+        return np.array(columns)
+
+    def gain(self, rows, left):
+        return self.impurity(rows) - self.impurity(rows[left]) - self.impurity(rows[~left])
+
+    def is_allowed(self, rows, feature, left):
+        for side in (rows[left], rows[~left]):
+            if len(side) < max(self.rules.min_samples_leaf, 1) or self.weight[side].sum() < self.rules.min_weight_leaf:
+                return False
+            if self.rules.criterion == "poisson" and (self.y[side] * self.weight[side, None]).sum(axis=0).min() <= 0:
+                return False
+        if self.rules.monotonic is not None:
+            step = self.value(rows[~left])[0] - self.value(rows[left])[0]
+            return step * self.rules.monotonic[feature] >= 0
+        return True
+
+    def may_split(self, rows, depth):
+        is_pure = bool((self.y[rows] == self.y[rows[0]]).all())
+        return depth < (self.rules.max_depth or np.inf) and len(rows) >= self.rules.min_samples_split and not is_pure
+
+    def best_gain(self, rows):
+        """The largest gain of an allowed split; minus infinity where there is none."""
+        questions = [(f, left) for f in range(len(self.codes)) for left in self._questions(rows, f)]
+        return max((self.gain(rows, left) for f, left in questions if self.is_allowed(rows, f, left)), default=-np.inf)
+
+    def _questions(self, rows, feature):
+        codes = self.codes[feature, rows]
+        present = np.unique(codes)
+        if self.is_categorical[feature]:
+            means = [self._mean(rows[codes == code]) for code in present]
+            order = present[np.argsort(means, kind="stable")]
+            return [np.isin(codes, order[: k + 1]) for k in range(len(order) - 1)]
+        values = present[present > 0]
+        if present[0] > 0:
+            return [codes <= code for code in values[:-1]]
+        right = [(codes <= code) & (codes > 0) for code in values]
+        return right + [codes <= code for code in values[:-1]]
+
+    def _mean(self, rows):
+        """What categories are ordered by: the mean of the first target."""
+        return np.average(self.y[rows, 0], weights=self.weight[rows])
+
+
+def weighted_median(y, w):
+    order = np.argsort(y, kind="stable")
+    y, total = y[order], np.cumsum(w[order])
+    middle = np.searchsorted(total, total[-1] / 2)
+    return (y[middle] + y[middle + 1]) / 2 if total[middle] == total[-1] / 2 else y[middle]
+
+
+def rows_of_nodes(tree, codes, rows):
+    """The rows that come to each node, and the nodes' depths."""
+    found, depth = {0: rows}, {0: 0}
+    for node in range(tree.n_nodes):
+        if tree.feature[node] < 0:
+            continue
+        code = codes[tree.feature[node], found[node]].astype(np.int64)
+        if tree.category_set[node] >= 0:
+            words = tree.category_words[tree.category_set[node] + code // 32]
+            left = (words >> (code % 32).astype(np.uint32)) & 1 == 1
+        else:
+            left = np.where(code == 0, tree.missing_left[node] == 1, code <= tree.bin_threshold[node])
+        child = tree.left_child[node]
+        found[child], found[child + 1] = found[node][left], found[node][~left]
+        depth[child] = depth[child + 1] = depth[node] + 1
+    return found, depth
