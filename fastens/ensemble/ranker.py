@@ -226,11 +226,10 @@ class GradientBoostingRanker(BaseGradientBoosting):
         -------
         self
         """
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)  # type: ignore[arg-type]
-        documents = check_weights(sample_weight, n_rows)
-        if y is None:
-            judged = None
-        else:
+        judged = None
+        if y is not None:
+            n_rows = np.size(np.asarray(y))
+            documents = check_weights(sample_weight, n_rows)
             judged = Judgements(y, qid, group, documents)
             sample_weight = _weights_of_rows(documents, query_weight, judged.query(n_rows))
         validation = None if y_val is None else Judgements(y_val, qid_val, group_val, None)
@@ -251,7 +250,9 @@ class GradientBoostingRanker(BaseGradientBoosting):
         if X_val is not None or y_val is not None or isinstance(self.early_stopping, str) or not self.early_stopping:
             return super()._split_validation(data, X_val, y_val)
         if len(np.unique(data.y[:, QUERY])) < 2:
-            raise ValueError("early_stopping must not be True with a single query and no X_val; there is none to spare.")
+            raise ValueError(
+                "early_stopping must not be True with a single query and no X_val; there is none to spare."
+            )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         train, validation = next(splitter.split(data.y, groups=data.y[:, QUERY]))
