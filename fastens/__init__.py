@@ -25,6 +25,7 @@ from fastens.ensemble.isolation import IsolationForest
 from fastens.ensemble.ranker import GradientBoostingRanker
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.ensemble.stump import DecisionStumpClassifier, DecisionStumpRegressor
+from fastens.ensemble.survival import GradientBoostingSurvival
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.ensemble.voting import VotingClassifier, VotingRegressor
 from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
@@ -58,6 +59,7 @@ __all__ = [
     "GradientBoostingClassifier",
     "GradientBoostingRanker",
     "GradientBoostingRegressor",
+    "GradientBoostingSurvival",
     "IsolationForest",
     "MAPClassifier",
     "MLClassifier",

@@ -89,11 +89,11 @@ class LambdaRank(Loss):
         return np.clip(steps, -self.max_step, self.max_step)
 
     def _queries(self, y: Array) -> Queries:
-        """The queries of a target, found once."""
+        """The queries of a target; those of the last few are kept."""
         for target, found in self._known:
             if target is y:
                 return found
-        self._known.append((y, Queries(y, self._options.label_gain)))
+        self._known = [*self._known[-3:], (y, Queries(y, self._options.label_gain))]
         return self._known[-1][1]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,13 +23,19 @@ Array = NDArray[np.float64]
 MOST_RELEVANCE = 64.0
 
 
-class Judgements(NamedTuple):
+@dataclass(frozen=True)
+class Judgements:
     """What a ranking is learned from: relevance of documents, their queries and how many documents each stands for."""
 
     relevance: Any
     qid: Any
     group: Any
-    documents: Array | None
+    documents: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the relevance, which stands for all."""
+        return np.shape(self.relevance)
 
     def read(self, n_rows: int) -> Array:
         """As columns (relevance, number of the query, number of documents)."""
@@ -84,49 +91,49 @@ def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
 class GradientBoostingRanker(BaseGradientBoosting):
     """Gradient boosting that puts the rows of each query in order: LambdaMART.
 
-        Trees are fitted to gradients that say, for every two documents of a query, how much better the order would be if
-        the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
-        the same score and relevance none comes first, so the model does not depend on the order of the rows.
+    Trees are fitted to gradients that say, for every two documents of a query, how much better the order would be if
+    the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
+    the same score and relevance none comes first, so the model does not depend on the order of the rows.
 
-        Parameters
-        ----------
-        ndcg_at : int or None, default=10
-            Places that count in `score`, in `train_score_` and for early stopping; None for all.
-        truncation_level : int, default=30
-            Places whose documents are compared with all below; a little more than `ndcg_at` is good.
-        label_gain : {"exponential", "linear"}, default="exponential"
-            What a document of relevance r is worth: 2**r - 1 or r.
-        normalize : bool, default=True
-            Whether close pairs count more than those far apart, and queries of many pairs no more than others.
+    Parameters
+    ----------
+    ndcg_at : int or None, default=10
+        Places that count in `score`, in `train_score_` and for early stopping; None for all.
+    truncation_level : int, default=30
+        Places whose documents are compared with all below; a little more than `ndcg_at` is good.
+    label_gain : {"exponential", "linear"}, default="exponential"
+        What a document of relevance r is worth: 2**r - 1 or r.
+    normalize : bool, default=True
+        Whether close pairs count more than those far apart, and queries of many pairs no more than others.
     {parameters}
 
-        Attributes
-        ----------
-        n_features_in_ : int
-            Number of columns.
-        feature_names_in_ : array of shape (n_features_in_,)
-            Their names, where they have some.
-        n_estimators_, n_iter_ : int
-            Rounds kept.
-        train_score_, validation_score_ : arrays
-            1 - NDCG after each round: on the training rows, and on the validation rows, if any.
-        feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-            Share of the total gain, and number of splits.
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_estimators_, n_iter_ : int
+        Rounds kept.
+    train_score_, validation_score_ : arrays
+        1 - NDCG after each round: on the training rows, and on the validation rows, if any.
+    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+        Share of the total gain, and number of splits.
 
-        References
-        ----------
-        Burges (2010), "From RankNet to LambdaRank to LambdaMART: an overview", sections 4 and 7.
+    References
+    ----------
+    Burges (2010), "From RankNet to LambdaRank to LambdaMART: an overview", sections 4 and 7.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from fastens import GradientBoostingRanker
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(1000, 5))
-        >>> relevance, qid = (X[:, 0] + X[:, 1] > 1).astype(int), np.repeat(np.arange(50), 20)
-        >>> model = GradientBoostingRanker(n_estimators=20).fit(X, relevance, qid=qid)
-        >>> model.score(X, relevance, qid=qid) > 0.9
-        True
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens import GradientBoostingRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5))
+    >>> relevance, qid = (X[:, 0] + X[:, 1] > 1).astype(int), np.repeat(np.arange(50), 20)
+    >>> model = GradientBoostingRanker(n_estimators=20).fit(X, relevance, qid=qid)
+    >>> model.score(X, relevance, qid=qid) > 0.9
+    True
     """
 
     _parameter_rules: ClassVar = {
@@ -232,12 +239,12 @@ class GradientBoostingRanker(BaseGradientBoosting):
             documents = check_weights(sample_weight, n_rows)
             judged = Judgements(y, qid, group, documents)
             sample_weight = _weights_of_rows(documents, query_weight, judged.query(n_rows))
-        validation = None if y_val is None else Judgements(y_val, qid_val, group_val, None)
+        validation = None if y_val is None else Judgements(y_val, qid_val, group_val)
         super().fit(X, judged, sample_weight, X_val, validation)
         return self
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        return (y if isinstance(y, Judgements) else Judgements(y, None, None, None)).read(n_rows)
+        return (y if isinstance(y, Judgements) else Judgements(y, None, None)).read(n_rows)
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return y
@@ -250,9 +257,7 @@ class GradientBoostingRanker(BaseGradientBoosting):
         if X_val is not None or y_val is not None or isinstance(self.early_stopping, str) or not self.early_stopping:
             return super()._split_validation(data, X_val, y_val)
         if len(np.unique(data.y[:, QUERY])) < 2:
-            raise ValueError(
-                "early_stopping must not be True with a single query and no X_val; there is none to spare."
-            )
+            raise ValueError("early_stopping must not be True with a single query and no X_val.")
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         train, validation = next(splitter.split(data.y, groups=data.y[:, QUERY]))
@@ -310,4 +315,4 @@ def _weights_of_rows(documents: Array | None, query_weight: Any, query: NDArray[
     if given.shape != (n_queries,):
         raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
     of_rows = check_weights(given[query], len(query))
-    return of_rows if documents is None else documents * of_rows
+    return of_rows if documents is None or of_rows is None else documents * of_rows
