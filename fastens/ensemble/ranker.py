@@ -233,13 +233,13 @@ class GradientBoostingRanker(BaseGradientBoosting):
         -------
         self
         """
-        judged = None
+        judged: Any = None
         if y is not None:
             n_rows = np.size(np.asarray(y))
             documents = check_weights(sample_weight, n_rows)
             judged = Judgements(y, qid, group, documents)
             sample_weight = _weights_of_rows(documents, query_weight, judged.query(n_rows))
-        validation = None if y_val is None else Judgements(y_val, qid_val, group_val)
+        validation: Any = None if y_val is None else Judgements(y_val, qid_val, group_val)
         super().fit(X, judged, sample_weight, X_val, validation)
         return self
 

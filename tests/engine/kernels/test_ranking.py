@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
 
-from fastens.engine.kernels.ranking import Ranker
+from fastens.engine.kernels import ranking as kernels
 from fastens.engine.ranking_loss import Queries
 from reference import ranking as naive
 
@@ -95,7 +95,7 @@ def test_better_order_means_negative_gradient(rng):
 def test_places_beyond_the_table_have_its_last_discount():
     upto = np.array([0.0, 1.0, 1.5])
     gains = np.array([0.0, 1.0])
-    kernel = Ranker(np.arange(2), np.array([0, 2]), gains, np.array([4.0, 1.0]), upto)
+    kernel = kernels.Ranker(np.arange(2), np.array([0, 2]), gains, np.array([4.0, 1.0]), upto)
     found = np.empty(1)
     kernel.ndcg(np.array([1.0, 0.0]), np.inf, found, 1)
     assert found[0] == 0.5  # one document in the fifth place, where the discount is that of the second
