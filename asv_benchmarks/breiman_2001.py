@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from benchmarks.datasets import data_folder
 
+from benchmarks.datasets import data_folder
 from fastens import RandomForestClassifier
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from fastens.base import BaseFastens
 from fastens.storage import ModelFileError, from_pickle, pickles_allowed, save_model, to_pickle
 
-
 STATISTICS = "statistics."
 
 

@@ -1,59 +1,65 @@
-"""Single trees and forests: fitting, predicting, importances."""
+"""Growing the trees of forests, through the engine's door, and whole forests: time, peak memory and held-out AUC."""
 
 from __future__ import annotations
 
-import pickle
+import numpy as np
+from sklearn.metrics import roc_auc_score
 
-import fastens
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
+from benchmarks.forest_models import FOREST_PEERS, ForestSettings
+from fastens.engine.binning import learn_binning
+from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
 
-KINDS = ["DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier"]
-
-
-def make(kind: str, n_threads: int = 2) -> fastens.RandomForestClassifier:
-    parameters = {} if "Decision" in kind else {"n_estimators": 20}
-    return getattr(fastens, kind)(random_state=0, n_jobs=n_threads, **parameters)
-
-
-class ForestFit(Benchmark):
-    param_names = ["kind", "n_rows", "n_threads"]
-    params = [KINDS, [1000, 50_000], [1, 2]]
-
-    def setup(self, kind: str, n_rows: int, n_threads: int) -> None:
-        self.table = generated(n_rows, 28)
-        self.model = make(kind, n_threads)
-
-    def time_fit(self, *_: object) -> None:
-        self.model.fit(self.table.X, self.table.y)
-
-    def peakmem_fit(self, *_: object) -> None:
-        self.model.fit(self.table.X, self.table.y)
+N_ROWS = 50_000
+N_FEATURES = 28
+RULES = {
+    "forest": TreeRules(features_per_split=5),
+    "entropy": TreeRules("entropy", features_per_split=5),
+    "extra trees": TreeRules(features_per_split=5, random_thresholds=True),
+    "all features": TreeRules(),
+    "100 leaves": TreeRules(max_leaf_nodes=100),
+    "numbers": TreeRules("squared_error", features_per_split=9),
+}
 
 
-class ForestPredict(Benchmark):
+class GrowTrees(Benchmark):
+    """Two trees on bootstrap samples."""
+
+    param_names = ["rules", "n_threads"]
+    params = [list(RULES), [1, 2]]
+
+    def setup(self, rules: str, n_threads: int) -> None:
+        data = generated(N_ROWS, N_FEATURES, regression=rules == "numbers")
+        target = number_target(data.y) if rules == "numbers" else class_target(data.y, [2])
+        self.grower = ForestGrower(learn_binning(data.X).transform(data.X), target, RULES[rules], n_threads)
+        rng = np.random.default_rng(0)
+        bags = [np.bincount(rng.integers(0, N_ROWS, N_ROWS), minlength=N_ROWS).astype(float) for _ in range(2)]
+        self.samples = [TreeSample(bag, None, seed) for seed, bag in enumerate(bags)]
+
+    def time_grow(self, rules: str, n_threads: int) -> None:
+        self.grower.grow(self.samples)
+
+    def time_grow_one(self, rules: str, n_threads: int) -> None:
+        self.grower.grow(self.samples[:1])
+
+
+class Forests(Benchmark):
     param_names = ["kind", "n_rows"]
-    params = [KINDS, [1, 100, 50_000]]
+    params = [["forest", "extra trees", "bagging"], [1000, N_ROWS]]
 
     def setup(self, kind: str, n_rows: int) -> None:
-        table = generated(50_000, 28)
-        self.model = make(kind).fit(table.X, table.y)
-        self.X = table.X[:n_rows]
+        self.data, self.other = generated(n_rows, N_FEATURES), generated(10_000, N_FEATURES, seed=1)
+        self.settings = ForestSettings(kind, n_trees=20)
 
-    def time_predict_proba(self, *_: object) -> None:
-        self.model.predict_proba(self.X)
+    def fit(self) -> object:
+        return FOREST_PEERS[0].make(self.settings).fit(self.data.X, self.data.y)
 
-    def track_pickle_bytes(self, *_: object) -> int:
-        return len(pickle.dumps(self.model))
+    def time_fit(self, kind: str, n_rows: int) -> None:
+        self.fit()
 
+    def peakmem_fit(self, kind: str, n_rows: int) -> None:
+        self.fit()
 
-class ForestImportance(Benchmark):
-    def setup(self) -> None:
-        self.table = generated(10_000, 28)
-        self.model = make("RandomForestClassifier").fit(self.table.X, self.table.y)
-
-    def time_permutation(self) -> None:
-        self.model.permutation_importance(self.table.X, self.table.y, random_state=0)
-
-    def time_out_of_bag(self) -> None:
-        self.model.oob_permutation_importance(self.table.X, self.table.y)
+    def track_auc(self, kind: str, n_rows: int) -> float:
+        return float(roc_auc_score(self.other.y, self.fit().predict_proba(self.other.X)[:, 1]))

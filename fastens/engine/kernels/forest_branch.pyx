@@ -139,7 +139,7 @@ cdef inline void _push(Room* room, const Open* open, const uint64_t* mask) noexc
 cdef Outcome grow_depth_first(
     const Forest* forest, const Sample* sample, Room* room, Grown* grown, Room* branches, Py_ssize_t* work
 ) noexcept nogil:
-    """Split open nodes, the left one of two first, until the work is done; with `branches`, small ones are put there."""
+    """Split open nodes, the left one of two first, until the work is done; with `branches`, small ones go there."""
     cdef Open open
     cdef Open children[2]
     cdef uint64_t* mask

@@ -24,6 +24,8 @@ cdef enum:
     # A node of so little weight looks at one feature after another, for one that parts the classes ends the search.
     # (Not: of so few rows, for a weight means as many copies.)
     LITTLE_WEIGHT = 16
+    # Cells of one feature that need so many words leave no place in the cache for those of another.
+    CACHED_WORDS = 1 << 14
 
 
 cdef inline bint _has(const uint64_t* mask, int32_t feature) noexcept nogil:
@@ -169,7 +171,10 @@ cdef int32_t _search_features(
     cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef Groups groups
     cdef bint is_random = forest.rules.random_thresholds
-    if <float64_t>node.weight <= LITTLE_WEIGHT * sample.layout.weight_scale:
+    if (
+        <float64_t>node.weight <= LITTLE_WEIGHT * sample.layout.weight_scale
+        or <Py_ssize_t>forest.table.max_codes * sample.layout.n_words > CACHED_WORDS
+    ):
         at_once = 1
     if is_random and sample.layout.packed:
         copy_words(node, room)

@@ -60,7 +60,9 @@ cdef inline void clear(Gathered* found) noexcept nogil:
         found.sums[found.touched[i]] = 0
 
 
-cdef inline void levels_of(Gathered* found, const double[::1] values, const double[::1] levels, double* out) noexcept nogil:
+cdef inline void levels_of(
+    Gathered* found, const double[::1] values, const double[::1] levels, double* out
+) noexcept nogil:
     # The smallest value that has at least a share `level` of the weight at or below it; members are ranks of values.
     cdef Py_ssize_t i = 0, k
     cdef double total = 0, reached
@@ -97,7 +99,9 @@ cdef Gathered place_in(char* memory, Py_ssize_t n_members, int thread) noexcept 
     return Gathered(<double*> start, <uint32_t*> (start + n_members * sizeof(double)), 0)
 
 
-def leaf_quantiles(leaves, const int32_t[:, ::1] leaf, const double[::1] values, const double[::1] levels, int n_threads):
+def leaf_quantiles(
+    leaves, const int32_t[:, ::1] leaf, const double[::1] values, const double[::1] levels, int n_threads
+):
     """Return the quantiles of the values in each row's leaves, every tree counting the same.
 
     Parameters
@@ -115,7 +119,9 @@ def leaf_quantiles(leaves, const int32_t[:, ::1] leaf, const double[::1] values,
     cdef double[:, ::1] out = np.empty((n_rows, levels.shape[0]))
     cdef char* memory = room_for(values.shape[0], n_threads)
     with nogil:
-        for row in prange(n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1):
+        for row in prange(
+            n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
+        ):
             quantiles_of_row(&all_leaves, &leaf[row, 0], values, levels, &out[row, 0], memory, threadid())
     free(memory)
     return np.asarray(out)
@@ -173,13 +179,17 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
         free(memory)
         raise MemoryError(f"cannot allocate memory for {n_members} rows and {n_threads} threads")
     with nogil:
-        for row in prange(n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1):
+        for row in prange(
+            n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
+        ):
             indptr[row + 1] = min(n_most, n_sharing(&all_leaves, &leaf[row, 0], n_members, memory, threadid()))
     np.cumsum(indptr, out=np.asarray(indptr))
     indices = np.empty(indptr[n_rows], dtype=np.uint32)
     counts = np.empty(indptr[n_rows], dtype=np.int32)
     with nogil:
-        for row in prange(n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1):
+        for row in prange(
+            n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
+        ):
             if indptr[row + 1] > indptr[row]:
                 nearest(
                     &all_leaves, &leaf[row, 0], n_members, memory, threadid(), sorted, indptr[row + 1] - indptr[row],
