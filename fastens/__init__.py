@@ -22,8 +22,10 @@ from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegre
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.isolation import IsolationForest
+from fastens.ensemble.ranker import GradientBoostingRanker
 from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
 from fastens.ensemble.stump import DecisionStumpClassifier, DecisionStumpRegressor
+from fastens.ensemble.survival import GradientBoostingSurvival
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.ensemble.voting import VotingClassifier, VotingRegressor
 from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
@@ -55,7 +57,9 @@ __all__ = [
     "GaussianNB",
     "GibbsClassifier",
     "GradientBoostingClassifier",
+    "GradientBoostingRanker",
     "GradientBoostingRegressor",
+    "GradientBoostingSurvival",
     "IsolationForest",
     "MAPClassifier",
     "MLClassifier",

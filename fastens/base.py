@@ -62,6 +62,10 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         tags.target_tags.single_output = True
         return tags
 
+    def _keep_parameters(self, parameters: dict[str, Any]) -> None:
+        """Take the arguments of `__init__`, its `locals()`, as attributes."""
+        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
+
     def _check_parameters(self) -> None:
         """Raise ValueError for the first parameter that breaks its rule."""
         for name, rule in self._parameter_rules.items():

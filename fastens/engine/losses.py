@@ -78,11 +78,14 @@ class Loss:
         The hessian is 1 in every row.
     renews_leaves : bool
         Leaf values come from `leaf_values`, not from sums of gradients.
+    by_rows : bool
+        It is a mean over rows, so that some of them tell it for all.
     """
 
     name = ""
     constant_hessian = False
     renews_leaves = False
+    by_rows = True
     _kernel = ""
     _grain = _GRAIN_EXP
     # Where leaves are renewed: the quantile of the residuals, and the limit at which the mean of the rest is cut.

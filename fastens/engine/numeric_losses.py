@@ -49,7 +49,7 @@ class NumericLoss(Loss):
     ) -> None:
         """Write the first and second derivatives by `raw`, block by block."""
         assert hessians is not None
-        for start in range(0, y.size, BLOCK):
+        for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
             gradients[0, rows], hessians[0, rows] = self.derivatives(y[rows], raw[0, rows])
 

@@ -93,7 +93,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         stratify = data.y if hasattr(self, "classes_") else None
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         parts = train_test_split(rows, test_size=self.validation_fraction, stratify=stratify, random_state=seed)
-        train, validation = (_take(data, np.sort(part)) for part in parts)
+        train, validation = (take_data(data, np.sort(part)) for part in parts)
         return train, validation
 
     def _start_run(self, data: TrainingData, validation: TrainingData | None) -> BoostingRun:
@@ -235,6 +235,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         return np.bincount(self._column_of, weights, minlength=self.n_features_in_).astype(np.float64)
 
 
-def _take(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:
+def take_data(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:
+    """Some of the rows."""
     weight = None if data.sample_weight is None else data.sample_weight[rows]
     return TrainingData(data.X[rows], data.y[rows], weight)

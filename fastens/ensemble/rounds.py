@@ -179,7 +179,7 @@ class BoostingRun:
         return tree
 
     def _train_loss(self) -> float:
-        step = max(1, len(self.train.y) // HISTORY_ROWS)
+        step = max(1, len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1
         if step == 1:
             return self.train.loss(self.loss, 1)
         weight = None if self.train.weight is None else self.train.weight[::step]

@@ -1,0 +1,117 @@
+"""Concordance of fastens and XGBoost on censored times, matched settings: repeated splits, generated and real rows.
+
+python asv_benchmarks/compare_survival.py
+python asv_benchmarks/compare_survival.py --rows 20000 --rounds 200 --seeds 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from benchmarks.datasets import data_folder
+from fastens import GradientBoostingSurvival
+from fastens.engine.survival_losses import concordance
+
+DISTRIBUTIONS = ("normal", "logistic", "extreme")
+Times = tuple[np.ndarray, np.ndarray]
+
+
+def weibull(args: argparse.Namespace, seed: int) -> Times:
+    """Weibull times with interactions, a third of them censored."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(args.rows, 10))
+    centre = np.sin(2 * X[:, 0]) - 0.7 * X[:, 1] * (X[:, 2] > 0) + 0.3 * X[:, 3]
+    happened, lost = np.exp(centre) * rng.weibull(1.5, args.rows), rng.exponential(2.5, args.rows)
+    return X, np.column_stack([np.minimum(happened, lost), np.where(happened <= lost, happened, np.inf)])
+
+
+def churn(args: argparse.Namespace, seed: int) -> Times:
+    """IBM's customers: months until they left, censored for those who are still there."""
+    import pandas as pd
+
+    table = pd.read_parquet(data_folder() / "telco_churn.parquet")
+    table = table[pd.to_numeric(table["tenure"]) > 0]
+    months = pd.to_numeric(table["tenure"]).to_numpy(float)
+    left = table["Churn"].astype(str).isin(["Yes", "1", "True"]).to_numpy()
+    given_away = ["tenure", "Churn", "TotalCharges"]  # total charges are months times the price of one
+    X = table.drop(columns=[name for name in given_away if name in table])
+    X = X.apply(lambda column: column if column.dtype.kind in "iuf" else column.astype("category").cat.codes)
+    return X.to_numpy(float), np.column_stack([months, np.where(left, months, np.inf)])
+
+
+def fastens(loss: str, distribution: str, args: argparse.Namespace) -> Callable:
+    model = GradientBoostingSurvival(
+        loss, distribution=distribution, scale=args.scale, n_estimators=args.rounds, max_leaf_nodes=args.leaves,
+        min_samples_leaf=1, min_child_weight=args.child_weight, n_jobs=args.threads,
+    )  # fmt: skip
+
+    def fit(X: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        fitted, sign = model.fit(X, y), -1 if loss == "cox" else 1
+        return lambda rows: sign * fitted.predict(rows)
+
+    return fit
+
+
+def xgboost(loss: str, distribution: str, args: argparse.Namespace) -> Callable:
+    import xgboost as xgb
+
+    settings = {
+        "objective": f"survival:{loss}", "max_leaves": args.leaves, "max_depth": 0, "grow_policy": "lossguide",
+        "eta": 0.1, "lambda": 0.0, "min_child_weight": args.child_weight, "nthread": args.threads,
+    }  # fmt: skip
+    if loss == "aft":
+        settings |= {"aft_loss_distribution": distribution, "aft_loss_distribution_scale": args.scale}
+
+    def fit(X: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        data = xgb.DMatrix(X)
+        if loss == "cox":
+            data.set_label(np.where(np.isinf(y[:, 1]), -y[:, 0], y[:, 0]))
+        else:
+            data.set_float_info("label_lower_bound", y[:, 0])
+            data.set_float_info("label_upper_bound", y[:, 1])
+        model, sign = xgb.train(settings, data, args.rounds), -1 if loss == "cox" else 1
+        return lambda rows: sign * model.predict(xgb.DMatrix(rows), output_margin=True).astype(float)
+
+    return fit
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=4000, help="of the generated table (default 4000)")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--leaves", type=int, default=8)
+    parser.add_argument("--child-weight", type=float, default=5.0, help="smallest sum of hessians (default 5)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the error of accelerated failure times")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    print("| rows | loss | fastens | XGBoost | difference | its standard error | seconds of both |\n|" + "---|" * 7)
+    for table in (weibull, churn):
+        for loss, distribution in [("cox", "normal"), *(("aft", name) for name in DISTRIBUTIONS)]:
+            found, seconds = [], np.zeros(2)
+            for seed in range(args.seeds):
+                X, y = table(args, seed)
+                train, test = train_test_split(np.arange(len(y)), test_size=0.3, random_state=seed)
+                scores = []
+                for number, library in enumerate((fastens, xgboost)):
+                    start = time.perf_counter()
+                    predict = library(loss, distribution, args)(X[train], y[train])
+                    seconds[number] += (time.perf_counter() - start) / args.seeds
+                    scores.append(concordance(y[test], predict(X[test])))
+                found.append(scores)
+            own, other = np.mean(found, axis=0)
+            error = np.std(np.diff(found, axis=1), ddof=1) / np.sqrt(args.seeds)
+            name = loss if loss == "cox" else f"{loss}, {distribution}"
+            cells = f"{own:.4f} | {other:.4f} | {own - other:+.4f} | {error:.4f} | {seconds[0]:.2f}, {seconds[1]:.2f}"
+            print(f"| {table.__name__} | {name} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

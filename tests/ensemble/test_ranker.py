@@ -1,0 +1,188 @@
+"""The ranker: queries, weights, validation, quality."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import GradientBoostingRanker
+
+SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 3}
+
+
+@pytest.fixture
+def table(rng):
+    qid = rng.permutation(np.repeat(np.arange(40), 15))
+    X = rng.normal(size=(len(qid), 4))
+    strength = X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.3 * rng.normal(size=len(qid))
+    return X, np.digitize(strength, [0.5, 1.5, 2.5]), qid
+
+
+@parametrize_with_checks([GradientBoostingRanker(), GradientBoostingRanker(n_estimators=10, label_gain="linear")])
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+def test_it_learns_the_order(table):
+    X, y, qid = table
+    test = qid < 10
+    model = GradientBoostingRanker(**SMALL).fit(X[~test], y[~test], qid=qid[~test])
+    untrained = GradientBoostingRanker(n_estimators=1, max_leaf_nodes=2, min_samples_leaf=400)
+    untrained.fit(X[~test], y[~test], qid=qid[~test])
+    assert model.score(X[test], y[test], qid=qid[test]) > 0.85
+    assert untrained.score(X[test], y[test], qid=qid[test]) < 0.6
+    assert model.train_score_[-1] < model.train_score_[0]
+    assert model.score(X[~test], y[~test], qid=qid[~test]) == pytest.approx(1 - model.train_score_[-1])
+
+
+def test_group_is_the_same_as_qid(table):
+    X, y, qid = table
+    order = np.argsort(qid, kind="stable")
+    sizes = np.bincount(qid)
+    model = GradientBoostingRanker(**SMALL).fit(X, y, qid=qid)
+    same = GradientBoostingRanker(**SMALL).fit(X[order], y[order], group=sizes)
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))
+    assert model.score(X, y, qid=qid) == same.score(X[order], y[order], group=sizes)
+    names = np.array([f"query {number:02d}" for number in qid])
+    np.testing.assert_array_equal(GradientBoostingRanker(**SMALL).fit(X, y, qid=names).predict(X), model.predict(X))
+
+
+def test_weights_of_rows_are_repetition(table, rng):
+    X, y, qid = table
+    times = rng.integers(0, 3, len(y))
+    # Rows of no leaf's limit: `min_samples_leaf` counts rows, whatever their weights.
+    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, min_child_weight=1.0)
+    weighted = clone(model).fit(X, y, sample_weight=times, qid=qid)
+    repeated = clone(model).fit(*(np.repeat(part, times, axis=0) for part in (X, y)), qid=np.repeat(qid, times))
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    np.testing.assert_allclose(weighted.train_score_, repeated.train_score_, rtol=1e-12)
+
+
+def test_weights_of_queries_are_repetition(table):
+    X, y, qid = table
+    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, min_child_weight=1.0)
+    times = np.arange(40) % 3
+    weighted = clone(model).fit(X, y, qid=qid, query_weight=times)
+    parts = [(X[qid == q], y[qid == q], qid[qid == q] + 100 * copy) for q in range(40) for copy in range(times[q])]
+    X2, y2, qid2 = (np.concatenate(found) for found in zip(*parts, strict=True))
+    repeated = clone(model).fit(X2, y2, qid=qid2)
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    np.testing.assert_allclose(weighted.train_score_, repeated.train_score_, rtol=1e-12)
+    assert weighted.score(X, y, qid=qid, query_weight=times) == pytest.approx(repeated.score(X2, y2, qid=qid2))
+
+
+def test_early_stopping_on_queries_of_ones_own_and_on_a_share(table):
+    X, y, qid = table
+    test = qid < 10
+    many = {**SMALL, "n_estimators": 300, "learning_rate": 0.5, "n_iter_no_change": 5}
+    model = GradientBoostingRanker(**many)
+    model.fit(X[~test], y[~test], X_val=X[test], y_val=y[test], qid=qid[~test], qid_val=qid[test])
+    assert model.n_estimators_ < 300
+    assert model.score(X[test], y[test], qid=qid[test]) == pytest.approx(1 - model.validation_score_.min())
+    share = GradientBoostingRanker(**many, early_stopping=True, random_state=0).fit(X, y, qid=qid)
+    assert share.n_estimators_ < 300
+    assert len(share.validation_score_) > 0
+    with pytest.raises(ValueError, match="early_stopping must not be True with a single query"):
+        share.fit(X, y)
+
+
+def test_threads_do_not_change_the_model(table):
+    X, y, qid = table
+    one, two = (GradientBoostingRanker(**SMALL, n_jobs=n).fit(X, y, qid=qid).predict(X) for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_names_pickle_save_and_load(table, tmp_path):
+    X, y, qid = table
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame["kind"] = pd.Categorical(np.where(X[:, 0] > 0, "x", "y"))
+    model = GradientBoostingRanker(**SMALL).fit(frame, y, qid=qid)
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d", "kind"]
+    model.save(tmp_path / "ranker")
+    for same in (pickle.loads(pickle.dumps(model)), fastens.load(tmp_path / "ranker")):
+        np.testing.assert_array_equal(same.predict(frame[list("dcba") + ["kind"]]), model.predict(frame))
+        assert same.score(frame, y, qid=qid) == model.score(frame, y, qid=qid)
+
+
+def test_many_categories_get_statistics_of_relevance(rng):
+    qid = np.repeat(np.arange(30), 40)
+    site = rng.integers(0, 100, len(qid))
+    quality = rng.normal(size=100)
+    y = np.digitize(quality[site] + 0.2 * rng.normal(size=len(qid)), [0, 1])
+    frame = pd.DataFrame({"site": pd.Categorical(site)})
+    test = qid < 10
+    model = GradientBoostingRanker(**SMALL).fit(frame[~test], y[~test], qid=qid[~test])
+    assert model.score(frame[test], y[test], qid=qid[test]) > 0.9
+
+
+@pytest.mark.parametrize("truncation_level", [1, 3])
+def test_parameters_of_the_loss_have_an_effect(table, truncation_level):
+    X, y, qid = table
+    model = GradientBoostingRanker(**SMALL).fit(X, y, qid=qid)
+    for change in ({"truncation_level": truncation_level}, {"label_gain": "linear"}, {"normalize": False}):
+        assert (clone(model).set_params(**change).fit(X, y, qid=qid).predict(X) != model.predict(X)).any()
+    everywhere = clone(model).set_params(ndcg_at=None).fit(X, y, qid=qid)
+    assert everywhere.score(X, y, qid=qid) != model.score(X, y, qid=qid)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"qid": [0, 1]}, "qid must have a query for each of the 600 rows"),
+        ({"group": [300, 299]}, "group must hold the number of rows of each query, 600 in all.*sum 599"),
+        ({"qid": np.zeros(600), "group": [600]}, "qid and group must not be given together"),
+        ({"group": [600], "query_weight": [1, 2]}, "query_weight must have one weight for each of the 1 queries"),
+        ({"group": [600], "query_weight": [-1]}, "must be finite and not negative; got -1"),
+    ],
+)
+def test_wrong_queries(table, given, message):
+    X, y, _ = table
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRanker(**SMALL).fit(X, y, **given)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"ndcg_at": 0}, "ndcg_at must be a whole number of at least 1 or None; got 0"),
+        ({"truncation_level": 0}, "truncation_level must be a whole number of at least 1; got 0"),
+        ({"label_gain": "cubic"}, "label_gain must be 'exponential' or 'linear'; got 'cubic'"),
+        ({"normalize": 1}, "normalize must be True or False; got 1"),
+    ],
+)
+def test_wrong_parameters(table, parameters, message):
+    X, y, qid = table
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRanker(**parameters).fit(X, y, qid=qid)
+
+
+def test_wrong_relevance(table):
+    X, y, qid = table
+    with pytest.raises(ValueError, match=r"y must hold relevances from 0 to 64; it goes from -1\.0 to"):
+        GradientBoostingRanker().fit(X, y - 1, qid=qid)
+
+
+def test_as_good_as_lightgbm_on_its_own_table(load_table):
+    lightgbm = pytest.importorskip("lightgbm")
+    frame = load_table("rank_lightgbm")
+    X = frame[[name for name in frame if name.startswith("f")]].to_numpy(float)
+    y, qid = frame["relevance"].to_numpy(), frame["qid"].to_numpy()
+    found = []
+    for part in range(3):
+        train, test = qid % 3 != part, qid % 3 == part
+        ours = GradientBoostingRanker(n_estimators=50).fit(X[train], y[train], qid=qid[train])
+        sizes = np.unique(qid[train], return_counts=True)[1]
+        order = np.argsort(qid[train], kind="stable")
+        peer = lightgbm.LGBMRanker(n_estimators=50, verbose=-1, n_jobs=2)
+        peer.fit(X[train][order], y[train][order], group=sizes)
+        own = ours.score(X[test], y[test], qid=qid[test])
+        ours.predict = peer.predict
+        found.append((own, ours.score(X[test], y[test], qid=qid[test])))
+    own, other = np.mean(found, axis=0)
+    assert own > other - 0.01
