@@ -56,10 +56,6 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
     _takes_several_targets: ClassVar[bool] = True
     _n_targets: int
 
-    def _keep_parameters(self, parameters: dict[str, Any]) -> None:
-        """Take the arguments of `__init__`, its `locals()`, as attributes."""
-        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
-
     # Fit --------------------------------------------------
 
     def _target(self, y: NDArray[np.float64]) -> Target:
