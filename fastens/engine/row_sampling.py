@@ -121,7 +121,7 @@ class RowSampler:
         # Of equal sizes those of the largest numbers are on top, so the others need numbers of their own.
         others = (mixed((draws * 2.0**53).astype(np.uint64)) >> np.uint64(11)) * 2.0**-53
         chance = min(1.0, rules.other_rate / (1 - rules.top_rate))
-        return _sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance))
+        return _sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
 
     def _is_top(self, size: Array, draws: Array) -> NDArray[np.bool_]:
         """Whether a row is among the share `top_rate` of the weight with the largest sizes; of equals, by number."""
@@ -149,7 +149,7 @@ class RowSampler:
             n_sure = sure.sum()
             limit = (weight * size)[~sure].sum() / max(wanted - weight[sure].sum(), 1e-300)
             sure |= size >= limit
-        return np.minimum(size / limit, 1.0) if limit > 0 else np.ones(len(size))
+        return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
 
 
 def _limit(values: Array, weight: Array, wanted: float) -> float:
@@ -157,7 +157,7 @@ def _limit(values: Array, weight: Array, wanted: float) -> float:
     if wanted <= 0 or not len(values):
         return np.inf
     order = np.argsort(-values, kind="stable")
-    place = np.searchsorted(np.cumsum(weight[order]), wanted * (1 - 1e-12))
+    place = int(np.searchsorted(np.cumsum(weight[order]), wanted * (1 - 1e-12)))
     return float(values[order[min(place, len(order) - 1)]])
 
 

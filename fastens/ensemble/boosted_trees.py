@@ -17,9 +17,11 @@ from fastens.engine.binning import Binning
 from fastens.engine.constraints import count_of
 from fastens.engine.row_sampling import RowSampling
 from fastens.engine.sampling import content_hashes
-from fastens.ensemble.base_boosting import BaseGradientBoosting, taken
+from fastens.ensemble.base_boosting import taken
 from fastens.ensemble.callbacks import Announcer, progress_bar
 from fastens.ensemble.continuing import Earlier, checked_checkpoint
+from fastens.ensemble.dart import DartRules, DartRun
+from fastens.ensemble.leaf_refitting import RefitsLeaves
 from fastens.ensemble.metrics import LOSS, Metrics
 from fastens.ensemble.offsets import checked_offset
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
@@ -31,7 +33,7 @@ Array = NDArray[np.float64]
 _OF_FITTING: dict[str, Any] = {"callbacks": None, "validation": None, "checkpoint_path": None}
 
 
-class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
+class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     """Gradient boosting with all that its rounds can do."""
 
     validation_scores_: dict[str, Array]
@@ -40,7 +42,7 @@ class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
     _metrics: Metrics | None = None
 
     @with_callbacks
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -100,6 +102,11 @@ class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
                 training, validation = self._split_validation(data, X_val, y_val)
             else:
                 training, validation = (taken(data, rows) for rows in held_out)
+            if validation is not None and self.boosting == "dart" and self.checkpoint_path is not None:
+                raise ValueError(
+                    "checkpoint_path must be None with boosting='dart' and rows to validate on: later rounds change the "
+                    "trees of the best one."
+                )
             if X_val is not None and validation is not None:
                 validation = self._with_offset(validation, init_score_val, y_val)
             self._fit_rounds(training, validation)
@@ -120,6 +127,8 @@ class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
                 raise ValueError(f"{rule}; got {self.subsample}.")
             if self.top_rate + self.other_rate > 1:
                 raise ValueError(f"top_rate + other_rate must be at most 1; got {self.top_rate} + {self.other_rate}.")
+        if self.oob_score and self.boosting == "dart":
+            raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
         if self.oob_score and not self._row_sampling().draws:
             raise ValueError("oob_score must be False where every round sees all rows; set subsample below 1.")
 
@@ -162,7 +171,7 @@ class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
             return self._earlier.seed
         draws_statistics = self.categorical_encoding != "partition" and self._encoder.is_categorical.any()
         draws_rows = self._row_sampling().draws
-        if not (splits or draws_rows or draws_statistics or self._draws_features()):
+        if not (splits or self.boosting == "dart" or draws_rows or draws_statistics or self._draws_features()):
             return 0
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
@@ -176,6 +185,7 @@ class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
         )
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
+        dart = DartRules(self.rate_drop, self.skip_drop, self.max_drop, self.dart_normalize)
         return BoostingRules(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -185,7 +195,12 @@ class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
             n_threads=n_threads,
             sampling=self._row_sampling(),
             out_of_bag=self.oob_score,
+            dart=dart if self.boosting == "dart" else None,
         )
+
+    def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
+        kind = BoostingRun if rules.dart is None else DartRun
+        return kind(binning, data, self._loss, self._growth_rules(), rules, start)
 
     def _start(self, data: TrainingData, rules: BoostingRules) -> Start:
         hashes = content_hashes(data.X, data.y, rules.n_threads) if rules.sampling.draws else None
@@ -204,12 +219,9 @@ class BoostedTrees(CallbackSupportMixin, BaseGradientBoosting):
             self._loss.check_measured()
         run.validate_on(codes, validation)
         assert run.validation is not None
-        self._metrics = Metrics(self.eval_metric, self, run.validation.rows, self._mean_loss, labels)
+        self._metrics = Metrics(self.eval_metric, self, run.validation.rows, run.loss, labels)
         run.validation.measure = self._metrics.measure
         run.history.rises = self._metrics.rises[self._metrics.names[0]]
-
-    def _mean_loss(self, rows: Any) -> float:
-        return float(rows.loss(self._loss, 1))
 
     # The rounds --------------------------------------------------
 

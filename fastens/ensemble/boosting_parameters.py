@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from fastens.engine.row_sampling import METHODS
+from fastens.ensemble.dart import NORMALIZE
 from fastens.ensemble.metrics import METRICS
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 
@@ -31,6 +32,11 @@ RULES = {
     "max_features_per_tree": whole(1) | real(0, 1, open_low=True),
     "feature_weights": ANYTHING,
     "subsample": real(0, 1, open_low=True),
+    "boosting": one_of("gbdt", "dart"),
+    "rate_drop": real(0, 1),
+    "skip_drop": real(0, 1),
+    "max_drop": whole(1) | NONE,
+    "dart_normalize": one_of(*NORMALIZE),
     "sampling": one_of(*METHODS),
     "top_rate": real(0, 1, open_high=True),
     "other_rate": real(0, 1, open_low=True),
@@ -94,6 +100,15 @@ PARAMETERS = """\
         Chances of the features where some are drawn; 1 for those that a dict leaves out, 0 for never.
     subsample : float, default=1.0
         Share of the rows drawn for each round.
+    boosting : "gbdt" or "dart", default="gbdt"
+        Whether each round corrects all trees before it, or leaves some of them out, so that no few of them decide
+        (DART, Rashmi & Gilad-Bachrach 2015).
+    rate_drop, skip_drop : float, default=0.1 and 0.5
+        With boosting="dart": the chance of each earlier round to be left out, and of a round to leave out none.
+    max_drop : int or None, default=50
+        Most rounds left out at once.
+    dart_normalize : "tree" or "forest", default="tree"
+        Whether a new tree weighs as much as each of those left out, or as all of them together.
     sampling : "uniform", "goss" or "mvs", default="uniform"
         How rows are drawn: each with the same chance; all with large gradients, and some of the others, which count for
         more (Ke et al. 2017); or each with a chance that grows with its gradient, and counting the more the smaller it

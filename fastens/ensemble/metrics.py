@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metaestimators import available_if
 
+from fastens.engine.losses import Loss
 from fastens.ensemble.rounds import Rows
 from fastens.parameters import Rule
 
@@ -93,13 +94,13 @@ class Metrics:
         What interprets raw predictions.
     rows : Rows
         The rows.
-    loss : callable
-        The mean loss of such rows.
+    loss : Loss
+        The loss.
     labels : array of shape (n_rows,) or (n_rows, n_targets)
         Their targets as the user gave them.
     """
 
-    def __init__(self, given: Any, model: Any, rows: Rows, loss: Callable[[Rows], float], labels: NDArray[Any]) -> None:
+    def __init__(self, given: Any, model: Any, rows: Rows, loss: Loss, labels: NDArray[Any]) -> None:
         self._metrics = list(given) if isinstance(given, list | tuple) else [given]
         self._model, self._rows, self._loss, self._labels = model, rows, loss, labels
         self.names = [metric_name(metric) for metric in self._metrics]
@@ -131,7 +132,7 @@ class Metrics:
 
     def _value(self, metric: Any) -> float:
         if metric == LOSS:
-            return self._loss(self._rows)
+            return self._rows.loss(self._loss, 1)
         if not _is_scorer(metric):
             answer = self._call(metric)
             return float(answer[1] if isinstance(answer, tuple) else answer)

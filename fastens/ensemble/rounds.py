@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastens.base import TrainingData
     from fastens.engine.binning import Binning
     from fastens.engine.losses import Loss
+    from fastens.ensemble.dart import DartRules
 
 Array = NDArray[np.float64]
 # What is called after each round, with its number, the number of rounds to come at most, and the losses; a true answer
@@ -48,6 +49,8 @@ class BoostingRules:
         Which rows a round's trees are grown on.
     out_of_bag : bool
         Keep what the trees say of the rows that they were not grown on.
+    dart : DartRules or None
+        Which earlier trees a round leaves out; None for none.
     """
 
     n_rounds: int
@@ -58,6 +61,7 @@ class BoostingRules:
     n_threads: int
     sampling: RowSampling = ALL_ROWS
     out_of_bag: bool = False
+    dart: DartRules | None = None
 
 
 @dataclass
@@ -326,9 +330,13 @@ class BoostingRun:
             residuals = self.train.y - self.train.raw[output]
             loss = self.loss.of_output(output)
             tree = self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors)
-        tree = replace(tree, value=self.rules.learning_rate * self.loss.damped(tree.value))
+        tree = replace(tree, value=self._shrunk(tree.value))
         self._add(tree, output, is_last_grown=rows is None)
         return tree
+
+    def _shrunk(self, values: Array) -> Array:
+        """What a tree with such values adds."""
+        return self.rules.learning_rate * self.loss.damped(values)
 
     def _derivatives(self, output: int, sample: RowSample | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Gradients and hessians of one output; those of rows that stand for others are multiplied."""
