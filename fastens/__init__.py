@@ -18,6 +18,7 @@ from fastens.ensemble.adaboost import AdaBoostClassifier
 from fastens.ensemble.adaboost_regressor import AdaBoostRegressor
 from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
@@ -41,6 +42,7 @@ __all__ = [
     "BaggingRegressor",
     "BayesOptimalClassifier",
     "BernoulliNB",
+    "CallbackEnv",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
     "CategoricalNB",
@@ -66,10 +68,12 @@ __all__ = [
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
+    "OptunaPruning",
     "RandomForestClassifier",
     "RandomForestRegressor",
     "StackingClassifier",
     "StackingRegressor",
+    "StopTraining",
     "TextClassifier",
     "VersionSpaceClassifier",
     "VotingClassifier",

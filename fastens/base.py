@@ -28,6 +28,7 @@ class TrainingData(NamedTuple):
     y: NDArray[np.float64]  # class index in classification; a column for each target where there are several
     sample_weight: NDArray[np.float64] | None
     rows: NDArray[np.intp] | None = None  # which rows these are of those given; None for all
+    offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
 
 
 def is_plain(X: Any) -> bool:
@@ -70,6 +71,10 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         """Raise ValueError for the first parameter that breaks its rule."""
         for name, rule in self._parameter_rules.items():
             rule.check(name, getattr(self, name))
+
+    def _keep_parameters(self, parameters: dict[str, Any]) -> None:
+        """Take the arguments of `__init__`, its `locals()`, as attributes."""
+        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)

@@ -62,7 +62,7 @@ class SavedEstimator(BaseFastens):
         arrays |= {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._fitted_names()}
         arrays |= {STATISTICS + name: array for name, array in self._statistics_arrays().items()}
         meta = {
-            "parameters": {name: savable(name, value) for name, value in self.get_params(deep=False).items()},
+            "parameters": {name: savable(name, value) for name, value in self._saved_parameters().items()},
             "door": self._door_state(),
             "metadata": self.metadata_,
         }
@@ -83,6 +83,10 @@ class SavedEstimator(BaseFastens):
             setattr(model, name, array if array.ndim else array.item())
         model._restore_fitted(arrays)
         return model
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        """The parameters, as a file holds them."""
+        return dict(self.get_params(deep=False))
 
     def _fitted_names(self) -> tuple[str, ...]:
         """The fitted attributes, numbers and arrays of numbers, that are saved as they are."""

@@ -164,10 +164,24 @@ class TreeGrower:
         )
         tree.value[:, 0] = value
 
-    def renew_leaves(self, tree: Tree, loss: Loss, residuals: NDArray[np.float64], n_threads: int = 1) -> Tree:
-        """Return the tree just grown with leaf values that `loss` finds from the residuals of their rows."""
+    def renew_leaves(
+        self,
+        tree: Tree,
+        loss: Loss,
+        residuals: NDArray[np.float64],
+        n_threads: int = 1,
+        factors: NDArray[np.float32] | None = None,
+    ) -> Tree:
+        """Return the tree just grown with leaf values that `loss` finds from the residuals of their rows.
+
+        `factors` of the rows that it was grown on, if given, are multiplied with their weights.
+        """
         nodes, rows, starts = self._grower.leaves()
         weights = None if self._sample_weight is None else self._sample_weight[rows]
+        if factors is not None:
+            of_row = np.zeros(len(residuals))
+            of_row[np.sort(rows)] = factors
+            weights = of_row[rows] if weights is None else weights * of_row[rows]
         value = np.zeros_like(tree.value)
         value[nodes, 0] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
         tree = replace(tree, value=value)

@@ -1,4 +1,4 @@
-"""Which rows a tree is grown on; random numbers are counter-based: a tree's rows depend on nothing but its number."""
+"""Random numbers, and bags of rows drawn with replacement; a tree's numbers depend on nothing but its own number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[
     """
     key = np.array([(seed << 8) + purpose], dtype=np.uint64)
     numbers = np.arange(first, last, dtype=np.uint64)
-    return _mixed(_mixed(key) + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    return mixed(mixed(key) + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
@@ -49,7 +49,8 @@ def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
     return all(part[0] > 0 and (np.diff(part) >= 0).all() for part in np.split(array, offsets[1:-1]))
 
 
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return other bits for each number, by the mixer of splitmix64 (Steele, Lea & Flood 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
@@ -74,35 +75,6 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
     targets = y[:, None] if y.ndim == 1 else y
     hash_rows(targets, salts(targets.shape[1]), of_targets, n_threads)
     return of_values + of_targets * np.uint64(0x9E3779B97F4A7C15)
-
-
-def sample_rows(n_rows: int, fraction: float, seed: int, index: int) -> NDArray[np.uint32] | None:
-    """Draw about `fraction` of the rows without replacement, each with that probability.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    fraction : float
-        Share of the rows, above 0; 1 stands for all of them.
-    seed, index : int
-        The stream of random numbers.
-
-    Returns
-    -------
-    uint32 array, ascending, at least one row; None for all rows
-
-    Examples
-    --------
-    >>> from fastens.engine.sampling import sample_rows
-    >>> sample_rows(6, 0.5, seed=0, index=1)
-    array([3, 5], dtype=uint32)
-    """
-    if fraction >= 1.0:
-        return None
-    generator = random_stream(seed, index)
-    rows = np.flatnonzero(generator.random(n_rows) < fraction).astype(np.uint32)
-    return rows if len(rows) else generator.integers(0, n_rows, 1).astype(np.uint32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -392,6 +392,20 @@ class TreeEnsemble:
         nodes = slice(self.node_offsets[index], self.node_offsets[index + 1])
         arrays = {f.name: getattr(self, f.name)[nodes] for f in fields(Tree) if f.name != "category_words"}
         return Tree(category_words=self.category_words, **arrays)
+
+    def separate_trees(self) -> list[Tree]:
+        """Return all trees, each with its own category sets, as `from_trees` takes them."""
+        trees = []
+        for index in range(self.n_trees):
+            tree = self.tree(index)
+            nodes = np.flatnonzero(tree.category_set >= 0)
+            n_words = (np.asarray(self.binning.n_codes, dtype=np.int64)[tree.feature[nodes]] + 31) // 32
+            first = np.cumsum(n_words) - n_words
+            places = np.arange(n_words.sum()) + np.repeat(tree.category_set[nodes] - first, n_words)
+            category_set = np.full(tree.n_nodes, -1, dtype=np.int32)
+            category_set[nodes] = first
+            trees.append(replace(tree, category_set=category_set, category_words=self.category_words[places]))
+        return trees
 
     def feature_importances(self, kind: str = "gain") -> np.ndarray:
         """Return the sum of the gains ("gain") or the number of the splits ("split") on each feature."""

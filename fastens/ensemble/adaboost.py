@@ -322,7 +322,6 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         return BoostingRules(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
-            subsample=1.0,
             n_iter_no_change=self.n_iter_no_change,
             tol=self.tol,
             seed=0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,16 +11,17 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseFastens, TrainingData
-from fastens.engine.binning import learn_binning
+from fastens.engine.binning import Binning, learn_binning
 from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.boosting_parameters import PARAMETERS
+from fastens.ensemble.callbacks import announce
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportanceOfSums
-from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound
+from fastens.ensemble.rounds import BoostingRules, BoostingRun, OnRound, Start
 from fastens.inspection.tree_methods import ShowsTrees
 
 Array = NDArray[np.float64]
@@ -70,7 +70,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         training, validation = self._split_validation(data, X_val, y_val)
         run = self._start_run(training, validation)
         try:
-            run.run(self._on_round or self._printer())
+            run.run(self._on_round or self._announcer())
         except KeyboardInterrupt:
             # What has been grown so far is a model.
             self._finish(run)
@@ -89,34 +89,46 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
             return data, self._check_validation(X_val, y_val)
         if isinstance(self.early_stopping, str) or not self.early_stopping:
             return data, None
-        rows = np.arange(len(data.y))
-        stratify = data.y if hasattr(self, "classes_") else None
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        train, validation = (taken(data, rows) for rows in self._hold_out_rows(data, seed))
+        return train, validation
+
+    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to train on and rows to validate on, drawn by class."""
+        rows = np.arange(len(data.y))
+        stratify = data.y if hasattr(self, "classes_") and data.y.ndim == 1 else None
         parts = train_test_split(rows, test_size=self.validation_fraction, stratify=stratify, random_state=seed)
-        train, validation = (take_data(data, np.sort(part)) for part in parts)
+        train, validation = map(np.sort, parts)
         return train, validation
 
     def _start_run(self, data: TrainingData, validation: TrainingData | None) -> BoostingRun:
         """Bin the rows and prepare the rounds."""
         rules = self._boosting_rules(resolve_n_jobs(self.n_jobs))
-        n_threads = rules.n_threads
         loss = self._loss = self._get_loss()
         loss.check_target(data.y)
-        X, y, weight, _ = self._learn_statistics(data, rules.seed)
-        self._binning = learn_binning(X, weight, self.max_bins, self._is_categorical, n_threads)
-        run = BoostingRun(
-            self._binning.transform(X, n_threads),
-            y,
-            weight,
-            loss,
-            self._growth_rules(),
-            rules,
-        )
+        start = self._start(data, rules)
+        data = self._learn_statistics(data, rules.seed)
+        binning = self._learn_binning(data, rules.n_threads)
+        run = self._new_run(binning, data, rules, start)
         if validation is not None:
-            loss.check_measured()
             validation = self._apply_statistics(validation)
-            run.validate_on(self._binning.codes(validation.X, n_threads), validation.y, validation.sample_weight)
+            self._watch(run, binning.codes(validation.X, rules.n_threads), validation)
         return run
+
+    def _start(self, data: TrainingData, rules: BoostingRules) -> Start:
+        """What the rounds begin with."""
+        return Start()
+
+    def _learn_binning(self, data: TrainingData, n_threads: int) -> Binning:
+        return learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
+
+    def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
+        return BoostingRun(binning, data, self._loss, self._growth_rules(), rules, start)
+
+    def _watch(self, run: BoostingRun, codes: NDArray[np.unsignedinteger], validation: TrainingData) -> None:
+        """Let the run measure rows to validate on."""
+        self._loss.check_measured()
+        run.validate_on(codes, validation)
 
     def _growth_rules(self) -> GrowthRules:
         """The parameters, with constraints on columns of X said of the columns that trees see."""
@@ -150,45 +162,28 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
             one_hot_max_size=self.one_hot_max_size,
         )
 
-    def _draws_features(self) -> bool:
-        n_features = self.n_features_in_
-        return (
-            min(count_of(self.max_features_per_tree, n_features), count_of(self.max_features, n_features)) < n_features
-        )
-
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        draws_statistics = self.categorical_encoding != "partition" and self._encoder.is_categorical.any()
-        needs_seed = self.subsample < 1 or self._draws_features() or draws_statistics
-        return BoostingRules(
-            n_rounds=self.n_estimators,
-            learning_rate=self.learning_rate,
-            subsample=self.subsample,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if needs_seed else 0,
-            n_threads=n_threads,
-        )
+        raise NotImplementedError
 
-    def _printer(self) -> OnRound | None:
-        """Print the losses every `verbose` rounds."""
+    def _announcer(self) -> OnRound | None:
+        """Log the losses every `verbose` rounds."""
         if not self.verbose:
             return None
 
         def report(index: int, n_rounds: int, train: float, validation: float | None) -> None:
             if (index + 1) % int(self.verbose) == 0 or index + 1 == n_rounds:
                 also = "" if validation is None else f", validation loss {validation:.6g}"
-                sys.stdout.write(f"[{index + 1}/{n_rounds}] training loss {train:.6g}{also}\n")
+                announce(f"[{index + 1}/{n_rounds}] training loss {train:.6g}{also}")
 
         return report
 
     def _finish(self, run: BoostingRun) -> None:
         """Keep the rounds up to the best one, and what was learned on the way."""
         self._restored()
-        self._ensemble = run.ensemble(self._binning, run.best_round)
+        self._ensemble = run.ensemble(run.best_round)
         self.n_estimators_ = self.n_iter_ = run.best_round
         self.train_score_ = np.array(run.history.train)
         self.validation_score_ = np.array(run.history.validation)
-        del self._binning
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("n_estimators_", "n_iter_", "train_score_", "validation_score_")
@@ -235,7 +230,9 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         return np.bincount(self._column_of, weights, minlength=self.n_features_in_).astype(np.float64)
 
 
-def take_data(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:
+def taken(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:
     """Some of the rows."""
     weight = None if data.sample_weight is None else data.sample_weight[rows]
-    return TrainingData(data.X[rows], data.y[rows], weight)
+    given = rows if data.rows is None else data.rows[rows]
+    offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
+    return TrainingData(data.X[rows], data.y[rows], weight, given, offset)

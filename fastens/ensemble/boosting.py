@@ -18,8 +18,9 @@ from fastens.engine.loss_names import (
     regression_loss,
 )
 from fastens.engine.losses import Loss
-from fastens.ensemble.base_boosting import BaseGradientBoosting
+from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
@@ -29,7 +30,7 @@ LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 
 
-class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
+class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -56,8 +57,17 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
         Their names, where they have some.
     n_estimators_, n_iter_ : int
         Rounds kept.
+    best_iteration_ : int
+        The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
+        After each round, the loss of at most 10 000 evenly spaced training rows, and what the validation rows, if any,
+        are measured by.
+    validation_scores_ : dict of arrays
+        All of `eval_metric` after each round, by name.
+    oob_improvement_ : array of shape (n_rounds,)
+        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    oob_decision_function_ : array of shape (n_samples, n_classes)
+        And the probabilities of each row by the rounds that left it out, which stand for all.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.
 
@@ -95,9 +105,21 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
         max_features_per_tree: int | float = 1.0,
         feature_weights: Any = None,
         subsample: float = 1.0,
+        boosting: str = "gbdt",
+        rate_drop: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int | None = 50,
+        dart_normalize: str = "tree",
+        sampling: str = "uniform",
+        top_rate: float = 0.2,
+        other_rate: float = 0.1,
+        mvs_lambda: float | None = None,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
+        validation: Any = None,
+        eval_metric: Any = "loss",
+        refit: bool = False,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
         monotonic_cst: Any = None,
@@ -112,46 +134,17 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
         max_categories_per_split: int | None = None,
         category_smoothing: float = 10.0,
         category_l2: float = 3.0,
-        verbose: int = 0,
+        oob_score: bool = False,
+        callbacks: Any = None,
+        warm_start: bool = False,
+        checkpoint_path: Any = None,
+        checkpoint_every: int = 10,
+        verbose: int | bool | str = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
         class_weight: Any = None,
     ) -> None:
-        self.loss = loss
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.min_child_weight = min_child_weight
-        self.min_gain_to_split = min_gain_to_split
-        self.l2_regularization = l2_regularization
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.max_features_per_tree = max_features_per_tree
-        self.feature_weights = feature_weights
-        self.subsample = subsample
-        self.min_weight_leaf = min_weight_leaf
-        self.validation_fraction = validation_fraction
-        self.early_stopping = early_stopping
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.path_smooth = path_smooth
-        self.max_delta_step = max_delta_step
-        self.categorical_features = categorical_features
-        self.categorical_encoding = categorical_encoding
-        self.categorical_missing = categorical_missing
-        self.one_hot_max_size = one_hot_max_size
-        self.min_samples_category = min_samples_category
-        self.max_categories_per_split = max_categories_per_split
-        self.category_smoothing = category_smoothing
-        self.category_l2 = category_l2
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.class_weight = class_weight
+        self._keep_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,8 +154,18 @@ class GradientBoostingClassifier(RawClassifier, BaseGradientBoosting):
     def _get_loss(self) -> Loss:
         return classification_loss(self.loss, len(self.classes_))
 
+    def _answers_from_raw(self, name: str, raw: Array) -> Any:
+        if name == "predict":
+            return self._labels_of(raw)
+        if name == "predict_proba":
+            return self._loss.predict(raw)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
 
-class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
+    def _labels_of_targets(self, y: Array) -> NDArray[Any]:
+        return self.classes_[y.astype(np.intp)]
+
+
+class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
@@ -193,8 +196,17 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         Their names, where they have some.
     n_estimators_, n_iter_ : int
         Rounds kept.
+    best_iteration_ : int
+        The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        Loss after each round: on at most 10 000 evenly spaced training rows, and on the validation rows, if any.
+        After each round, the loss of at most 10 000 evenly spaced training rows, and what the validation rows, if any,
+        are measured by.
+    validation_scores_ : dict of arrays
+        All of `eval_metric` after each round, by name.
+    oob_improvement_ : array of shape (n_rounds,)
+        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    oob_prediction_ : array of shape (n_samples,)
+        And the prediction of each row by the rounds that left it out, which stand for all.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.
 
@@ -241,9 +253,21 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         max_features_per_tree: int | float = 1.0,
         feature_weights: Any = None,
         subsample: float = 1.0,
+        boosting: str = "gbdt",
+        rate_drop: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int | None = 50,
+        dart_normalize: str = "tree",
+        sampling: str = "uniform",
+        top_rate: float = 0.2,
+        other_rate: float = 0.1,
+        mvs_lambda: float | None = None,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
+        validation: Any = None,
+        eval_metric: Any = "loss",
+        refit: bool = False,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
         monotonic_cst: Any = None,
@@ -258,57 +282,40 @@ class GradientBoostingRegressor(BaseRegressor, BaseGradientBoosting):
         max_categories_per_split: int | None = None,
         category_smoothing: float = 10.0,
         category_l2: float = 3.0,
-        verbose: int = 0,
+        oob_score: bool = False,
+        callbacks: Any = None,
+        warm_start: bool = False,
+        checkpoint_path: Any = None,
+        checkpoint_every: int = 10,
+        verbose: int | bool | str = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.loss = loss
-        self.quantile = quantile
-        self.alpha = alpha
-        self.tweedie_variance_power = tweedie_variance_power
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.min_child_weight = min_child_weight
-        self.min_gain_to_split = min_gain_to_split
-        self.l2_regularization = l2_regularization
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.max_features_per_tree = max_features_per_tree
-        self.feature_weights = feature_weights
-        self.subsample = subsample
-        self.min_weight_leaf = min_weight_leaf
-        self.validation_fraction = validation_fraction
-        self.early_stopping = early_stopping
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.path_smooth = path_smooth
-        self.max_delta_step = max_delta_step
-        self.categorical_features = categorical_features
-        self.categorical_encoding = categorical_encoding
-        self.categorical_missing = categorical_missing
-        self.one_hot_max_size = one_hot_max_size
-        self.min_samples_category = min_samples_category
-        self.max_categories_per_split = max_categories_per_split
-        self.category_smoothing = category_smoothing
-        self.category_l2 = category_l2
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _get_loss(self) -> Loss:
         return regression_loss(self.loss, LossOptions(self.quantile, self.alpha, self.tweedie_variance_power))
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the predicted mean or quantile of each row, shape (n_samples,)."""
-        raw = self._raw(X)
+    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        """Return the predicted mean or quantile of each row, shape (n_samples,) or with a column for each.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            Raw predictions that are added.
+        """
+        raw = self._raw_from(X, init_score)
         return self._loss.predict(raw)
 
-    def staged_predict(self, X: ArrayLike) -> Iterator[Array]:
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the predictions after each round."""
-        for raw in self._staged_raw(X):
+        for raw in self._staged_raw_from(X, init_score):
             yield self._loss.predict(raw)
+
+    def _answers_from_raw(self, name: str, raw: Array) -> Array:
+        return self._loss.predict(raw)
+
+    def _labels_of_targets(self, y: Array) -> Array:
+        return y

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
-from fastens.parameters import ANYTHING, FLAG, NONE, instance, one_of, real, whole
+from fastens.engine.row_sampling import METHODS
+from fastens.ensemble.dart import NORMALIZE
+from fastens.ensemble.metrics import METRICS
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+
+CALLBACKS = Rule(
+    "a list of callables", lambda value: isinstance(value, list | tuple) and all(callable(each) for each in value)
+)
+SPLITTER = Rule(
+    "a splitter of scikit-learn", lambda value: callable(getattr(value, "split", None)) and not isinstance(value, str)
+)
 
 RULES = {
     "n_estimators": whole(1),
@@ -20,6 +32,15 @@ RULES = {
     "max_features_per_tree": whole(1) | real(0, 1, open_low=True),
     "feature_weights": ANYTHING,
     "subsample": real(0, 1, open_low=True),
+    "boosting": one_of("gbdt", "dart"),
+    "rate_drop": real(0, 1),
+    "skip_drop": real(0, 1),
+    "max_drop": whole(1) | NONE,
+    "dart_normalize": one_of(*NORMALIZE),
+    "sampling": one_of(*METHODS),
+    "top_rate": real(0, 1, open_high=True),
+    "other_rate": real(0, 1, open_low=True),
+    "mvs_lambda": real(0) | NONE,
     "min_weight_leaf": real(0),
     "validation_fraction": real(0, 1, open_low=True, open_high=True),
     "early_stopping": FLAG | one_of("auto"),
@@ -37,7 +58,15 @@ RULES = {
     "max_categories_per_split": whole(1) | NONE,
     "category_smoothing": real(0),
     "category_l2": real(0),
-    "verbose": whole(0) | FLAG,
+    "validation": SPLITTER | NONE,
+    "eval_metric": METRICS,
+    "refit": FLAG,
+    "oob_score": FLAG,
+    "callbacks": CALLBACKS | NONE,
+    "warm_start": FLAG,
+    "checkpoint_path": instance((str, os.PathLike), "a path") | NONE,
+    "checkpoint_every": whole(1),
+    "verbose": whole(0) | FLAG | one_of("bar"),
     "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
     "n_jobs": ANYTHING,
 }
@@ -71,6 +100,24 @@ PARAMETERS = """\
         Chances of the features where some are drawn; 1 for those that a dict leaves out, 0 for never.
     subsample : float, default=1.0
         Share of the rows drawn for each round.
+    boosting : "gbdt" or "dart", default="gbdt"
+        Whether each round corrects all trees before it, or leaves some of them out, so that no few of them decide
+        (DART, Rashmi & Gilad-Bachrach 2015).
+    rate_drop, skip_drop : float, default=0.1 and 0.5
+        With boosting="dart": the chance of each earlier round to be left out, and of a round to leave out none.
+    max_drop : int or None, default=50
+        Most rounds left out at once.
+    dart_normalize : "tree" or "forest", default="tree"
+        Whether a new tree weighs as much as each of those left out, or as all of them together.
+    sampling : "uniform", "goss" or "mvs", default="uniform"
+        How rows are drawn: each with the same chance; all with large gradients, and some of the others, which count for
+        more (Ke et al. 2017); or each with a chance that grows with its gradient, and counting the more the smaller it
+        is (Ibragimov & Gusev 2019).
+    top_rate, other_rate : float, default=0.2 and 0.1
+        With sampling="goss": the share of the rows with the largest gradients, and of others, of all rows.
+    mvs_lambda : float or None, default=None
+        With sampling="mvs": what the squared hessian counts beside the squared gradient. None: the square of the mean
+        gradient's size over the mean hessian.
     min_weight_leaf : float, default=0
         Smallest sum of sample weights in a leaf.
     validation_fraction : float, default=0.1
@@ -78,6 +125,15 @@ PARAMETERS = """\
     early_stopping : bool or "auto", default="auto"
         Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
         gets X_val.
+    validation : splitter or None, default=None
+        A splitter of scikit-learn, such as GroupShuffleSplit or TimeSeriesSplit, whose last split gives the rows to
+        train on and those to validate on, in place of `validation_fraction`; `fit` takes `groups` for it.
+    eval_metric : str, callable or list of such, default="loss"
+        What rows to validate on are measured by: "loss", names of scikit-learn's scorers, scorers, and functions of (y,
+        predictions), the predictions being probabilities in classification (of the second of two classes), that return
+        a number, better if smaller, or (name, number, whether larger is better). The first one decides when to stop.
+    refit : bool, default=False
+        After early stopping on rows held out of X, train again on all rows, for the best number of rounds.
     n_iter_no_change : int, default=10
         Rounds without improvement before stopping.
     tol : float, default=1e-7
@@ -114,8 +170,19 @@ PARAMETERS = """\
         Rows of average gradient that each category is given before the categories of a node are put in order.
     category_l2 : float, default=3
         Added to `l2_regularization` in the gain of splits into sets of categories, in rows of average hessian.
-    verbose : int, default=0
-        Print the losses every so many rounds.
+    oob_score : bool, default=False
+        Where rows are drawn, keep what the rounds say of the rows that they leave out.
+    callbacks : list of callables or None, default=None
+        Called after each round with a `CallbackEnv`. One that returns True or raises `StopTraining` ends the training;
+        any other exception reaches the caller of `fit`, and the rounds before it are the model.
+    warm_start : bool, default=False
+        Go on from the last fit, up to `n_estimators` rounds: the same, to the bit, as all rounds at once.
+    checkpoint_path : path or None, default=None
+        Save the model there every `checkpoint_every` rounds; ``fit(..., resume=path)`` goes on from it.
+    checkpoint_every : int, default=10
+        Rounds between checkpoints.
+    verbose : int or "bar", default=0
+        Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
     random_state : int, RandomState or None, default=None
         Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
     n_jobs : int or None, default=None

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from fastens.base import TrainingData, check_weights
 from fastens.engine.losses import Loss
 from fastens.engine.ranking_loss import QUERY, LambdaRank, Queries, RankingOptions
-from fastens.ensemble.base_boosting import BaseGradientBoosting, take_data
+from fastens.ensemble.base_boosting import BaseGradientBoosting, taken
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.parameters import FLAG, NONE, one_of, whole
 
@@ -261,7 +261,7 @@ class GradientBoostingRanker(BaseGradientBoosting):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         train, validation = next(splitter.split(data.y, groups=data.y[:, QUERY]))
-        return take_data(data, train), take_data(data, validation)
+        return taken(data, train), taken(data, validation)
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         relevance = np.ascontiguousarray(data.y[:, 0])

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.growth import GrowthRules, TreeGrower
-from fastens.engine.sampling import sample_rows
+from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 
 if TYPE_CHECKING:
-    from fastens.engine.binning import BinnedMatrix, Binning
+    from fastens.base import TrainingData
+    from fastens.engine.binning import Binning
     from fastens.engine.losses import Loss
+    from fastens.ensemble.dart import DartRules
 
 Array = NDArray[np.float64]
-OnRound = Callable[[int, int, float, float | None], None]
+# What is called after each round, with its number, the number of rounds to come at most, and the losses; a true answer
+# ends the training.
+OnRound = Callable[[int, int, float, float | None], Any]
 
 # The training loss is a report, not a rule: this many rows, evenly spaced, give it.
 HISTORY_ROWS = 10_000
+ALL_ROWS = RowSampling()
 
 
 @dataclass(frozen=True)
@@ -34,23 +39,29 @@ class BoostingRules:
         Most rounds to run.
     learning_rate : float
         Factor of every leaf value.
-    subsample : float
-        Share of the rows that a round's trees are grown on.
     n_iter_no_change, tol : int, float
         With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
     seed : int
         Of the rows and features drawn.
     n_threads : int
         Number of threads.
+    sampling : RowSampling
+        Which rows a round's trees are grown on.
+    out_of_bag : bool
+        Keep what the trees say of the rows that they were not grown on.
+    dart : DartRules or None
+        Which earlier trees a round leaves out; None for none.
     """
 
     n_rounds: int
     learning_rate: float
-    subsample: float
     n_iter_no_change: int
     tol: float
     seed: int
     n_threads: int
+    sampling: RowSampling = ALL_ROWS
+    out_of_bag: bool = False
+    dart: DartRules | None = None
 
 
 @dataclass
@@ -65,13 +76,29 @@ class Rows:
         """Mean loss."""
         return loss.loss(self.y, self.raw, self.weight, n_threads)
 
+    def take(self, rows: Any) -> Rows:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
+
 
 @dataclass
 class History:
-    """Loss after each round."""
+    """What was measured after each round.
+
+    Attributes
+    ----------
+    train : list of float
+        Loss of the training rows.
+    validation : list of float
+        What decides when to stop, of the rows to validate on.
+    rises : bool
+        Whether larger is better there.
+    """
 
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
+    rises: bool = False
 
     @property
     def last_validation(self) -> float | None:
@@ -79,11 +106,97 @@ class History:
         return self.validation[-1] if self.validation else None
 
     def rounds_since_best(self, tol: float) -> int:
-        """Rounds since the validation loss last went down by more than `tol`."""
+        """Rounds since the validation loss last went down (or the score up) by more than `tol`."""
         best, since = np.inf, 0
-        for loss in self.validation:
+        for loss in self._falling:
             best, since = (loss, 0) if loss < best - tol else (best, since + 1)
         return since
+
+    @property
+    def best_round(self) -> int:
+        """The number of rounds with the best validation, at least 1."""
+        return int(np.argmin(self._falling)) + 1
+
+    @property
+    def _falling(self) -> list[float]:
+        return [-score for score in self.validation] if self.rises else self.validation
+
+
+class Validation:
+    """Rows to watch while others are trained on.
+
+    Parameters
+    ----------
+    codes : array of shape (n_features, n_rows)
+        The rows, binned.
+    rows : Rows
+        Their targets and raw predictions.
+
+    Attributes
+    ----------
+    measure : callable or None
+        What decides when to stop, measured on the raw predictions; None for the loss.
+    """
+
+    def __init__(self, codes: NDArray[np.unsignedinteger], rows: Rows) -> None:
+        self.codes, self.rows = codes, rows
+        self.measure: Callable[[], float] | None = None
+
+    def score(self, loss: Loss, n_threads: int) -> float:
+        """What the rows say of the model so far."""
+        return self.rows.loss(loss, n_threads) if self.measure is None else self.measure()
+
+
+class OutOfBagSums:
+    """What trees say of rows that they were not grown on.
+
+    Attributes
+    ----------
+    improvement : list of float
+        By how much each round lowered the loss of the rows it left out.
+    sums : float64 array of shape (n_outputs, n_rows)
+        Sums of the values of the trees that a row was left out of.
+    n_rounds : int array of shape (n_rows,)
+        How many rounds left it out.
+    """
+
+    def __init__(self, n_outputs: int, n_rows: int) -> None:
+        self.improvement: list[float] = []
+        self.sums = np.zeros((n_outputs, n_rows))
+        self.n_rounds = np.zeros(n_rows, dtype=np.int64)
+
+    def add(self, left_out: NDArray[np.intp], before: Rows, after: Rows, loss: Loss, n_threads: int) -> None:
+        """Take in a round, given those rows before and after it."""
+        if len(left_out) == 0:
+            self.improvement.append(np.nan)
+            return
+        self.improvement.append(before.loss(loss, n_threads) - after.loss(loss, n_threads))
+        self.sums[:, left_out] += after.raw - before.raw
+        self.n_rounds[left_out] += 1
+
+    def raw(self, start: Array, n_rounds: int) -> Array:
+        """Estimates of the raw predictions without a row itself, (n_outputs, n_rows); NaN where it never was out.
+
+        The sum of the trees that did not see the row, times the share of the rounds that it stands for.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return start + self.sums * (n_rounds / self.n_rounds)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the rounds begin with besides the data.
+
+    Attributes
+    ----------
+    hashes : uint64 array of shape (n_rows,) or None
+        What makes the rows' random numbers; where it is given, rows are drawn.
+    baseline : float64 array of shape (n_outputs,) or None
+        The raw prediction before the first tree; None for that of least loss.
+    """
+
+    hashes: NDArray[np.uint64] | None = None
+    baseline: Array | None = None
 
 
 class BoostingRun:
@@ -91,115 +204,187 @@ class BoostingRun:
 
     Parameters
     ----------
-    matrix : BinnedMatrix
-        Training rows.
-    y : float64 array of shape (n_rows,)
-        Targets; class indices in classification.
-    sample_weight : float64 array or None
-        Positive weights.
+    binning : Binning
+        What turns rows into codes.
+    data : TrainingData
+        Training rows with their targets (class indices in classification), weights and offsets.
     loss : Loss
         What to lower.
     growth : GrowthRules
         Limits of the trees.
     rules : BoostingRules
         Everything else.
+    start : Start, optional
+        What else it begins with.
     """
 
     def __init__(
         self,
-        matrix: BinnedMatrix,
-        y: Array,
-        sample_weight: Array | None,
+        binning: Binning,
+        data: TrainingData,
         loss: Loss,
         growth: GrowthRules,
         rules: BoostingRules,
+        start: Start | None = None,
     ) -> None:
-        self.loss, self.rules = loss, rules
-        self.matrix = matrix
-        self.baseline = loss.start(y, sample_weight)
-        self.train = Rows(y, sample_weight, self._start(len(y)))
-        self.validation: Rows | None = None
+        start = start or Start()
+        self.loss, self.rules, self.binning = loss, rules, binning
+        self.matrix = binning.transform(data.X, rules.n_threads)
+        self.baseline = self._baseline(data) if start.baseline is None else start.baseline
+        self.train = Rows(data.y, data.sample_weight, self._start(data))
+        self.validation: Validation | None = None
         self.trees: list[Tree] = []
         self.history = History()
-        self._validation_codes: NDArray[np.unsignedinteger] | None = None
-        self._grower = TreeGrower(
-            matrix,
-            growth,
-            sample_weight,
-            constant_hessian=loss.constant_hessian,
-            renews_leaves=loss.renews_leaves,
-            n_threads=rules.n_threads,
-        )
+        self._sampler = None
+        if start.hashes is not None:
+            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
+        self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
         self._hessians = np.ones(self.train.raw.shape, dtype=np.float32)
+        self.out_of_bag = OutOfBagSums(*self.train.raw.shape) if rules.out_of_bag else None
+        self._start_raw = self.train.raw.copy() if rules.out_of_bag else None
 
-    def _start(self, n_rows: int) -> Array:
-        return np.repeat(self.baseline[:, None], n_rows, axis=1)
+    def _baseline(self, data: TrainingData) -> Array:
+        """The raw prediction before the first tree; 0 where rows have one of their own."""
+        return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
-    def validate_on(self, codes: NDArray[np.unsignedinteger], y: Array, sample_weight: Array | None) -> None:
-        """Watch the loss on other rows, given as codes of shape (n_features, n_rows)."""
-        self._validation_codes = codes
-        self.validation = Rows(y, sample_weight, self._start(len(y)))
+    def _prepare_growing(self, growth: GrowthRules) -> None:
+        self._grower = TreeGrower(
+            self.matrix,
+            growth,
+            self.train.weight,
+            constant_hessian=self.loss.constant_hessian and not (self._sampler and self.rules.sampling.reweights),
+            renews_leaves=self.loss.renews_leaves,
+            n_threads=self.rules.n_threads,
+        )
+
+    def _start(self, data: TrainingData) -> Array:
+        if data.offset is not None:
+            return self.baseline[:, None] + data.offset
+        return np.repeat(self.baseline[:, None], len(data.y), axis=1)
+
+    def validate_on(self, codes: NDArray[np.unsignedinteger], data: TrainingData) -> None:
+        """Watch other rows, given as codes of shape (n_features, n_rows)."""
+        self.validation = Validation(codes, Rows(data.y, data.sample_weight, self._start(data)))
+
+    def continue_from(self, trees: Sequence[Tree]) -> None:
+        """Begin after rounds that were run before, as if this run had made them."""
+        per_round = self._trees_per_round
+        for first in range(0, len(trees), per_round):
+            self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+            for output, tree in enumerate(trees[first : first + per_round]):
+                self._add(tree, output)
+                self.trees.append(tree)
+            self._measure()
+
+    @property
+    def _trees_per_round(self) -> int:
+        return self.loss.n_outputs
 
     def run(self, on_round: OnRound | None = None) -> None:
-        """Run all rounds, or until the validation loss no longer falls."""
-        for index in range(self.rules.n_rounds):
+        """Run all rounds, or until the validation loss no longer falls or `on_round` says so."""
+        while self.n_rounds < self.rules.n_rounds and not self._is_over:
+            index = self.n_rounds
             self._round(index)
-            self.history.train.append(self._train_loss())
-            if self.validation is not None:
-                self.history.validation.append(self.validation.loss(self.loss, self.rules.n_threads))
-            if on_round is not None:
-                on_round(index, self.rules.n_rounds, self.history.train[-1], self.history.last_validation)
-            if self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change:
+            self._measure()
+            last = self.history.last_validation
+            if on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last):
                 return
+
+    def _measure(self) -> None:
+        self.history.train.append(self._train_loss())
+        if self.validation is not None:
+            self.history.validation.append(self.validation.score(self.loss, self.rules.n_threads))
+
+    @property
+    def _is_over(self) -> bool:
+        return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
         train, n_threads = self.train, self.rules.n_threads
         self.loss.start_round(train.y, train.raw, train.weight)
         self.loss.gradients(train.y, train.raw, self._gradients, self._hessians, n_threads)
-        rows = sample_rows(len(train.y), self.rules.subsample, self.rules.seed, index)
-        grown = [self._grow(output, rows, index) for output in range(self.loss.n_outputs)]
-        self.trees.extend(grown)
+        if self._sampler is None:
+            self.trees.extend(self._grow_all(None, index))
+            return
+        sample = self._sampler.draw(index, self._gradients, self._hessians)
+        if self.out_of_bag is None:
+            self.trees.extend(self._grow_all(sample, index))
+            return
+        left_out = np.setdiff1d(np.arange(self.train.raw.shape[1]), sample.rows, assume_unique=True)
+        before = self.train.take(left_out)
+        self.trees.extend(self._grow_all(sample, index))
+        self.out_of_bag.add(left_out, before, self.train.take(left_out), self.loss, n_threads)
 
-    def _grow(self, output: int, rows: NDArray[np.uint32] | None, index: int) -> Tree:
+    def _grow_all(self, sample: RowSample | None, index: int) -> list[Tree]:
+        """Grow the trees of a round and add them to the raw predictions."""
+        return [self._grow(output, sample, index) for output in range(self.loss.n_outputs)]
+
+    def _grow(self, output: int, sample: RowSample | None, index: int) -> Tree:
         """Grow the tree of one output and add it to the raw predictions."""
-        n_threads = self.rules.n_threads
-        raw = self.train.raw[output]
-        seed = (self.rules.seed << 32) + index * self.loss.n_outputs + output
-        tree = self._grower.grow(self._gradients[output], self._hessians[output], rows, seed % 2**64)
+        rows = None if sample is None else sample.rows
+        seed = ((self.rules.seed << 32) + index * self.loss.n_outputs + output) % 2**64
+        tree = self._grower.grow(*self._derivatives(output, sample), rows, seed)
         if self.loss.renews_leaves:
-            tree = self._grower.renew_leaves(tree, self.loss.of_output(output), self.train.y - raw, n_threads)
-        tree = replace(tree, value=self.rules.learning_rate * self.loss.damped(tree.value))
-        if rows is None:
-            self._grower.add_values(tree.value, raw)
-        else:
-            add_tree_to_raw(self.matrix.columns, tree, raw, n_threads)
-        if self.validation is not None and self._validation_codes is not None:
-            add_tree_to_raw(self._validation_codes, tree, self.validation.raw[output], n_threads)
+            factors = None if sample is None else sample.factors
+            residuals = self.train.y - self.train.raw[output]
+            loss = self.loss.of_output(output)
+            tree = self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors)
+        tree = replace(tree, value=self._shrunk(tree.value))
+        self._add(tree, output, is_last_grown=rows is None)
         return tree
+
+    def _shrunk(self, values: Array) -> Array:
+        """What a tree with such values adds."""
+        return self.rules.learning_rate * self.loss.damped(values)
+
+    def _derivatives(self, output: int, sample: RowSample | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gradients and hessians of one output; those of rows that stand for others are multiplied."""
+        gradients, hessians = self._gradients[output], self._hessians[output]
+        if sample is None or sample.factors is None:
+            return gradients, hessians
+        gradients, hessians = gradients.copy(), hessians.copy()
+        gradients[sample.rows] *= sample.factors
+        hessians[sample.rows] *= sample.factors
+        return gradients, hessians
+
+    def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
+        """Add a tree's values to the raw predictions of all rows."""
+        n_threads = self.rules.n_threads
+        if is_last_grown:
+            self._grower.add_values(tree.value, self.train.raw[output])
+        else:
+            add_tree_to_raw(self.matrix.columns, tree, self.train.raw[output], n_threads)
+        if self.validation is not None:
+            add_tree_to_raw(self.validation.codes, tree, self.validation.rows.raw[output], n_threads)
 
     def _train_loss(self) -> float:
         step = max(1, len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1
-        if step == 1:
-            return self.train.loss(self.loss, 1)
-        weight = None if self.train.weight is None else self.train.weight[::step]
-        some = Rows(np.ascontiguousarray(self.train.y[::step]), weight, np.ascontiguousarray(self.train.raw[:, ::step]))
-        return some.loss(self.loss, 1)
+        rows = self.train if step == 1 else self.train.take(slice(None, None, step))
+        return rows.loss(self.loss, 1)
 
     @property
     def n_rounds(self) -> int:
         """Rounds completed."""
-        return len(self.trees) // self.loss.n_outputs
+        return len(self.trees) // self._trees_per_round
 
     @property
     def best_round(self) -> int:
         """The number of rounds with the lowest validation loss; all rounds where nothing was validated."""
-        if not self.history.validation:
-            return self.n_rounds
-        return int(np.argmin(self.history.validation)) + 1
+        return self.history.best_round if self.history.validation else self.n_rounds
 
-    def ensemble(self, binning: Binning, n_rounds: int) -> TreeEnsemble:
+    def out_of_bag_raw(self) -> Array:
+        """Raw predictions of the training rows by trees that have not seen them, (n_outputs, n_rows)."""
+        assert self.out_of_bag is not None
+        assert self._start_raw is not None
+        return self.out_of_bag.raw(self._start_raw, len(self.out_of_bag.improvement))
+
+    def ensemble(self, n_rounds: int) -> TreeEnsemble:
         """Return the first rounds' trees as a model."""
-        n_outputs = self.loss.n_outputs
-        trees = self.trees[: n_rounds * n_outputs]
-        return TreeEnsemble.from_trees(trees, np.tile(np.arange(n_outputs), n_rounds), self.baseline, binning)
+        n_trees = n_rounds * self._trees_per_round
+        outputs = np.tile(np.arange(self._trees_per_round), n_rounds)
+        return TreeEnsemble.from_trees(self.kept_trees(n_rounds)[:n_trees], outputs, self.baseline, self.binning)
+
+    def kept_trees(self, n_rounds: int) -> list[Tree]:
+        """The trees as they were after so many rounds."""
+        return self.trees

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, sample_rows, stream_seeds
-
-
-def test_rows_without_replacement():
-    assert sample_rows(100, 1.0, 0, 0) is None
-    rows = sample_rows(10_000, 0.3, 0, 1)
-    assert (np.diff(rows.astype(int)) > 0).all()
-    assert abs(len(rows) - 3000) < 200
-    assert len(sample_rows(3, 1e-12, 0, 1)) == 1
+from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 
 
 def test_seeds_depend_on_their_number_alone():

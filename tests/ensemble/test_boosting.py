@@ -183,14 +183,15 @@ def test_targets_that_a_loss_cannot_have(loss, y, message):
         make_model(loss).fit(np.ones((4, 1)), y)
 
 
-def test_verbose_reports_every_so_many_rounds(X, rng, capsys):
+def test_verbose_reports_every_so_many_rounds(X, rng, caplog):
     y = make_target("squared_error", X, rng)
     GradientBoostingRegressor(n_estimators=5, verbose=2).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
-    lines = capsys.readouterr().out.splitlines()
+    lines = caplog.messages
     assert [line.split()[0] for line in lines] == ["[2/5]", "[4/5]", "[5/5]"]
     assert all("training loss" in line and "validation loss" in line for line in lines)
+    caplog.clear()
     GradientBoostingRegressor(n_estimators=5).fit(X, y)
-    assert capsys.readouterr().out == ""
+    assert caplog.messages == []
 
 
 # Losses --------------------------------------------------

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from fastens.engine.binning import learn_binning
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.losses import AbsoluteError
-from fastens.engine.sampling import sample_rows
 from reference.growth import NaiveGrower
 
 ARRAYS = ("feature", "bin_threshold", "missing_left", "category_set", "category_words", "left_child", "value")
@@ -265,7 +264,7 @@ def test_heavy_tails_keep_their_resolution():
 def test_a_sample_of_rows_and_features():
     X, gradients, hessians = make_rows(3000)
     matrix = bin_rows(X)
-    rows = sample_rows(3000, 0.5, 0, 1)
+    rows = np.flatnonzero(np.random.default_rng(1).random(3000) < 0.5).astype(np.uint32)
     some = TreeGrower(matrix, GrowthRules()).grow(gradients, hessians, rows)
     alone = TreeGrower(
         learn_binning(X, None, 255, np.zeros(5, dtype=bool), 1).transform(X[rows], 1), GrowthRules()

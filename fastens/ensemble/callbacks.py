@@ -1,0 +1,165 @@
+"""What may watch and end the rounds of boosting: callbacks, a progress bar, messages, pruning of Optuna's trials."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+logger = logging.getLogger("fastens")
+
+
+class StopTraining(Exception):  # noqa: N818 - no error, but a word to stop, as StopIteration is
+    """Raised by a callback to end the training; the rounds so far are the model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import GradientBoostingRegressor, StopTraining
+    >>> def at_most_five(env):
+    ...     if env.iteration == 4:
+    ...         raise StopTraining
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> GradientBoostingRegressor(callbacks=[at_most_five]).fit(X, y).n_iter_
+    5
+    """
+
+
+class Evaluation(NamedTuple):
+    """A number that a round was measured by."""
+
+    dataset: str
+    metric: str
+    value: float
+    is_higher_better: bool
+
+
+@dataclass(frozen=True)
+class CallbackEnv:
+    """What a callback is told after each round, under the names that LightGBM's have.
+
+    Attributes
+    ----------
+    params : dict
+        The parameters of the estimator.
+    iteration : int
+        The round just finished, counted from 0.
+    begin_iteration, end_iteration : int
+        The first round of this fit, and the one after the last.
+    evaluation_result_list : list of (dataset, metric, value, is_higher_better)
+        The training loss, under "training"; with rows to validate on also what was measured there, under "validation".
+    """
+
+    params: dict[str, Any]
+    iteration: int
+    begin_iteration: int
+    end_iteration: int
+    evaluation_result_list: list[Evaluation]
+    _model: Callable[[], Any] = field(repr=False)
+
+    @property
+    def model(self) -> Any:
+        """The estimator, fitted with the rounds so far. Made when asked for, which takes time in each round."""
+        return self._model()
+
+
+Callback = Callable[[CallbackEnv], Any]
+
+
+class OptunaPruning:
+    """A callback that tells an Optuna trial the validation score after each round, and ends trials that do not promise.
+
+    Parameters
+    ----------
+    trial : optuna.Trial
+        The trial. Whatever has its methods `report` and `should_prune` will do.
+    metric : str, optional
+        Which metric is told; default: the first one measured on the rows to validate on.
+
+    Raises
+    ------
+    optuna.TrialPruned
+        From `fit`, where the trial is to be pruned.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, OptunaPruning
+    >>> def objective(trial):
+    ...     model = GradientBoostingRegressor(callbacks=[OptunaPruning(trial)], early_stopping=True)
+    ...     return min(model.fit(X, y).validation_score_)
+    """
+
+    def __init__(self, trial: Any, metric: str | None = None) -> None:
+        self.trial, self.metric = trial, metric
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Report, and prune."""
+        measured = [each for each in env.evaluation_result_list if each.dataset == "validation"]
+        found = [each for each in measured if self.metric in (None, each.metric)]
+        if not found:
+            names = [each.metric for each in measured]
+            raise ValueError(f"metric must be one measured on rows to validate on, {names}; got {self.metric!r}.")
+        self.trial.report(found[0].value, step=env.iteration)
+        if self.trial.should_prune():
+            import optuna
+
+            raise optuna.TrialPruned(f"pruned after round {env.iteration + 1}")
+
+
+# Progress --------------------------------------------------
+
+
+class _Console(logging.Handler):
+    """Standard output, wherever that leads at the moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stdout.write(self.format(record) + "\n")
+
+
+def announce(message: str) -> None:
+    """Log what the user has asked to be told; to standard output where no one has set up logging."""
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+    if not logger.hasHandlers():
+        logger.addHandler(_Console())
+    logger.info(message)
+
+
+def losses_text(evaluations: Sequence[Evaluation]) -> str:
+    """Numbers of a round for the user to read."""
+    return ", ".join(f"{each.dataset} {each.metric} {each.value:.6g}" for each in evaluations)
+
+
+class Announcer:
+    """A callback that logs the losses every so many rounds."""
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Log, after every so many rounds and the last."""
+        number = env.iteration + 1
+        if number % self.every == 0 or number == env.end_iteration:
+            announce(f"[{number}/{env.end_iteration}] {losses_text(env.evaluation_result_list)}")
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callback]:
+    """A bar while the context lasts, its value a callback that moves it; a tenth of the rounds logged without rich."""
+    try:
+        from rich import progress
+    except ImportError:
+        yield lambda env: Announcer(max(1, env.end_iteration // 10))(env)
+        return
+    columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[losses]}"))
+    with progress.Progress("boosting", *columns, progress.TimeRemainingColumn()) as bar:
+        task = bar.add_task("boosting", total=None, losses="")
+
+        def advance(env: CallbackEnv) -> None:
+            losses = losses_text(env.evaluation_result_list)
+            bar.update(task, completed=env.iteration + 1, total=env.end_iteration, losses=losses)
+
+        yield advance

@@ -1,0 +1,67 @@
+"""scikit-learn's protocol of callbacks, where the installed version has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:
+        """Nothing to support."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:  # type: ignore[no-redef]
+        """The method as it is."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "Tasks", "with_callbacks"]
+
+
+class Tasks:
+    """The rounds of a fit as tasks of scikit-learn's callbacks.
+
+    Parameters
+    ----------
+    model : estimator
+        The one in training.
+    n_rounds : int
+        How many rounds there may be.
+    partial : callable
+        Returns the estimator with the rounds so far.
+    """
+
+    def __init__(self, model: Any, n_rounds: int, partial: Callable[[], Any]) -> None:
+        self.are_watched = bool(getattr(model, "_skl_callbacks", None))
+        self._model, self._partial = model, partial
+        if self.are_watched:
+            self._fit = model._init_callback_context(max_subtasks=n_rounds)
+            self._fit.call_on_fit_task_begin(estimator=model)
+            self._n_left = n_rounds
+            self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._round = self._fit.subcontext(task_name="round")
+        self._round.call_on_fit_task_begin(estimator=self._model)
+
+    def end_round(self) -> bool:
+        """Tell the callbacks; whether one of them wants to stop."""
+        if not self.are_watched:
+            return False
+        self._n_left -= 1
+        stop = self._round.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=self._attributes)
+        if self._n_left and not stop:
+            self._begin_round()
+        return bool(stop)
+
+    def end(self) -> None:
+        """Tell the callbacks that the fit is over."""
+        if self.are_watched:
+            self._fit.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: vars(self._model))
+
+    def _attributes(self) -> dict[str, Any]:
+        """What makes a copy of the estimator ready to predict."""
+        fitted = vars(self._partial())
+        return {name: value for name, value in fitted.items() if name not in self._model.get_params(deep=False)}

@@ -1,0 +1,198 @@
+"""Fits that go on: warm starts, checkpoints, raw predictions to start from."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastens
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from reference.models import LOSSES, make_model, make_target, outputs
+
+OPTIONS = {
+    "plain": {},
+    "samples": {"subsample": 0.5, "max_features": 0.5},
+    "goss": {"sampling": "goss"},
+}
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((400, 4))
+
+
+def assert_same(one, other, X):
+    np.testing.assert_array_equal(outputs(one, X), outputs(other, X))
+    np.testing.assert_array_equal(one.train_score_, other.train_score_)
+    np.testing.assert_array_equal(one.validation_score_, other.validation_score_)
+    assert one.n_iter_ == other.n_iter_
+
+
+# Warm start --------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_more_rounds_later_are_all_at_once(loss, options, X, rng):
+    y = make_target(loss, X, rng)
+    at_once = make_model(loss, n_estimators=12, random_state=0, **options).fit(X, y)
+    model = make_model(loss, n_estimators=5, random_state=0, warm_start=True, **options).fit(X, y)
+    model = pickle.loads(pickle.dumps(model)).set_params(n_estimators=12).fit(X, y)
+    assert_same(model, at_once, X)
+
+
+def test_warm_start_with_validation(X, rng):
+    y = make_target("binary", X, rng)
+    options = {"early_stopping": True, "random_state": 3, "learning_rate": 0.2, "eval_metric": ["roc_auc", "loss"]}
+    at_once = GradientBoostingClassifier(n_estimators=300, **options).fit(X, y)
+    assert at_once.best_iteration_ < len(at_once.validation_score_) < 300
+    model = GradientBoostingClassifier(n_estimators=4, warm_start=True, **options).fit(X, y)
+    assert_same(model.set_params(n_estimators=300).fit(X, y), at_once, X)
+    np.testing.assert_array_equal(model.validation_scores_["loss"], at_once.validation_scores_["loss"])
+
+
+@pytest.mark.parametrize("encoding", ["partition", "target"])
+def test_warm_start_with_categories(encoding, rng):
+    names = np.array([f"c{i}" for i in range(30)])
+    X = pd.DataFrame({"a": rng.choice(names, 500), "b": rng.standard_normal(500)})
+    y = X["a"].map({name: i % 3 for i, name in enumerate(names)}) + X["b"]
+    options = {"categorical_encoding": encoding, "random_state": 0}
+    at_once = GradientBoostingRegressor(n_estimators=12, **options).fit(X, y)
+    model = GradientBoostingRegressor(n_estimators=5, warm_start=True, **options).fit(X, y)
+    assert_same(model.set_params(n_estimators=12).fit(X, y), at_once, X)
+    if encoding == "target":
+        with pytest.raises(ValueError, match="X and y must be those of the fit that this one continues"):
+            model.set_params(n_estimators=13).fit(X, -y)
+
+
+def test_warm_start_on_other_rows(X, rng):
+    y = make_target("squared_error", X, rng)
+    model = GradientBoostingRegressor(n_estimators=10, warm_start=True).fit(X[:200], y[:200])
+    first = model.predict(X)
+    model.set_params(n_estimators=20).fit(X[200:], y[200:])
+    np.testing.assert_array_equal(list(model.staged_predict(X))[9], first)
+    assert model.n_iter_ == 20
+
+
+def test_errors_of_warm_start(X, rng):
+    y = make_target("squared_error", X, rng)
+    model = GradientBoostingRegressor(n_estimators=10, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="n_estimators must be at least 10, the rounds of the last fit"):
+        model.set_params(n_estimators=9).fit(X, y)
+    with pytest.raises(ValueError, match="must have the columns, categories and classes"):
+        model.set_params(n_estimators=11).fit(X[:, :3], y)
+
+
+# Checkpoints --------------------------------------------------
+
+
+class Lost(Exception):  # noqa: N818
+    """The machine went away."""
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "multiclass"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_resume_gives_the_same_model(loss, options, X, rng, tmp_path):
+    y = make_target(loss, X, rng)
+    path = tmp_path / "checkpoint"
+    options = {"n_estimators": 14, "random_state": 0, **options}
+    validation = {"X_val": X[300:], "y_val": y[300:]}
+
+    def lose(env):
+        if env.iteration == 9:
+            raise Lost
+
+    stopped = make_model(loss, checkpoint_path=path, checkpoint_every=4, callbacks=[lose], **options)
+    with pytest.raises(Lost):
+        stopped.fit(X[:300], y[:300], **validation)
+    assert fastens.load(path).n_iter_ == 8
+    resumed = make_model(loss, **options).fit(X[:300], y[:300], **validation, resume=path)
+    assert_same(resumed, make_model(loss, **options).fit(X[:300], y[:300], **validation), X)
+
+
+def test_errors_of_resume(X, rng, tmp_path):
+    y = make_target("squared_error", X, rng)
+    path = tmp_path / "checkpoint"
+    GradientBoostingRegressor(n_estimators=6, checkpoint_path=path, checkpoint_every=3).fit(X, y)
+    with pytest.raises(ValueError, match=r"learning_rate must be as in .*checkpoint, 0.1, to resume; got 0.2"):
+        GradientBoostingRegressor(learning_rate=0.2).fit(X, y, resume=path)
+    with pytest.raises(ValueError, match=r"n_estimators must be at least 6, the rounds in .*; got 2"):
+        GradientBoostingRegressor(n_estimators=2).fit(X, y, resume=path)
+    with pytest.raises(fastens.ModelFileError, match="not one of GradientBoostingClassifier"):
+        GradientBoostingClassifier().fit(X, y > 0, resume=path)
+    with pytest.raises(FileNotFoundError):
+        GradientBoostingRegressor().fit(X, y, resume=tmp_path / "nothing")
+
+
+# Raw predictions to start from --------------------------------------------------
+
+
+def test_init_score_of_regression(X, rng):
+    y = make_target("squared_error", X, rng)
+    start = 3 * X[:, 2] + 100
+    model = GradientBoostingRegressor(n_estimators=20).fit(X, y + start, init_score=start)
+    plain = GradientBoostingRegressor(n_estimators=20).fit(X, y, init_score=np.zeros(400))
+    np.testing.assert_allclose(model.predict(X), plain.predict(X), atol=1e-4)
+    np.testing.assert_array_equal(model.predict(X, init_score=start), model.predict(X) + start)
+    *_, last = model.staged_predict(X, init_score=start)
+    np.testing.assert_array_equal(last, model.predict(X, init_score=start))
+
+
+def test_exposure_of_counts(X, rng):
+    exposure = rng.uniform(0.1, 10, 400)
+    y = rng.poisson(exposure * np.exp(0.5 * X[:, 0]))
+    model = GradientBoostingRegressor("poisson").fit(X, y, init_score=np.log(exposure))
+    rate = model.predict(X)
+    np.testing.assert_allclose(model.predict(X, init_score=np.log(exposure)), rate * exposure)
+    assert np.corrcoef(rate, np.exp(0.5 * X[:, 0]))[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("loss", ["binary", "multiclass"])
+def test_init_score_of_classes_chains_models(loss, X, rng):
+    y = make_target(loss, X, rng)
+    first = GradientBoostingClassifier(n_estimators=10).fit(X, y)
+    start = first.decision_function(X)
+    second = GradientBoostingClassifier(n_estimators=10).fit(X, y, init_score=start)
+    both = GradientBoostingClassifier(n_estimators=20).fit(X, y)
+    np.testing.assert_allclose(second.predict_proba(X, init_score=start), both.predict_proba(X), atol=1e-9)
+    np.testing.assert_array_equal(second.predict(X, init_score=start), both.predict(X))
+    np.testing.assert_allclose(second.decision_function(X, start), both.decision_function(X), atol=1e-9)
+    for name in ("predict", "predict_proba", "decision_function"):
+        *_, last = getattr(second, f"staged_{name}")(X, init_score=start)
+        np.testing.assert_array_equal(last, getattr(second, name)(X, init_score=start))
+
+
+def test_init_score_of_rows_to_validate_on(X, rng):
+    y = make_target("squared_error", X, rng)
+    start = 2 * X[:, 1]
+    model = GradientBoostingRegressor(n_estimators=30)
+    model.fit(X[:300], y[:300], None, X[300:], y[300:], init_score=start[:300], init_score_val=start[300:])
+    n = model.best_iteration_
+    error = [((y[300:] - p) ** 2).mean() / 2 for p in model.staged_predict(X[300:], init_score=start[300:])]
+    np.testing.assert_allclose(model.validation_score_[:n], error)
+    held_out = GradientBoostingRegressor(n_estimators=30, early_stopping=True, random_state=0)
+    held_out.fit(X, y, np.arange(400) > 5, init_score=start)
+    assert held_out.validation_score_[0] > held_out.validation_score_[held_out.best_iteration_ - 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"init_score": np.zeros(3)}, r"init_score must have the shape \(400,\); got \(3,\)"),
+        ({"init_score": np.full(400, np.inf)}, "init_score must be finite; got inf"),
+        ({"init_score": ["a"] * 400}, "init_score must hold numbers"),
+        ({"init_score": np.zeros((400, 2))}, r"got \(400, 2\)"),
+    ],
+)
+def test_errors_of_init_score(given, message, X, rng):
+    y = make_target("squared_error", X, rng)
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRegressor().fit(X, y, **given)
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(X, **given)
+    with pytest.raises(ValueError, match="init_score and init_score_val must be given together"):
+        model.fit(X, y, X_val=X, y_val=y, init_score=np.zeros(400))

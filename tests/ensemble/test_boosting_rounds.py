@@ -1,0 +1,360 @@
+"""The rounds of boosting: what they validate on, what measures them, who watches them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
+from sklearn.model_selection import GroupShuffleSplit, TimeSeriesSplit
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor, OptunaPruning, StopTraining
+from reference.models import make_target, outputs
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((400, 4))
+
+
+@pytest.fixture
+def y(X, rng):
+    return make_target("squared_error", X, rng)
+
+
+@pytest.fixture
+def labels(X, rng):
+    return np.array(["no", "yes"])[make_target("binary", X, rng)]
+
+
+# Validation --------------------------------------------------
+
+
+def test_a_splitter_gives_the_rows_to_validate_on(X, y):
+    splitter = TimeSeriesSplit(4)
+    model = GradientBoostingRegressor(n_estimators=60, validation=splitter, learning_rate=0.3).fit(X, y)
+    *_, (train, test) = splitter.split(X)
+    same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3).fit(X[train], y[train], None, X[test], y[test])
+    np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
+    np.testing.assert_array_equal(model.validation_score_, same.validation_score_)
+
+
+def test_groups_reach_the_splitter(X, y):
+    groups = np.repeat(np.arange(20), 20)
+    weight = np.where(groups == 3, 0.0, 1.0)
+    splitter = GroupShuffleSplit(1, test_size=0.3, random_state=0)
+    model = GradientBoostingRegressor(validation=splitter).fit(X, y, weight, groups=groups)
+    present = np.flatnonzero(weight)
+    train, test = next(splitter.split(X[present], groups=groups[present]))
+    train, test = present[train], present[test]
+    same = GradientBoostingRegressor().fit(X[train], y[train], X_val=X[test], y_val=y[test])
+    np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
+    with pytest.raises(ValueError, match="groups"):
+        GradientBoostingRegressor(validation=splitter).fit(X, y)
+
+
+def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
+    options = {"early_stopping": True, "random_state": 0, "learning_rate": 0.3, "validation_fraction": 0.3}
+    model = GradientBoostingRegressor(refit=True, **options).fit(X, y)
+    stopped = GradientBoostingRegressor(**options).fit(X, y)
+    assert model.best_iteration_ == stopped.best_iteration_ < len(model.validation_score_)
+    plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, learning_rate=0.3).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    np.testing.assert_array_equal(model.validation_score_, stopped.validation_score_)
+
+
+# Metrics --------------------------------------------------
+
+
+def error_rate(y_true, probability):
+    return ((probability > 0.5) != (y_true == "yes")).mean()
+
+
+def hits(y_true, probability):
+    return "hits", 1 - error_rate(y_true, probability), True
+
+
+def test_several_metrics(X, labels):
+    metrics = ["accuracy", "loss", "roc_auc", error_rate, hits, make_scorer(accuracy_score, greater_is_better=True)]
+    metrics[-1]._score_func = types.FunctionType(accuracy_score.__wrapped__.__code__, globals(), "own")
+    validation = {"X_val": X[250:], "y_val": labels[250:]}
+    metrics = metrics[:-1]
+    model = GradientBoostingClassifier(eval_metric=metrics, n_estimators=80, learning_rate=0.3)
+    model.fit(X[:250], labels[:250], **validation)
+    scores = model.validation_scores_
+    assert list(scores) == ["accuracy", "loss", "roc_auc", "error_rate", "hits"]
+    staged = [(predicted == labels[250:]).mean() for predicted in model.staged_predict(X[250:])]
+    n = model.best_iteration_
+    np.testing.assert_allclose(scores["accuracy"][:n], staged)
+    np.testing.assert_allclose(1 - scores["error_rate"], scores["accuracy"])
+    np.testing.assert_allclose(scores["hits"], scores["accuracy"])
+    np.testing.assert_array_equal(model.validation_score_, scores["accuracy"])
+    assert n == np.argmax(scores["accuracy"]) + 1
+
+
+def test_the_first_metric_decides(X, labels):
+    def rounds(metric):
+        model = GradientBoostingClassifier(eval_metric=metric, n_estimators=300, learning_rate=0.3)
+        return model.fit(X[:250], labels[:250], X_val=X[250:], y_val=labels[250:]).best_iteration_
+
+    assert rounds(["loss", "accuracy"]) == rounds("loss")
+    assert rounds(["accuracy", "loss"]) == rounds("accuracy") == rounds(hits) == rounds(error_rate)
+    assert rounds("accuracy") != rounds("loss")
+
+
+def test_scorers_of_regression_and_weights(X, y):
+    weight = np.random.default_rng(0).random(400)
+    options = {"eval_metric": ["neg_mean_absolute_error", mean_absolute_error], "early_stopping": True}
+    model = GradientBoostingRegressor(n_estimators=10, random_state=0, **options).fit(X, y)
+    scores = model.validation_scores_
+    np.testing.assert_allclose(-scores["neg_mean_absolute_error"], scores["mean_absolute_error"])
+    weighted = GradientBoostingRegressor(n_estimators=10, random_state=0, **options).fit(X, y, weight)
+    assert not np.allclose(
+        weighted.validation_scores_["mean_absolute_error"], -weighted.validation_scores_["neg_mean_absolute_error"]
+    )
+
+
+def test_multiclass_probabilities_reach_the_metric(X, rng):
+    y = make_target("multiclass", X, rng)
+    shapes = []
+    model = GradientBoostingClassifier(n_estimators=3, eval_metric=lambda y, p: shapes.append(p.shape) or 0.0)
+    model.fit(X, y, X_val=X[:50], y_val=y[:50])
+    assert set(shapes) == {(50, 3)}
+
+
+@pytest.mark.parametrize("metric", ["nonsense", 3, [], ["loss", "loss"], ["loss", 3]])
+def test_errors_of_metrics(metric, X, y):
+    with pytest.raises(ValueError, match="eval_metric must be 'loss', the name of a scorer, a callable"):
+        GradientBoostingRegressor(eval_metric=metric).fit(X, y)
+
+
+def test_a_metric_must_give_numbers(X, y):
+    model = GradientBoostingRegressor(eval_metric=lambda y, p: np.nan)
+    with pytest.raises(ValueError, match="eval_metric must give numbers"):
+        model.fit(X, y, X_val=X, y_val=y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation": 5}, "validation must be a splitter"),
+        ({"validation": TimeSeriesSplit(), "early_stopping": False}, "early_stopping must not be False"),
+        ({"refit": 1}, "refit must be True or False"),
+        ({"callbacks": [1]}, "callbacks must be a list of callables"),
+        ({"callbacks": print}, "callbacks must be a list of callables"),
+        ({"verbose": "loud"}, "verbose must be"),
+        ({"sampling": "some"}, "sampling must be one of"),
+        ({"sampling": "goss", "subsample": 0.5}, "subsample must be 1 with sampling='goss'"),
+        ({"sampling": "goss", "top_rate": 0.8, "other_rate": 0.3}, "top_rate \\+ other_rate must be at most 1"),
+        ({"top_rate": 1.0}, "top_rate must be"),
+        ({"other_rate": 0.0}, "other_rate must be"),
+        ({"mvs_lambda": -1.0}, "mvs_lambda must be"),
+        ({"oob_score": True}, "oob_score must be False where every round sees all rows"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be"),
+        ({"checkpoint_path": 3}, "checkpoint_path must be"),
+        ({"warm_start": "yes"}, "warm_start must be"),
+    ],
+)
+def test_errors_of_parameters(options, message, X, y):
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRegressor(**options).fit(X, y)
+
+
+# Sampling --------------------------------------------------
+
+SAMPLING = [
+    {"subsample": 0.5},
+    {"sampling": "goss"},
+    {"sampling": "mvs", "subsample": 0.4},
+    {"sampling": "mvs", "subsample": 0.4, "mvs_lambda": 5.0},
+]
+
+
+@pytest.mark.parametrize("options", SAMPLING, ids=str)
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "binary", "multiclass"])
+def test_sampling_acts_and_does_not_depend_on_threads_or_order(options, loss, rng):
+    X = rng.standard_normal((3000, 5))
+    y = make_target(loss, X, rng)
+    kind = GradientBoostingClassifier if loss in ("binary", "multiclass") else GradientBoostingRegressor
+    options = options | ({} if kind is GradientBoostingClassifier else {"loss": loss})
+    models = [kind(n_estimators=15, random_state=0, n_jobs=n, **options).fit(X, y) for n in (1, 3)]
+    np.testing.assert_array_equal(outputs(models[0], X), outputs(models[1], X))
+    order = rng.permutation(3000)
+    shuffled = kind(n_estimators=15, random_state=0, **options).fit(X[order], y[order])
+    np.testing.assert_allclose(outputs(shuffled, X), outputs(models[0], X), rtol=1e-9)
+    all_rows = kind(n_estimators=15, **({"loss": loss} if "loss" in options else {})).fit(X, y)
+    assert not np.array_equal(outputs(models[0], X), outputs(all_rows, X))
+    assert models[0].train_score_[-1] < 1.3 * all_rows.train_score_[-1] + 0.05
+
+
+def test_parameters_of_sampling_act(X, y):
+    def fitted(**options):
+        return outputs(GradientBoostingRegressor(random_state=0, n_estimators=5, **options).fit(X, y), X)
+
+    base = fitted(sampling="goss")
+    assert not np.array_equal(base, fitted(sampling="goss", top_rate=0.4))
+    assert not np.array_equal(base, fitted(sampling="goss", other_rate=0.4))
+    mvs = fitted(sampling="mvs", subsample=0.5)
+    assert not np.array_equal(mvs, fitted(sampling="mvs", subsample=0.5, mvs_lambda=10.0))
+    assert not np.array_equal(mvs, fitted(sampling="uniform", subsample=0.5))
+
+
+def test_out_of_bag_estimates(X, labels, y):
+    weight = np.ones(400)
+    weight[7] = 0
+    options = {"subsample": 0.5, "oob_score": True, "random_state": 0, "n_estimators": 60}
+    model = GradientBoostingClassifier(**options).fit(X[:300], labels[:300], weight[:300])
+    assert model.oob_improvement_.shape == (60,)
+    assert model.oob_improvement_[:5].min() > 0
+    found = model.oob_decision_function_
+    assert found.shape == (300, 2)
+    assert np.isnan(found[7]).all()
+    seen = np.delete(np.arange(300), 7)
+    np.testing.assert_allclose(found[seen].sum(axis=1), 1)
+    oob = (model.classes_[found[seen].argmax(axis=1)] == labels[:300][seen]).mean()
+    assert oob < model.score(X[:300], labels[:300])
+    assert abs(oob - model.score(X[300:], labels[300:])) < 0.1
+    regressor = GradientBoostingRegressor(**options).fit(X, y)
+    assert regressor.oob_prediction_.shape == (400,)
+    assert not hasattr(regressor.set_params(oob_score=False).fit(X, y), "oob_improvement_")
+
+
+# Callbacks --------------------------------------------------
+
+
+def test_what_a_callback_is_told(X, y):
+    seen = []
+    model = GradientBoostingRegressor(n_estimators=4, callbacks=[seen.append], eval_metric=["r2", "loss"])
+    model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    assert [env.iteration for env in seen] == [0, 1, 2, 3]
+    assert {(env.begin_iteration, env.end_iteration) for env in seen} == {(0, 4)}
+    assert seen[0].params["n_estimators"] == 4
+    for index, env in enumerate(seen):
+        assert env.evaluation_result_list == [
+            ("training", "loss", model.train_score_[index], False),
+            ("validation", "r2", model.validation_scores_["r2"][index], True),
+            ("validation", "loss", model.validation_scores_["loss"][index], False),
+        ]
+
+
+def stop_at(number, how):
+    def callback(env):
+        if env.iteration == number:
+            if how is None:
+                return True
+            raise how
+        return None
+
+    return callback
+
+
+@pytest.mark.parametrize("how", [None, StopTraining])
+def test_a_callback_stops_the_training(how, X, y):
+    model = GradientBoostingRegressor(n_estimators=50, callbacks=[stop_at(6, how)]).fit(X, y)
+    assert model.n_iter_ == len(model.train_score_) == 7
+    plain = GradientBoostingRegressor(n_estimators=7).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+
+
+def test_a_callback_that_fails_leaves_the_rounds_before_it(X, y):
+    model = GradientBoostingRegressor(n_estimators=50, callbacks=[stop_at(6, RuntimeError("mine"))])
+    with pytest.raises(RuntimeError, match="mine"):
+        model.fit(X, y)
+    plain = GradientBoostingRegressor(n_estimators=7).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+
+
+def test_the_model_so_far(X, y):
+    scores = []
+    model = GradientBoostingRegressor(n_estimators=5, callbacks=[lambda env: scores.append(env.model.predict(X))])
+    model.fit(X, y)
+    np.testing.assert_array_equal(scores, list(model.staged_predict(X)))
+
+
+class Trial:
+    """What Optuna's trials do."""
+
+    def __init__(self, limit):
+        self.limit, self.reported = limit, []
+
+    def report(self, value, step):
+        self.reported.append((step, value))
+
+    def should_prune(self):
+        return len(self.reported) == self.limit
+
+
+def test_pruning_of_trials(X, y, monkeypatch):
+    class TrialPruned(Exception):  # noqa: N818
+        pass
+
+    monkeypatch.setitem(sys.modules, "optuna", types.SimpleNamespace(TrialPruned=TrialPruned))
+    trial = Trial(4)
+    model = GradientBoostingRegressor(callbacks=[OptunaPruning(trial)])
+    with pytest.raises(TrialPruned):
+        model.fit(X, y, X_val=X, y_val=y)
+    assert [step for step, _ in trial.reported] == [0, 1, 2, 3]
+    np.testing.assert_array_equal([value for _, value in trial.reported], model.validation_score_)
+    with pytest.raises(ValueError, match="metric must be one measured on rows to validate on"):
+        GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y)
+
+
+def test_callbacks_are_not_saved(X, y, tmp_path):
+    model = GradientBoostingRegressor(n_estimators=5, callbacks=[print], eval_metric=["r2", mean_absolute_error])
+    model.fit(X, y, X_val=X, y_val=y)
+    model.save(tmp_path / "model")
+    again = fastens.load(tmp_path / "model")
+    assert again.callbacks is None
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert list(again.validation_scores_) == ["r2", "mean_absolute_error"]
+    assert again.best_iteration_ == model.best_iteration_
+
+
+def test_a_bar(X, y, capsys, monkeypatch):
+    GradientBoostingRegressor(n_estimators=20, verbose="bar").fit(X, y)
+    assert "20/20" in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "rich", None)
+    GradientBoostingRegressor(n_estimators=20, verbose="bar").fit(X, y)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sklearn.callback") is None, reason="before scikit-learn 1.9")
+def test_callbacks_of_scikit_learn(X, y):
+    calls = []
+
+    class Watch:
+        def setup(self, estimator, context):
+            calls.append("setup")
+
+        def teardown(self, estimator, context):
+            calls.append("teardown")
+
+        def on_fit_task_begin(self, estimator, context):
+            calls.append(f"begin {context.task_name}")
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            calls.append((context.task_name, fitted_estimator.n_iter_, fitted_estimator.predict(X[:1])[0]))
+            return len(calls) > 6
+
+    model = GradientBoostingRegressor(n_estimators=10).set_callbacks(Watch()).fit(X, y)
+    assert calls[:2] == ["setup", "begin fit"]
+    assert calls[-1] == "teardown"
+    ends = [call for call in calls if isinstance(call, tuple)]
+    assert [end[:2] for end in ends] == [("round", 1), ("round", 2), ("round", 3), ("fit", 3)]
+    staged = [predicted[0] for predicted in model.staged_predict(X[:1])]
+    assert [end[2] for end in ends[:3]] == staged
+
+
+@parametrize_with_checks(
+    [
+        GradientBoostingClassifier(sampling="goss", min_samples_leaf=1, n_estimators=20, early_stopping=False),
+        GradientBoostingRegressor(sampling="mvs", subsample=0.6, oob_score=True, min_samples_leaf=1, n_estimators=20),
+        GradientBoostingClassifier(subsample=0.6, warm_start=True, eval_metric=["loss"], n_estimators=20),
+    ]
+)
+def test_sklearn_check(estimator, check):
+    check(estimator)
