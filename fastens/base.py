@@ -72,10 +72,6 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         for name, rule in self._parameter_rules.items():
             rule.check(name, getattr(self, name))
 
-    def _keep_parameters(self, parameters: dict[str, Any]) -> None:
-        """Take the arguments of `__init__`, its `locals()`, as attributes."""
-        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
-
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 

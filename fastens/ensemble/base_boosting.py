@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,9 +16,10 @@ from fastens.engine.binning import Binning, learn_binning
 from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import Loss
+from fastens.engine.row_sampling import RowSampling
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
-from fastens.ensemble.boosting_parameters import PARAMETERS
+from fastens.ensemble.boosting_parameters import described
 from fastens.ensemble.callbacks import announce
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportanceOfSums
@@ -34,9 +36,12 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
     _on_round: OnRound | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep of the shared rules, and of what docstrings say, what this class has as a parameter."""
         super().__init_subclass__(**kwargs)
+        known = inspect.signature(cls).parameters
+        cls._parameter_rules = {name: rule for name, rule in cls._parameter_rules.items() if name in known}
         if cls.__doc__:  # Python may run without docstrings
-            cls.__doc__ = cls.__doc__.replace("    {parameters}", PARAMETERS)
+            cls.__doc__ = cls.__doc__.replace("    {parameters}", described(known))
 
     def _get_loss(self) -> Loss:
         raise NotImplementedError
@@ -163,7 +168,15 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         )
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        raise NotImplementedError
+        return BoostingRules(
+            n_rounds=self.n_estimators,
+            learning_rate=self.learning_rate,
+            n_iter_no_change=self.n_iter_no_change,
+            tol=self.tol,
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+            n_threads=n_threads,
+            sampling=RowSampling(share=self.subsample),
+        )
 
     def _announcer(self) -> OnRound | None:
         """Log the losses every `verbose` rounds."""

@@ -104,8 +104,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
                 training, validation = (taken(data, rows) for rows in held_out)
             if validation is not None and self.boosting == "dart" and self.checkpoint_path is not None:
                 raise ValueError(
-                    "checkpoint_path must be None with boosting='dart' and rows to validate on: later rounds change the "
-                    "trees of the best one."
+                    "checkpoint_path must be None with boosting='dart' and rows to validate on: later rounds change "
+                    "the trees of the best one."
                 )
             if X_val is not None and validation is not None:
                 validation = self._with_offset(validation, init_score_val, y_val)
@@ -186,13 +186,9 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
         dart = DartRules(self.rate_drop, self.skip_drop, self.max_drop, self.dart_normalize)
-        return BoostingRules(
-            n_rounds=self.n_estimators,
-            learning_rate=self.learning_rate,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
+        return replace(
+            super()._boosting_rules(n_threads),
             seed=self._seed,
-            n_threads=n_threads,
             sampling=self._row_sampling(),
             out_of_bag=self.oob_score,
             dart=dart if self.boosting == "dart" else None,

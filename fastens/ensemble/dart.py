@@ -66,8 +66,8 @@ class DartRules:
 class DartRun(BoostingRun):
     """Rounds of DART.
 
-    All values are multiples of one power of two, so that what is taken out of the raw predictions and put back leaves no
-    trace, and a fit that continues another one has them to the bit.
+    All values are multiples of one power of two, so that what is taken out of the raw predictions and put back leaves
+    no trace, and a fit that continues another one has them to the bit.
     """
 
     _grid: float | None = None

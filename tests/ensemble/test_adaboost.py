@@ -313,7 +313,6 @@ def test_any_estimator(estimator, algorithm):
     assert np.array_equal(stages[-1], model.predict(X))
 
 
-
 def test_criterion_error_is_for_stumps():
     with pytest.raises(ValueError, match="criterion must be 'gini' or 'entropy' with max_depth=2"):
         AdaBoostClassifier(criterion="error", max_depth=2).fit([[0.0], [1.0]], [0, 1])
