@@ -10,6 +10,7 @@ from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.network import BayesianNetwork
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.text import TextClassifier
 from fastens.bayes.tree_average import ExactTreeAverageClassifier
@@ -41,6 +42,7 @@ __all__ = [
     "BaggingClassifier",
     "BaggingRegressor",
     "BayesOptimalClassifier",
+    "BayesianNetwork",
     "BernoulliNB",
     "CallbackEnv",
     "CascadeForestClassifier",
