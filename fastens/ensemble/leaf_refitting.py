@@ -130,6 +130,6 @@ def _sums(leaf: NDArray[np.intp], values: Array, weight: Array | None, n_nodes: 
     given = values.astype(np.float64) if weight is None else values * weight
     total = np.abs(given).sum()
     if total == 0:
-        return np.bincount(leaf, np.zeros(len(leaf)), n_nodes)
+        return np.zeros(n_nodes)
     unit = 2.0 ** (np.floor(np.log2(total)) - _BITS)
     return np.bincount(leaf, np.rint(given / unit), n_nodes) * unit
