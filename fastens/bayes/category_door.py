@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,7 +18,7 @@ UNSEEN = one_of("ignore", "smooth", "error")
 class CategoryDoor(BaseNaiveBayes):
     """What models with columns of categories share: what becomes of categories that `fit` did not see."""
 
-    categorical_features: ClassVar[Any] = "from_dtype"
+    categorical_features: Any = "from_dtype"
     unseen: str
 
     def _learn_table(self, X: Any) -> Any:

@@ -267,7 +267,9 @@ class CategoricalLikelihood(CellLikelihood):
             depends = _mix(groups.spread(share), depends, alike)
             unseen = _mix(share, unseen, groups.unseen(total, mode))
         self.log_prob = log_probability(depends)
-        self.log_unseen = log_probability(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
+        self.log_unseen = (
+            log_probability(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
+        )
 
     def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
         assert self.feature_prior is not None

@@ -32,12 +32,16 @@ class _PairModel(CategoryDoor):
 
     _parameter_rules: ClassVar = PAIR_RULES
     max_bins: int
-    _limits: list[Array | None]
+    _limits: list[Array | None]  # of the bins of each column of numbers; None where it has categories
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
+
+    def _takes_numbers_as_they_are(self) -> bool:
+        chosen = self.categorical_features
+        return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         self._limits = self._learn_limits(data)
@@ -102,8 +106,78 @@ class _PairModel(CategoryDoor):
 class TANClassifier(_PairModel, PosteriorNaiveBayes):
     """Tree-augmented naive Bayes: each column depends on the class and on one other column, which form a tree.
 
-    The tree is the one of greatest likelihood (a maximum spanning tree of the mutual informations of the columns given
-    the class).
+    The tree is the one of greatest likelihood, a maximum spanning tree of the mutual informations of the columns given
+    the class; `predict_proba` uses the posterior mean of its probabilities. Missing values are skipped, in fit and in
+    prediction: where the value of the parent is missing, the column depends on the class alone. The model is sums over
+    rows: `partial_fit` and `merge` give that of one fit to all of them.
+
+    Parameters
+    ----------
+    alpha : float or array of shape (n_features,), default=1.0
+        Pseudo-count with smoothing="laplace".
+    fit_prior : bool, default=True
+        Whether the prior of the classes is their share of the rows; otherwise all are alike.
+    class_prior : array of shape (n_classes,), optional
+        Prior of the classes.
+    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
+        Pseudo-count of each of the r categories of a column, for each class and each of the q categories of its parent:
+        `alpha`; `m` / r; 1/2; `ess` / (r q n_classes); 0.
+    m : float, default=1.0
+        Imagined rows with smoothing="m" (the m-estimate, its prior the same for every category).
+    ess : float, default=1.0
+        Imagined rows of the whole table with smoothing="bdeu", the equivalent sample size.
+    max_bins : int, default=8
+        Most bins of a column of numbers. Up to this many distinct values have a bin each; more are cut where they come
+        equally often. Bins are those of the first rows. The default was chosen on 12 tables: see docs/networks.md.
+    categorical_features : "from_dtype", "all", array or None, default="from_dtype"
+        Columns of categories: those whose type says so, all, those of a mask, indices or names, or none. The others
+        hold numbers.
+    unseen : "ignore", "smooth" or "error", default="ignore"
+        A category that `fit` did not see: as a missing value, or with the probability of one that never came where the
+        model has the column depend on others, or ValueError.
+    root : int or str, optional
+        The column that depends on the class alone, by its index or name; default: the one that says the most of the
+        class.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+
+    Attributes
+    ----------
+    parents_ : array of shape (n_features,)
+        The column that each column depends on besides the class; -1 for the root.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_count_, class_log_prior_ : arrays of shape (n_classes,)
+        Rows of each class, and the log of its prior.
+    n_categories_ : array of shape (n_features,)
+        Categories, or bins, of each column.
+    bin_limits_ : list of n_features arrays or None
+        The upper ends of the bins but the last of a column of numbers.
+    log_evidence_ : float
+        Log probability of the columns given the classes and the tree, the parameters averaged out; of each column over
+        the rows in which its parent is known too.
+    n_features_in_ : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data break a rule, or the counts of pairs, (categories of all columns)^2 x classes, are
+        more than 2^28; the message names it.
+
+    References
+    ----------
+    Friedman, Geiger & Goldszmidt (1997), "Bayesian network classifiers", Machine Learning 29, section 4.
+
+    Examples
+    --------
+    >>> from fastens import TANClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    >>> model = TANClassifier().fit(X, ["same", "same", "other", "other"] * 5)
+    >>> model.predict([["b", "b"], ["b", "a"]]).tolist()
+    ['same', 'other']
+    >>> model.parents_.tolist()
+    [-1, 0]
     """
 
     _parameter_rules: ClassVar = {
@@ -121,7 +195,7 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
         smoothing: str = "laplace",
         m: float = 1.0,
         ess: float = 1.0,
-        max_bins: int = 10,
+        max_bins: int = 8,
         categorical_features: Any = "from_dtype",
         unseen: str = "ignore",
         root: int | str | None = None,
@@ -158,7 +232,71 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
 
 
 class AODEClassifier(_PairModel):
-    """Averaged one-dependence estimators: naive Bayes models with one column as a further parent of all others."""
+    """Averaged one-dependence estimators: naive Bayes models, each with one column as a further parent of all others.
+
+    P(class, row) is the mean over columns i of P(class, x_i) prod_j P(x_j | class, x_i): nothing is selected, so
+    the variance is small. Missing values are skipped, in fit and in prediction. The model is sums over rows:
+    `partial_fit` and `merge` give that of one fit to all of them.
+
+    Parameters
+    ----------
+    min_count : float, default=1.0
+        A column is a parent for the rows whose value there came in at least this many rows, or weight, of `fit`. A row
+        that no column is a parent for is classified by naive Bayes. Webb, Boughton & Wang use 30.
+    alpha : float or array of shape (n_features,), default=1.0
+        Pseudo-count with smoothing="laplace".
+    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
+        Pseudo-count of each of the r categories of a column, for each class and each of the q categories of its parent:
+        `alpha`; `m` / r; 1/2; `ess` / (r q n_classes); 0. That of each of the q n_classes values of class and parent
+        together: `alpha`; `m` / (q n_classes); 1/2; `ess` / (q n_classes); 0.
+    m : float, default=1.0
+        Imagined rows with smoothing="m" (the m-estimate, its prior the same for every category).
+    ess : float, default=1.0
+        Imagined rows of the whole table with smoothing="bdeu", the equivalent sample size.
+    max_bins : int, default=8
+        Most bins of a column of numbers. Up to this many distinct values have a bin each; more are cut where they come
+        equally often. Bins are those of the first rows. The default was chosen on 12 tables: see docs/networks.md.
+    categorical_features : "from_dtype", "all", array or None, default="from_dtype"
+        Columns of categories: those whose type says so, all, those of a mask, indices or names, or none. The others
+        hold numbers.
+    unseen : "ignore", "smooth" or "error", default="ignore"
+        A category that `fit` did not see: as a missing value, or with the probability of one that never came where the
+        model has the column depend on others, or ValueError.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_count_, class_log_prior_ : arrays of shape (n_classes,)
+        Rows of each class, and the log of its prior.
+    n_categories_ : array of shape (n_features,)
+        Categories, or bins, of each column.
+    bin_limits_ : list of n_features arrays or None
+        The upper ends of the bins but the last of a column of numbers.
+    n_features_in_ : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data break a rule, or the counts of pairs, (categories of all columns)^2 x classes, are
+        more than 2^28; the message names it.
+
+    References
+    ----------
+    Webb, Boughton & Wang (2005), "Not so naive Bayes: aggregating one-dependence estimators", Machine
+    Learning 58, section 3.
+
+    Examples
+    --------
+    >>> from fastens import AODEClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    >>> model = AODEClassifier().fit(X, ["same", "same", "other", "other"] * 5)
+    >>> model.predict([["b", "b"], ["b", "a"]]).tolist()
+    ['same', 'other']
+    """
 
     _parameter_rules: ClassVar = {**PAIR_RULES, "min_count": real(0)}
 
@@ -170,7 +308,7 @@ class AODEClassifier(_PairModel):
         smoothing: str = "laplace",
         m: float = 1.0,
         ess: float = 1.0,
-        max_bins: int = 10,
+        max_bins: int = 8,
         categorical_features: Any = "from_dtype",
         unseen: str = "ignore",
         n_jobs: int | None = None,

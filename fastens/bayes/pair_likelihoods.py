@@ -144,8 +144,8 @@ class TreeLikelihood(PairLikelihood):
 
     def _family_counts(self, column: int) -> NDArray[Any]:
         """Counts by class and category of the parent, and category of the column."""
-        parent = self._cells(int(self.parents[column]))
-        return self.counts[:, parent, self._cells(column)].reshape(-1, self.sizes[column])
+        counts = self.counts[:, self._cells(int(self.parents[column])), self._cells(column)]
+        return counts.reshape(counts.shape[0] * counts.shape[1], counts.shape[2])
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood."""
@@ -247,9 +247,7 @@ class OneDependenceLikelihood(PairLikelihood):
         averaged, totals = np.full(out.shape, -np.inf), np.zeros(out.shape)
         n_parents = np.zeros(len(out), dtype=np.int32)
         scores = np.empty((n_threads, SCORES * out.shape[1]))
-        average_parents(
-            codes, offsets, self.is_parent, self.by_parent, averaged, totals, n_parents, scores, n_threads
-        )
+        average_parents(codes, offsets, self.is_parent, self.by_parent, averaged, totals, n_parents, scores, n_threads)
         orphans = np.flatnonzero(n_parents == 0)
         if orphans.size:
             plain = np.ascontiguousarray(out[orphans])

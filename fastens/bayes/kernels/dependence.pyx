@@ -63,8 +63,8 @@ cdef void _add_families_of(
 
 
 cdef struct Averaged:
-    # Tables of one-dependence models: parents[cell] says whether the cell may be a parent, table[cell, other cell, class]
-    # is the log probability of the other cell given it, and of the cell and class together where both are the same.
+    # Tables of one-dependence models: is_parent[cell], and table[cell, other cell, class], the log probability of the
+    # other cell given the first and the class; where both are the same cell, of it and the class together.
     Py_ssize_t n_features
     Py_ssize_t n_rows
     Py_ssize_t n_cells
