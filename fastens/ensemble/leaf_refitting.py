@@ -61,6 +61,7 @@ class RefitsLeaves(BaseGradientBoosting):
         data = self._apply_statistics(data)
         step = _LeafStep(loss, self.learning_rate, self.l2_regularization)
         model = copy(self)
+        model.__dict__.pop("_calibration", None)  # learned of the old values
         model._ensemble = refitted(self._ensemble, data, step, decay_rate)
         return model
 
