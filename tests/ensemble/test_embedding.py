@@ -40,7 +40,7 @@ def test_one_column_of_each_tree_is_set(rng):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "most"), [("max_depth", 2, 4), ("max_leaf_nodes", 3, 3), ("min_samples_leaf", 40, 7)]
+    ("name", "value", "most"), [("max_depth", 2, 4), ("max_leaf_nodes", 3, 3), ("min_samples_leaf", 20, 15)]
 )
 def test_limits_of_trees(rng, name, value, most):
     X = rng.standard_normal((300, 4))
