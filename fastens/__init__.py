@@ -21,6 +21,7 @@ from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoosti
 from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
 from fastens.ensemble.conformal import ConformalClassifier, ConformalRegressor
+from fastens.ensemble.embedding import RandomTreesEmbedding
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.isolation import IsolationForest
@@ -74,6 +75,7 @@ __all__ = [
     "OptunaPruning",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomTreesEmbedding",
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",

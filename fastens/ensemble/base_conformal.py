@@ -15,15 +15,15 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.conformal_scores import ConformalScores, Errors
 from fastens.ensemble.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
 from fastens.ensemble.members import RULES as MEMBER_RULES
-from fastens.ensemble.one_estimator import ESTIMATOR, BaseOneEstimator
+from fastens.ensemble.one_estimator import BaseOneEstimator
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
-from fastens.parameters import ANYTHING, real
+from fastens.parameters import ANYTHING, ESTIMATOR, NONE, real
 
 Array = NDArray[np.float64]
 
 PREFIT = "prefit"
 RULES = {
-    "estimator": ESTIMATOR,
+    "estimator": ESTIMATOR | NONE,
     "cv": ANYTHING,
     "calibration_fraction": real(0, 1, open_low=True, open_high=True),
     "random_state": MEMBER_RULES["random_state"],

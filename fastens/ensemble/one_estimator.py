@@ -8,9 +8,6 @@ from typing import Any
 from sklearn.base import BaseEstimator, is_classifier
 
 from fastens.ensemble.members import BaseMembers, NamedMembers
-from fastens.parameters import NONE, Rule
-
-ESTIMATOR = Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params")) | NONE
 
 
 class BaseOneEstimator(BaseMembers):
