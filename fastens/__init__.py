@@ -21,6 +21,8 @@ from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.ensemble.conformal import ConformalClassifier, ConformalRegressor
+from fastens.ensemble.embedding import RandomTreesEmbedding
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.isolation import IsolationForest
@@ -49,6 +51,8 @@ __all__ = [
     "CascadeForestRegressor",
     "CategoricalNB",
     "ComplementNB",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "Conjunction",
     "DecisionStumpClassifier",
     "DecisionStumpRegressor",
@@ -73,6 +77,7 @@ __all__ = [
     "OptunaPruning",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomTreesEmbedding",
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",

@@ -162,7 +162,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
             max_delta_step=self.max_delta_step,
             category_l2=self.category_l2,
             category_smoothing=self.category_smoothing,
-            min_samples_category=self.min_samples_category or self.min_samples_leaf,
+            min_samples_category=self.min_samples_category or min(10, self.min_samples_leaf),
             max_categories_per_split=self.max_categories_per_split,
             one_hot_max_size=self.one_hot_max_size,
         )

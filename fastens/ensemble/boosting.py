@@ -18,8 +18,8 @@ from fastens.engine.loss_names import (
     regression_loss,
 )
 from fastens.engine.losses import Loss
-from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
@@ -30,7 +30,7 @@ LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 
 
-class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
+class GradientBoostingClassifier(OffsetClassifier, RawClassifier, CalibratedSets):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -126,13 +126,15 @@ class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 1.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
         oob_score: bool = False,
         callbacks: Any = None,
@@ -165,7 +167,7 @@ class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
         return self.classes_[y.astype(np.intp)]
 
 
-class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
+class GradientBoostingRegressor(BaseRegressor, CalibratedIntervals):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
@@ -274,13 +276,15 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 1.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
         oob_score: bool = False,
         callbacks: Any = None,

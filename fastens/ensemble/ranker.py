@@ -179,7 +179,7 @@ class GradientBoostingRanker(BaseGradientBoosting):
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
         verbose: int = 0,
         random_state: Any = None,
