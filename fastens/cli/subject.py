@@ -144,12 +144,16 @@ class Dependence:
         Rows that have, or are nearest to, each value.
     missing : array of shape (n_outputs,) or None
         Mean predictions without a value.
+    n_missing, n_rows : int
+        Rows without a value, and all rows.
     """
 
     values: NDArray
     means: Array
     counts: NDArray[np.intp]
     missing: Array | None
+    n_missing: int
+    n_rows: int
 
     @property
     def is_numeric(self) -> bool:
@@ -169,15 +173,14 @@ def dependence(subject: Subject, column: int) -> Dependence:
         known, typical = _spread_values(values)
     else:
         known, typical = _frequent_values(values)
-    absent = np.flatnonzero(_is_missing(values))[:1]
+    absent = np.flatnonzero(_is_missing(values))
     rows = subject.sample(N_DEPENDENCE_ROWS)
-    donors = np.append(typical, absent)
-    if len(donors) == 0:
-        return Dependence(known, np.empty((0, subject.outputs.shape[1])), np.empty(0, dtype=np.intp), None)
+    donors = np.append(typical, absent[:1])
     predicted = subject.with_values_of(column, np.tile(rows, len(donors)), np.repeat(donors, len(rows)))
     means = as_outputs(predicted).reshape(len(donors), len(rows), -1).mean(axis=1)
     n = len(typical)
-    return Dependence(known, means[:n], _counts(values, known), means[n] if len(absent) else None)
+    missing = means[n] if len(absent) else None
+    return Dependence(known, means[:n], _counts(values, known), missing, len(absent), len(values))
 
 
 def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:

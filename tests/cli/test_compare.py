@@ -15,9 +15,10 @@ from fastens.cli.leaderboard import CONSTANT, Entry, ranked
 @pytest.fixture
 def two_families(monkeypatch):
     """Quick to fit: one family of ours, and one that cannot do any table."""
-    boosting = models.FAMILIES["boosting"]
+    for name in models.FAMILIES.keys() - {"boosting"}:
+        monkeypatch.delitem(models.FAMILIES, name)
     hopeless = models.Family("hopeless", lambda: DummyClassifier(strategy="no such strategy"), None)
-    monkeypatch.setattr(models, "FAMILIES", {"boosting": boosting, "hopeless": hopeless})
+    monkeypatch.setitem(models.FAMILIES, "hopeless", hopeless)
 
 
 def test_leaderboard(run, houses, write_csv, two_families, tmp_path):

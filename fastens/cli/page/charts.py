@@ -14,7 +14,9 @@ from fastens.inspection.contribution_plots import rank_shares, swarm_heights
 from fastens.inspection.model_plots import shortened
 
 Array = NDArray[np.float64]
-WIDE = 760.0
+WIDE, NARROW = 900.0, 420.0
+DEPENDENCE_HEIGHT = 260.0
+STEP_ROOM = 52.0
 N_BINS = 10
 N_BARS = 24
 N_DOTS = 1500
@@ -22,7 +24,7 @@ N_DOTS = 1500
 
 def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
     """How often that came true which was predicted with a probability, by tenths of the rows, with its error."""
-    chart = Chart(Range(0, 1), Range(0, 1), (360, 300), ("predicted probability", "came true"))
+    chart = Chart(Range(0, 1), Range(0, 1), (NARROW, 300), ("predicted probability", "came true"))
     chart.line([0, 1], [0, 1], "reference")
     order = np.argsort(probability, kind="stable")
     parts = [part for part in np.array_split(order, min(N_BINS, len(order))) if len(part)]
@@ -52,7 +54,7 @@ def probabilities(probability: Array, happened: NDArray[np.bool_], names: tuple[
     chart = Chart(
         Range(0, 1),
         Range(0, 1.05 * (others + true).max(initial=1)),
-        (360, 300),
+        (NARROW, 300),
         ("predicted probability", "rows"),
     )
     for low, high, below, above in zip(edges[:-1], edges[1:], others, true, strict=True):
@@ -68,7 +70,7 @@ def true_against_predicted(predicted: Array, y: Array) -> Html:
     """A dot for each row; on the line were all predictions right."""
     at = _spaced(len(y), N_DOTS)
     both = _central(np.concatenate([predicted, y]))
-    chart = Chart(both, both, (360, 300), ("predicted", "true value"))
+    chart = Chart(both, both, (NARROW, 300), ("predicted", "true value"))
     chart.dots(_clipped(predicted[at], both), _clipped(y[at], both), "c0")
     chart.line([both.low, both.high], [both.low, both.high], "reference")
     return chart.html()
@@ -79,7 +81,7 @@ def residuals(predicted: Array, y: Array) -> Html:
     at = _spaced(len(y), N_DOTS)
     left = y - predicted
     x, y_range = _central(predicted), _central(left)
-    chart = Chart(x, y_range, (360, 300), ("predicted", "true value less predicted"))
+    chart = Chart(x, y_range, (NARROW, 300), ("predicted", "true value less predicted"))
     chart.dots(_clipped(predicted[at], x), _clipped(left[at], y_range), "c0")
     chart.line([x.low, x.high], [0, 0], "reference")
     parts = [part for part in np.array_split(np.argsort(predicted, kind="stable"), 2 * N_BINS) if len(part)]
@@ -92,7 +94,7 @@ def histogram(values: Array, label: str) -> Html:
     """How many rows have each value."""
     x = _central(values, margin=0.0)
     counts, edges = np.histogram(_clipped(values, x), N_BARS, range=(x.low, x.high))
-    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (360, 220), (label, "rows"))
+    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), (label, "rows"))
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
         gap = 0.1 * (high - low)
         chart.bar((low + gap, high - gap), (0, count), "c0", f"{short(low)} to {short(high)}: {count:,} rows")
@@ -106,7 +108,7 @@ def dependence_chart(found: Dependence, y: Range, label: str, names: Sequence[st
 
 def _of_numbers(found: Dependence, y: Range, label: str) -> Html:
     values, room = found.values, 0.22 * (y.high - y.low)
-    chart = Chart(Range.of(values), Range(y.low - room, y.high), (360, 250), ("", label))
+    chart = Chart(Range.of(values), Range(y.low - room, y.high), (NARROW, DEPENDENCE_HEIGHT), ("", label))
     borders = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     widths = np.maximum(np.diff(borders), 1e-3 * (chart.x.high - chart.x.low))
     density = found.counts / widths
@@ -120,21 +122,23 @@ def _of_numbers(found: Dependence, y: Range, label: str) -> Html:
         if found.missing is not None:
             chart.line([chart.x.low, chart.x.high], [found.missing[output]] * 2, f"c{output} dashed")
     if found.missing is not None:
-        chart.text(chart.x.low, y.high, " - - missing", "note")
+        chart.text(chart.x.low, y.high, f" - - missing ({found.n_missing / found.n_rows:.0%})")
     return chart.html()
 
 
 def _of_categories(found: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    means, texts = found.means, [str(value) for value in found.values]
+    means, counts, texts = found.means, found.counts, [shortened(str(value), 18) for value in found.values]
     if found.missing is not None:
-        means, texts = np.vstack([means, found.missing]), [*texts, "(missing)"]
-    places = [(-float(place), shortened(text, 18)) for place, text in enumerate(texts)]
-    chart = Chart(y, Range(-len(texts) + 0.4, 0.6), (360, max(120, 60 + 24 * len(texts))), (label, ""), y_ticks=places)
-    for place, text in enumerate(texts):
-        n_rows = f" ({found.counts[place]:,} rows)" if place < len(found.counts) else ""
-        for output in range(means.shape[1]):
-            title = f"{text}{n_rows}{', ' + names[output] if len(names) > 1 else ''}: {short(means[place, output])}"
-            chart.dot(means[place, output], -place, f"c{output}", title, 5.0)
+        means, counts = np.vstack([means, found.missing]), np.append(counts, found.n_missing)
+        texts.append("(missing)")
+    places = [
+        (-float(i), f"{text} · {n / found.n_rows:.0%}") for i, (text, n) in enumerate(zip(texts, counts, strict=True))
+    ]
+    chart = Chart(y, Range(-len(texts) + 0.4, 0.6), (NARROW, DEPENDENCE_HEIGHT), (label, ""), y_ticks=places)
+    for place, (text, n) in enumerate(zip(texts, counts, strict=True)):
+        for output, name in enumerate(names):
+            mean = means[place, output]
+            chart.dot(mean, -place, f"c{output}", f"{text} ({n:,} rows), {name}: {short(mean)}", 5.0)
     return chart.html()
 
 
@@ -186,16 +190,27 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
     """Bars one after the other from a start to the sum; each from zero where there is no start."""
     ends = np.cumsum(steps) + start if start is not None else steps
     starts = ends - steps
-    room = 0.16 * (max(starts.max(), ends.max()) - min(starts.min(), ends.min()) or 1.0)
-    x = Range(min(starts.min(), ends.min()) - room, max(starts.max(), ends.max()) + room)
-    ticks = [(-float(place), shortened(name, 34)) for place, name in enumerate(names)]
-    chart = Chart(x, Range(-len(names) + 0.4, 0.6), (WIDE / 1.6, 48 + 24 * len(names)), (label, ""), y_ticks=ticks)
-    shift = CHARACTER / (chart.right - chart.left) * (x.high - x.low)
+    low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
+    bottom, top = (-len(names) - 0.4, 1.2) if start is not None else (-len(names) + 0.4, 0.6)
+    ticks = [(-float(place), shortened(name, 26)) for place, name in enumerate(names)]
+    # Beside the outermost bars there is room for what they add, in figures.
+    inner = NARROW - 24 - CHARACTER * max(len(name) for _, name in ticks)
+    room = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
+    size = (NARROW, 40 + 24 * (top - bottom))
+    chart = Chart(Range(low - room, high + room), Range(bottom, top), size, (label, ""), y_ticks=ticks)
+    if start is not None:
+        for place, text, height in ((start, "expected", 0.75), (ends[-1], "this row", -len(names) - 0.1)):
+            chart.line([place, place], [bottom, top], "reference")
+            at_right = place > (low + high) / 2
+            chart.text(
+                place, height, f" {text}: {short(float(place), 3)} ", "note halo end" if at_right else "note halo"
+            )
+    shift = CHARACTER / (chart.right - chart.left) * (chart.x.high - chart.x.low)
     for place, (first, last, step) in enumerate(zip(starts, ends, steps, strict=True)):
         style = "up" if step > 0 else "down"
         chart.bar((first, last), (-place - 0.34, -place + 0.34), style, f"{names[place]}: {short(step)}")
         text = f"{'+' if step > 0 else ''}{short(step, 3)}"
-        chart.text(last + shift * (1 if step > 0 else -1), -place - 0.13, text, "note" if step > 0 else "note end")
+        chart.text(last + shift * (1 if step > 0 else -1), -place - 0.15, text, "note" if step > 0 else "note end")
     return chart.html()
 
 

@@ -83,7 +83,7 @@ class Chart:
         self.left, self.right = 12 + CHARACTER * widest, self.width - 12
         self.top, self.bottom = (26 if labels[1] else 10), self.height - (40 if labels[0] else 24)
         if x_ticks is None:
-            x_ticks = [(tick, short(tick)) for tick in x.ticks(max(2, int((self.right - self.left) / 62)))]
+            x_ticks = [(tick, short(tick)) for tick in x.ticks(max(2, int((self.right - self.left) / 50)))]
         self._parts: list[Html] = []
         self._title = " against ".join(text for text in reversed(labels) if text)
         for place, text in y_ticks:
