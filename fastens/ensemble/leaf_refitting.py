@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
+from fastens.engine.leaf_sums import leaf_sums
 from fastens.engine.losses import Loss
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.base_boosting import BaseGradientBoosting
@@ -16,8 +17,6 @@ from fastens.parameters import real
 
 Array = NDArray[np.float64]
 _DECAY = real(0, 1)
-# Bits that a row's derivatives are rounded to, so that their sums do not depend on the order of the rows.
-_BITS = 50
 
 
 class RefitsLeaves(BaseGradientBoosting):
@@ -62,7 +61,11 @@ class RefitsLeaves(BaseGradientBoosting):
         step = _LeafStep(loss, self.learning_rate, self.l2_regularization)
         model = copy(self)
         model._ensemble = refitted(self._ensemble, data, step, decay_rate)
+        model._leaves_changed(data, decay_rate)
         return model
+
+    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
+        """Let what follows from the leaves lean towards new rows, which are encoded."""
 
 
 class _LeafStep:
@@ -75,15 +78,16 @@ class _LeafStep:
         """One for each node, NaN where there are no rows."""
         if self.loss.renews_leaves:
             return self._learning_rate * self._renewed(leaf, n_nodes, output, state)
-        gradient, hessian = (_sums(leaf, part[output], state.weight, n_nodes) for part in state.derivatives)
+        gradient, hessian = (leaf_sums(leaf, part[output], state.weight, n_nodes) for part in state.derivatives)
         with np.errstate(invalid="ignore", divide="ignore"):
             step = np.where(hessian > 0, -gradient / (hessian + self._l2), np.nan)
-        return self._learning_rate * np.where(np.isnan(step), np.nan, self.loss.damped(np.nan_to_num(step)))
+        damped = self.loss.of_output(output).damped(np.nan_to_num(step))
+        return self._learning_rate * np.where(np.isnan(step), np.nan, damped)
 
     def _renewed(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: _State) -> Array:
         order = np.argsort(leaf, kind="stable")
         nodes, starts = np.unique(leaf[order], return_index=True)
-        residuals = (state.y - state.raw[output])[order]
+        residuals = self.loss.residuals(state.y, state.raw, output)[order]
         weight = None if state.weight is None else state.weight[order]
         out = np.full(n_nodes, np.nan)
         loss = self.loss.of_output(output)
@@ -123,13 +127,3 @@ def refitted(ensemble: TreeEnsemble, data: TrainingData, step: _LeafStep, decay:
         for column in range(width):
             state.raw[ensemble.tree_output[tree] + column] += value[nodes, column][leaf]
     return ensemble.with_values(value)
-
-
-def _sums(leaf: NDArray[np.intp], values: Array, weight: Array | None, n_nodes: int) -> Array:
-    """Sums by leaf, of values rounded so that they are exact."""
-    given = values.astype(np.float64) if weight is None else values * weight
-    total = np.abs(given).sum()
-    if total == 0:
-        return np.zeros(n_nodes)
-    unit = 2.0 ** (np.floor(np.log2(total)) - _BITS)
-    return np.bincount(leaf, np.rint(given / unit), n_nodes) * unit

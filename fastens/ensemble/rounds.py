@@ -228,7 +228,7 @@ class BoostingRun:
         start: Start | None = None,
     ) -> None:
         start = start or Start()
-        self.loss, self.rules, self.binning = loss, rules, binning
+        self.loss, self.rules, self.binning, self.offset = loss, rules, binning, data.offset
         self.matrix = binning.transform(data.X, rules.n_threads)
         self.baseline = self._baseline(data) if start.baseline is None else start.baseline
         self.train = Rows(data.y, data.sample_weight, self._start(data))
@@ -327,7 +327,7 @@ class BoostingRun:
         tree = self._grower.grow(*self._derivatives(output, sample), rows, seed)
         if self.loss.renews_leaves:
             factors = None if sample is None else sample.factors
-            residuals = self.train.y - self.train.raw[output]
+            residuals = self.loss.residuals(self.train.y, self.train.raw, output)
             loss = self.loss.of_output(output)
             tree = self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors)
         tree = replace(tree, value=self._shrunk(tree.value))
