@@ -20,6 +20,7 @@ from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.ensemble.embedding import RandomTreesEmbedding
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.isolation import IsolationForest
@@ -71,6 +72,7 @@ __all__ = [
     "OptunaPruning",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomTreesEmbedding",
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",

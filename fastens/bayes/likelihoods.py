@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counting import MOST_CATEGORIES, class_counts, encode, encode_all, offsets_of
+from fastens.bayes.counting import MOST_CATEGORIES, class_counts, encode, encode_all, offsets_of, without_missing
 from fastens.bayes.dirichlet import Groups, Smoothing
 from fastens.bayes.kernels.codes import add_entries
 from fastens.engine.threads import threads_for
@@ -191,7 +191,7 @@ class CategoricalLikelihood(DirichletLikelihood):
         if self.minimum is not None:
             self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
         counts = class_counts(found.codes, batch.y, self.sizes + 1, batch.n_classes, batch.weight, batch.n_threads)
-        self.counts = np.delete(counts, offsets_of(self.sizes + 1)[:-1], axis=1)
+        self.counts = without_missing(counts, self.sizes + 1)
 
     def add(self, other: CategoricalLikelihood) -> None:
         """See Likelihood."""

@@ -86,7 +86,7 @@ class GrowthRules:
     path_smooth: float = 0.0
     max_delta_step: float | None = None
     category_l2: float = 10.0
-    category_smoothing: float = 10.0
+    category_smoothing: float = 5.0
     min_samples_category: int = 1
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0

@@ -39,7 +39,7 @@ from fastens.ensemble.weak_learners import (
     tree_values,
 )
 from fastens.ensemble.weak_rounds import Vote, VotingRules, VotingRun, Weak
-from fastens.parameters import ANYTHING, FLAG, one_of, whole
+from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
 
 Array = NDArray[np.float64]
 
@@ -154,7 +154,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
 
     _parameter_rules: ClassVar = {
         **{name: RULES[name] for name in _SHARED},
-        "estimator": ANYTHING,
+        "estimator": ESTIMATOR | NONE,
         "algorithm": one_of("discrete", "real", "gentle", "logit"),
         "resample": FLAG,
         "max_depth": whole(1, 30),

@@ -26,21 +26,21 @@ from fastens.ensemble.members import BaseMembers, NamedMembers
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
 from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame, take_columns, take_rows
 
 Array = NDArray[np.float64]
 
 RULES = {
-    "estimator": Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params")) | NONE,
+    "estimator": ESTIMATOR | NONE,
     "n_estimators": whole(1),
     "max_samples": whole(1) | real(0, open_low=True) | NONE,
     "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
     "bootstrap": FLAG,
     "bootstrap_features": FLAG,
     "sampling": one_of("auto", "weights", "rows"),
-    "oob_score": FLAG | Rule("a function", callable),
+    "oob_score": FLAG | FUNCTION,
     "warm_start": FLAG,
     "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
 }

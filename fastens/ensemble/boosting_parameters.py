@@ -162,11 +162,11 @@ PARAMETERS = """\
     one_hot_max_size : int, default=2
         Columns of no more categories split them off one by one.
     min_samples_category : int or None, default=None
-        Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: as
-        `min_samples_leaf`.
+        Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: 10,
+        or `min_samples_leaf` where that is less.
     max_categories_per_split : int or None, default=None
         Most categories on the side of a split that has fewer of them.
-    category_smoothing : float, default=10
+    category_smoothing : float, default=5
         Rows of average gradient that each category is given before the categories of a node are put in order.
     category_l2 : float, default=3
         Added to `l2_regularization` in the gain of splits into sets of categories, in rows of average hessian.

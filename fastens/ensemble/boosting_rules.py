@@ -38,7 +38,7 @@ def growth_rules(model: Any) -> GrowthRules:
         max_delta_step=model.max_delta_step,
         category_l2=model.category_l2,
         category_smoothing=model.category_smoothing,
-        min_samples_category=model.min_samples_category or model.min_samples_leaf,
+        min_samples_category=model.min_samples_category or min(10, model.min_samples_leaf),
         max_categories_per_split=model.max_categories_per_split,
         one_hot_max_size=model.one_hot_max_size,
     )

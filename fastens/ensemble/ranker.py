@@ -143,7 +143,7 @@ class GradientBoostingRanker(BoostedTrees):
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
         oob_score: bool = False,
         callbacks: Any = None,

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
 from fastens.engine.losses import Loss
+from fastens.ensemble.stages import StagedScore
 
 Array = NDArray[np.float64]
 
 
-class RawClassifier(BaseClassifier):
+class RawClassifier(StagedScore, BaseClassifier):
     """A classifier with raw predictions (one for two classes, otherwise one per class) and a loss that reads them."""
 
     _loss: Loss
