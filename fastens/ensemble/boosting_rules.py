@@ -57,6 +57,7 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         sampling=row_sampling(model),
         out_of_bag=model.oob_score,
         dart=dart if model.boosting == "dart" else None,
+        linear_l2=model.linear_l2 if model.linear_leaves else None,
     )
 
 

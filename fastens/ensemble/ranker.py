@@ -137,6 +137,8 @@ class GradientBoostingRanker(BoostedTrees):
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 1.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",

@@ -17,6 +17,8 @@ from fastens.ensemble.joint_rounds import JointDartRun, JointRun
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
 
 Array = NDArray[np.float64]
+# Parameters that are for trees of one value a leaf, and the values that say so.
+_NEUTRAL = {"monotonic_cst": None, "linear_leaves": False}
 
 
 class SeveralTargets(BoostedTrees):
@@ -26,7 +28,7 @@ class SeveralTargets(BoostedTrees):
 
     @property
     def _takes_several_targets(self) -> bool:
-        return self.monotonic_cst is None
+        return all(getattr(self, name) is neutral for name, neutral in _NEUTRAL.items())
 
     @property
     def n_outputs_(self) -> int:
@@ -54,5 +56,8 @@ class SeveralTargets(BoostedTrees):
     def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
         if self._n_targets == 1:
             return super()._new_run(binning, data, rules, start)
+        for name, neutral in _NEUTRAL.items():
+            if getattr(self, name) is not neutral:
+                raise ValueError(f"{name} must be {neutral} with several targets; got {getattr(self, name)!r}.")
         kind = JointRun if rules.dart is None else JointDartRun
         return kind(binning, data, self._loss, self._growth_rules(), rules, start)

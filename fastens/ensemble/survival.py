@@ -12,7 +12,6 @@ from scipy.sparse import issparse
 from fastens.base import TrainingData, check_weights
 from fastens.engine.losses import Loss
 from fastens.engine.survival_losses import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard, events
-from fastens.engine.trees import add_tree_to_raw
 from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.metrics import OwnMetric, metrics_rule
@@ -131,6 +130,8 @@ class GradientBoostingSurvival(BoostedTrees):
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 1.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
@@ -193,15 +194,8 @@ class GradientBoostingSurvival(BoostedTrees):
         for name in ("event_times_", "cumulative_hazard_"):
             self.__dict__.pop(name, None)
         if self.loss == "cox":
-            raw = run.train.raw[0] if n_rounds == run.n_rounds else self._raw_of_rounds(run)
+            raw = run.raw_after(n_rounds)[0]
             self.event_times_, self.cumulative_hazard_ = _breslow(run.train.y, raw, run.train.weight)
-
-    def _raw_of_rounds(self, run: BoostingRun) -> Array:
-        """What the trees that are kept say of the training rows."""
-        raw = np.full(len(run.train.y), run.baseline[0]) if run.offset is None else run.baseline[0] + run.offset[0]
-        for number in range(self._ensemble.n_trees):
-            add_tree_to_raw(run.matrix.columns, self._ensemble.tree(number), raw, run.rules.n_threads)
-        return raw
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         if self.loss == "cox":
