@@ -20,6 +20,7 @@ from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.ensemble.conformal import ConformalClassifier, ConformalRegressor
 from fastens.ensemble.embedding import RandomTreesEmbedding
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
@@ -48,6 +49,8 @@ __all__ = [
     "CascadeForestRegressor",
     "CategoricalNB",
     "ComplementNB",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "Conjunction",
     "DecisionStumpClassifier",
     "DecisionStumpRegressor",

@@ -20,6 +20,7 @@ from fastens.engine.loss_names import (
 )
 from fastens.engine.losses import Loss
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
@@ -31,7 +32,7 @@ LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 
 
-class GradientBoostingClassifier(OffsetClassifier, SeveralTargets, RawClassifier):
+class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTargets, RawClassifier):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -180,7 +181,7 @@ class GradientBoostingClassifier(OffsetClassifier, SeveralTargets, RawClassifier
         return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
 
 
-class GradientBoostingRegressor(SeveralTargets, BaseRegressor):
+class GradientBoostingRegressor(CalibratedIntervals, SeveralTargets, BaseRegressor):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton

@@ -63,6 +63,7 @@ class RefitsLeaves(BaseGradientBoosting):
         data = self._apply_statistics(data)
         step = LeafStep(loss, self.learning_rate, self.l2_regularization)
         model = copy(self)
+        model.__dict__.pop("_calibration", None)  # learned of the old values
         if isinstance(self._ensemble, LinearEnsemble):
             model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
         else:
