@@ -10,6 +10,7 @@ from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.one_dependence import AODEClassifier, TANClassifier
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.text import TextClassifier
 from fastens.bayes.tree_average import ExactTreeAverageClassifier
@@ -38,6 +39,7 @@ from fastens.storage import ModelFileError, load_model, pickles_allowed
 __version__ = "0.1.0"
 __all__ = [
     "ANY",
+    "AODEClassifier",
     "AdaBoostClassifier",
     "AdaBoostRegressor",
     "BaggingClassifier",
@@ -79,6 +81,7 @@ __all__ = [
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",
+    "TANClassifier",
     "TextClassifier",
     "VersionSpaceClassifier",
     "VotingClassifier",
