@@ -106,9 +106,17 @@ class Loss:
     def check_measured(self) -> None:
         """Raise ValueError where the loss of a row is not known."""
 
+    def magnitude(self, y: Array) -> float:
+        """What raw predictions are hardly much larger than."""
+        return float(np.abs(y).max())
+
     def of_output(self, output: int) -> Loss:
         """The loss that the leaves of one output's trees are renewed by."""
         return self
+
+    def residuals(self, y: Array, raw: Array, output: int) -> Array:
+        """What leaves are renewed from: the target less one raw prediction."""
+        return y - raw[output]
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant raw prediction of least loss, shape (n_outputs,)."""
