@@ -193,19 +193,19 @@ cdef float64_t write_slopes(const Room* room, Py_ssize_t k, float64_t* slopes) n
 
 cdef float64_t fit_leaf(
     const value_t[:, :] X, const Data* data, Py_ssize_t first, Py_ssize_t last, const int32_t* features, Py_ssize_t k,
-    float64_t* memory, float64_t* slopes
+    float64_t* memory, float64_t* slopes, float64_t* lower, float64_t* upper
 ) noexcept nogil:
     cdef Room room = room_at(memory, k)
     cdef Py_ssize_t j
     cdef float64_t half
     cdef Totals totals = measure(X, data, first, last, features, k, room)
     for j in range(k):
-        slopes[j] = 0.0
+        slopes[j], lower[j], upper[j] = 0.0, room.lower[j], room.upper[j]
     if totals.most_hessian <= 0:
         return 0.0
     for j in range(k):
-        half = 0.5 * room.upper[j] - 0.5 * room.lower[j]
-        room.lower[j] = 0.5 * room.upper[j] + 0.5 * room.lower[j]
+        half = 0.5 * upper[j] - 0.5 * lower[j]
+        room.lower[j] = 0.5 * upper[j] + 0.5 * lower[j]
         room.upper[j] = half if half > 0 else 1.0
         room.sums[j] = room.moments[j] = 0.0
     for j in range(k * k):
@@ -221,7 +221,7 @@ cdef float64_t fit_leaf(
 def fit_leaves(
     const value_t[:, :] X, const uint32_t[::1] rows, const int64_t[::1] row_starts, const int32_t[::1] features,
     const int64_t[::1] starts, const float32_t[::1] gradients, const float32_t[::1] hessians,
-    const float64_t[::1] weights, bint whole, float64_t l2, int n_threads, float64_t[::1] slopes,
+    const float64_t[::1] weights, bint whole, float64_t l2, int n_threads, float64_t[:, ::1] terms,
     float64_t[::1] centres
 ):
     """Fit a ridge regression of the second-order objective in each leaf, beside the leaf's value.
@@ -242,8 +242,10 @@ def fit_leaves(
         Added to the sum of hessians on the diagonal, the features having variance 1.
     n_threads : int
         Number of threads.
-    slopes, centres : float64 arrays
-        Written: the slope of each feature, and of each leaf what its features add up to at their means.
+    terms : float64 array of shape (3, n_terms)
+        Written: the slope of each feature, its smallest value in the leaf, and its largest.
+    centres : float64 array of shape (n_leaves,)
+        Written: what the features of a leaf add up to at their means.
     """
     cdef Py_ssize_t leaf, k, most = 0, n_leaves = centres.shape[0]
     cdef Data data
@@ -265,7 +267,7 @@ def fit_leaves(
         if k > 0:
             centres[leaf] = fit_leaf(
                 X, &data, row_starts[leaf], row_starts[leaf + 1], &features[starts[leaf]], k,
-                memory + threadid() * size, &slopes[starts[leaf]]
+                memory + threadid() * size, &terms[0, starts[leaf]], &terms[1, starts[leaf]], &terms[2, starts[leaf]]
             )
     free(memory)
 
@@ -279,20 +281,29 @@ cdef struct Model:
     const int64_t* starts
     const int32_t* features
     const float64_t* slopes
+    const float64_t* lower
+    const float64_t* upper
+
+
+cdef inline float64_t say(
+    const Model* model, const value_t[:, :] X, Py_ssize_t row, Py_ssize_t node
+) noexcept nogil:
+    cdef Py_ssize_t term
+    cdef float64_t value, out = model.value[node] - model.centres[node]
+    for term in range(model.starts[node], model.starts[node + 1]):
+        value = X[row, model.features[term]]
+        if not isfinite(value):
+            return model.value[node]
+        out += model.slopes[term] * min(max(value, model.lower[term]), model.upper[term])
+    return out
 
 
 cdef void add_row(
     const Model* model, const value_t[:, :] X, const int32_t[:, :] leaves, Py_ssize_t row, float64_t[:, :] raw
 ) noexcept nogil:
-    cdef Py_ssize_t tree, node, term
-    cdef float64_t out
+    cdef Py_ssize_t tree
     for tree in range(leaves.shape[1]):
-        node = model.offsets[tree] + leaves[row, tree]
-        out = model.value[node] - model.centres[node]
-        for term in range(model.starts[node], model.starts[node + 1]):
-            out += model.slopes[term] * X[row, model.features[term]]
-        # Anything missing or infinite ends here.
-        raw[row, model.outputs[tree]] += out if isfinite(out) else model.value[node]
+        raw[row, model.outputs[tree]] += say(model, X, row, model.offsets[tree] + leaves[row, tree])
 
 
 def add_linear(
@@ -321,6 +332,7 @@ def add_linear(
     cdef const int64_t[::1] starts = linear.starts
     cdef const int32_t[::1] features = linear.features
     cdef const float64_t[::1] slopes = linear.slopes, centres = linear.centres
+    cdef const float64_t[::1] lower = linear.lower, upper = linear.upper
     cdef Py_ssize_t n_rows = leaves.shape[0], block, row
     cdef Model model
     if n_rows == 0 or leaves.shape[1] == 0:
@@ -328,7 +340,7 @@ def add_linear(
     model.offsets, model.outputs, model.value = &offsets[0], &outputs[0], &value[0]
     model.starts, model.centres = &starts[0], &centres[0]
     if slopes.shape[0]:
-        model.features, model.slopes = &features[0], &slopes[0]
+        model.features, model.slopes, model.lower, model.upper = &features[0], &slopes[0], &lower[0], &upper[0]
     for block in prange(
         (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1
     ):
