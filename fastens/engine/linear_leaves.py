@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.kernels.linear_leaves import add_linear, fit_leaves
+from fastens.engine.kernels.predict import add_to_raw
 from fastens.engine.leaf_sums import leaves_of_rows
 from fastens.engine.structure import require
 from fastens.engine.threads import threads_for
-from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.engine.trees import ENSEMBLE_DTYPES, Tree, TreeEnsemble
 
 Array = NDArray[np.float64]
 PREFIX = "linear."
@@ -26,7 +28,7 @@ DTYPES: dict[str, type[np.generic]] = {
     "centres": np.float64,
 }
 # Rows whose leaves are in memory at a time.
-_BLOCK = 1 << 14
+_BLOCK = 1 << 12
 # Nanoseconds that a thread should have to do, and what a row and tree take.
 _GRAIN = 20_000
 _PER_LEAF = 20
@@ -72,7 +74,8 @@ class LinearLeaves:
         chosen = np.flatnonzero(terms[0])
         chosen = chosen[np.argsort(node[chosen], kind="stable")]
         starts = np.append(0, np.cumsum(np.bincount(node[chosen], minlength=len(centres)))).astype(np.int64)
-        return cls(starts, features[chosen], *np.ascontiguousarray(terms[:, chosen]), centres)
+        slopes, lower, upper = np.ascontiguousarray(terms[:, chosen])
+        return cls(starts, features[chosen], slopes, lower, upper, centres)
 
     @property
     def nodes(self) -> NDArray[np.intp]:
@@ -163,7 +166,7 @@ class LinearTree(Tree):
             How many threads there may be.
         """
         first, output = np.zeros(1, np.int64), np.zeros(1, np.int32)
-        _add(self, X, leaf.astype(np.int32)[:, None], (first, output), raw_column[:, None], n_threads)
+        _add(self, X, leaf.astype(np.int32)[None], (first, output), raw_column[:, None], n_threads)
 
 
 class LinearEnsemble(TreeEnsemble):
@@ -215,9 +218,28 @@ class LinearEnsemble(TreeEnsemble):
         raw = np.tile(self.baseline, (X.shape[0], 1))
         for first in range(0, X.shape[0], _BLOCK):
             block = slice(first, first + _BLOCK)
-            leaves = self.apply(X[block], n_threads)[:, :n_trees]
-            _add(self, X[block], leaves, (self.node_offsets[:-1], self.tree_output), raw[block], n_threads)
+            leaves = self._leaves(X[block], n_threads, n_trees)
+            places = self.node_offsets[:n_trees], self.tree_output[:n_trees]
+            _add(self, X[block], leaves, places, raw[block], n_threads)
         return raw
+
+    @cached_property
+    def _numbered(self) -> TreeEnsemble:
+        """The trees with the number of each node as its value, and an output for each tree: finds leaves fastest."""
+        n_nodes = np.diff(self.node_offsets)
+        number = np.arange(len(self.value)) - np.repeat(self.node_offsets[:-1], n_nodes)
+        arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
+        arrays |= {"value": number[:, None], "tree_output": np.arange(self.n_trees), "baseline": np.zeros(self.n_trees)}
+        return TreeEnsemble(self.binning, **arrays)
+
+    def _leaves(self, X: np.ndarray, n_threads: int, n_trees: int) -> NDArray[np.int32]:
+        """The leaves of rows in the first trees, (n_trees, n_rows)."""
+        trees = self._numbered
+        n_threads = threads_for(X.shape[0] * self.n_trees, n_threads, _GRAIN)
+        codes = trees.lean.binning.codes(X, n_threads)
+        leaves = np.zeros((self.n_trees, X.shape[0]))
+        add_to_raw(trees.compiled, codes, leaves, 0, n_trees, n_threads)
+        return leaves[:n_trees].astype(np.int32)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
         """Yield the raw predictions after each round; see `TreeEnsemble.staged_raw`."""

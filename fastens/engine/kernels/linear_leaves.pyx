@@ -321,16 +321,18 @@ cdef inline float64_t say(
     return out
 
 
-cdef void add_row(
-    const Model* model, const value_t[:, :] X, const int32_t[:, :] leaves, Py_ssize_t row, float64_t[:, :] raw
+cdef void add_block(
+    const Model* model, const value_t[:, :] X, const int32_t[:, ::1] leaves, Py_ssize_t first, Py_ssize_t last,
+    float64_t[:, :] raw
 ) noexcept nogil:
-    cdef Py_ssize_t tree
-    for tree in range(leaves.shape[1]):
-        raw[row, model.outputs[tree]] += say(model, X, row, model.offsets[tree] + leaves[row, tree])
+    cdef Py_ssize_t tree, row
+    for tree in range(leaves.shape[0]):
+        for row in range(first, last):
+            raw[row, model.outputs[tree]] += say(model, X, row, model.offsets[tree] + leaves[tree, row])
 
 
 def add_linear(
-    const value_t[:, :] X, const int32_t[:, :] leaves, const int64_t[::1] offsets, const int32_t[::1] outputs,
+    const value_t[:, :] X, const int32_t[:, ::1] leaves, const int64_t[::1] offsets, const int32_t[::1] outputs,
     const float64_t[::1] value, linear, float64_t[:, :] raw, int n_threads
 ):
     """Add what leaves with linear models say to raw predictions, tree after tree.
@@ -339,7 +341,7 @@ def add_linear(
     ----------
     X : float32 or float64 array of shape (n_rows, n_features)
         Values.
-    leaves : int32 array of shape (n_rows, n_trees)
+    leaves : int32 array of shape (n_trees, n_rows)
         The leaf of each row in each tree.
     offsets, outputs : int64 and int32 arrays of shape (n_trees,)
         The first node of each tree, and the column of `raw` that it adds to.
@@ -356,9 +358,9 @@ def add_linear(
     cdef const int32_t[::1] features = linear.features
     cdef const float64_t[::1] slopes = linear.slopes, centres = linear.centres
     cdef const float64_t[::1] lower = linear.lower, upper = linear.upper
-    cdef Py_ssize_t n_rows = leaves.shape[0], block, row
+    cdef Py_ssize_t n_rows = leaves.shape[1], block
     cdef Model model
-    if n_rows == 0 or leaves.shape[1] == 0:
+    if n_rows == 0 or leaves.shape[0] == 0:
         return
     model.offsets, model.outputs, model.value = &offsets[0], &outputs[0], &value[0]
     model.starts, model.centres = &starts[0], &centres[0]
@@ -367,5 +369,4 @@ def add_linear(
     for block in prange(
         (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1
     ):
-        for row in range(block * BLOCK_ROWS, min(n_rows, (block + 1) * BLOCK_ROWS)):
-            add_row(&model, X, leaves, row, raw)
+        add_block(&model, X, leaves, block * BLOCK_ROWS, min(n_rows, (block + 1) * BLOCK_ROWS), raw)

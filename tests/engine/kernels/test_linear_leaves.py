@@ -111,7 +111,7 @@ def test_predictions(rng, dtype, n_threads):
     features = np.concatenate(FEATURES).astype(np.int32)
     linear = LinearLeaves(np.append(0, np.cumsum(counts)), features, slopes, lower, upper, centres)
     raw = np.zeros((len(X), 2))
-    leaves = leaf.astype(np.int32)[:, None]
+    leaves = leaf.astype(np.int32)[None]
     kernels.add_linear(X, leaves, np.zeros(1, np.int64), np.ones(1, np.int32), value, linear, raw, n_threads)
     of_nodes = [np.split(part, np.cumsum(counts)[:-1]) for part in (features, slopes, lower, upper)]
     terms = list(zip(*of_nodes, strict=True))
