@@ -86,7 +86,7 @@ class GrowthRules:
     path_smooth: float = 0.0
     max_delta_step: float | None = None
     category_l2: float = 10.0
-    category_smoothing: float = 10.0
+    category_smoothing: float = 5.0
     min_samples_category: int = 1
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
@@ -176,7 +176,7 @@ class TreeGrower:
 
         `factors` of the rows that it was grown on, if given, are multiplied with their weights.
         """
-        nodes, rows, starts = self._grower.leaves()
+        nodes, rows, starts = self.leaves()
         weights = None if self._sample_weight is None else self._sample_weight[rows]
         if factors is not None:
             of_row = np.zeros(len(residuals))
@@ -190,6 +190,36 @@ class TreeGrower:
             self._bind(tree, tree.weight)
         return tree
 
+    def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
+        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
+        nodes, rows, starts = self._grower.leaves()
+        return nodes, rows, starts
+
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
         self._grower.add_values(value[:, 0], raw)
+
+
+def leaves_within_limits(
+    tree: Tree, value: NDArray[np.float64], rules: GrowthRules, factor: float
+) -> NDArray[np.float64]:
+    """New leaf values within the limits of growth, where steps count `factor` times: monotone, and not too large.
+
+    Parameters
+    ----------
+    tree : Tree
+        A tree grown by `rules`.
+    value : array of shape (n_nodes,)
+        The new values of its leaves.
+    rules : GrowthRules
+        The limits.
+    factor : float
+        What the steps of leaves are multiplied by in `value`.
+    """
+    if rules.monotone is None and rules.max_delta_step is None:
+        return value
+    value = value.copy()
+    leaf_means(value, tree.weight, tree.left_child)
+    most = None if rules.max_delta_step is None else factor * rules.max_delta_step
+    bind_values(value, tree.weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
+    return value
