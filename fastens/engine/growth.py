@@ -272,3 +272,28 @@ class JointTreeGrower(TreeGrower):
         """Add to `raw`, (n_outputs, n_rows), for every row that the tree was given, the values of its leaf."""
         for column, own in enumerate(raw):
             self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
+
+
+def leaves_within_limits(
+    tree: Tree, value: NDArray[np.float64], rules: GrowthRules, factor: float
+) -> NDArray[np.float64]:
+    """New leaf values within the limits of growth, where steps count `factor` times: monotone, and not too large.
+
+    Parameters
+    ----------
+    tree : Tree
+        A tree grown by `rules`.
+    value : array of shape (n_nodes,)
+        The new values of its leaves.
+    rules : GrowthRules
+        The limits.
+    factor : float
+        What the steps of leaves are multiplied by in `value`.
+    """
+    if rules.monotone is None and rules.max_delta_step is None:
+        return value
+    value = value.copy()
+    leaf_means(value, tree.weight, tree.left_child)
+    most = None if rules.max_delta_step is None else factor * rules.max_delta_step
+    bind_values(value, tree.weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
+    return value
