@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.bayes_tree import BayesTreeClassifier, BayesTreeRegressor
 from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
@@ -46,6 +47,8 @@ __all__ = [
     "BaggingClassifier",
     "BaggingRegressor",
     "BayesOptimalClassifier",
+    "BayesTreeClassifier",
+    "BayesTreeRegressor",
     "BayesianNetwork",
     "BernoulliNB",
     "CallbackEnv",
