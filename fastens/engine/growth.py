@@ -176,7 +176,7 @@ class TreeGrower:
 
         `factors` of the rows that it was grown on, if given, are multiplied with their weights.
         """
-        nodes, rows, starts = self._grower.leaves()
+        nodes, rows, starts = self.leaves()
         weights = None if self._sample_weight is None else self._sample_weight[rows]
         if factors is not None:
             of_row = np.zeros(len(residuals))
@@ -189,6 +189,11 @@ class TreeGrower:
             leaf_means(value[:, 0], tree.weight, tree.left_child)
             self._bind(tree, tree.weight)
         return tree
+
+    def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
+        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
+        nodes, rows, starts = self._grower.leaves()
+        return nodes, rows, starts
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""

@@ -22,6 +22,7 @@ from fastens.ensemble.callbacks import Announcer, progress_bar
 from fastens.ensemble.continuing import Earlier, checked_checkpoint
 from fastens.ensemble.dart import DartRules, DartRun
 from fastens.ensemble.leaf_refitting import RefitsLeaves
+from fastens.ensemble.linear_rounds import LinearRun, check_linear_leaves
 from fastens.ensemble.metrics import LOSS, Metrics
 from fastens.ensemble.offsets import checked_offset
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
@@ -143,6 +144,11 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
                 f"n_estimators must be at least {self.n_estimators_}, the rounds of the last fit, with "
                 f"warm_start=True; got {self.n_estimators}."
             )
+        if self._ensemble.has_constant_leaves == self.linear_leaves:
+            raise ValueError(
+                f"linear_leaves must be as in the last fit, {not self.linear_leaves}, with warm_start=True; "
+                f"got {self.linear_leaves}."
+            )
         return Earlier.of(self)
 
     def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
@@ -192,10 +198,14 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             sampling=self._row_sampling(),
             out_of_bag=self.oob_score,
             dart=dart if self.boosting == "dart" else None,
+            linear_l2=self.linear_l2 if self.linear_leaves else None,
         )
 
     def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
-        kind = BoostingRun if rules.dart is None else DartRun
+        kind: type[BoostingRun] = BoostingRun if rules.dart is None else DartRun
+        if rules.linear_l2 is not None:
+            check_linear_leaves(self, self._loss)
+            kind = LinearRun
         return kind(binning, data, self._loss, self._growth_rules(), rules, start)
 
     def _start(self, data: TrainingData, rules: BoostingRules) -> Start:

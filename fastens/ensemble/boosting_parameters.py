@@ -52,6 +52,8 @@ RULES = {
     "interaction_cst": ANYTHING,
     "path_smooth": real(0),
     "max_delta_step": real(0, open_low=True) | NONE,
+    "linear_leaves": FLAG,
+    "linear_l2": real(0),
     "categorical_features": ANYTHING,
     "categorical_encoding": one_of("auto", "partition", "target", "ordered"),
     "categorical_missing": one_of("missing", "category"),
@@ -150,6 +152,12 @@ PARAMETERS = """\
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
         Largest absolute value of a leaf, before the learning rate.
+    linear_leaves : bool, default=False
+        Whether leaves are linear models of the numeric features on their paths (Shi, Li & Li 2019), where none of these
+        is missing. Not with `monotonic_cst`, `max_delta_step`, boosting="dart" or losses without a hessian.
+    linear_l2 : float, default=1
+        The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
+        variance 1 there.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     categorical_encoding : "auto", "partition", "target" or "ordered", default="auto"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ class BoostingRules:
         Keep what the trees say of the rows that they were not grown on.
     dart : DartRules or None
         Which earlier trees a round leaves out; None for none.
+    linear_l2 : float or None
+        The penalty of linear models in the leaves; None for constant leaves.
     """
 
     n_rounds: int
@@ -62,6 +64,7 @@ class BoostingRules:
     sampling: RowSampling = ALL_ROWS
     out_of_bag: bool = False
     dart: DartRules | None = None
+    linear_l2: float | None = None
 
 
 @dataclass
@@ -218,6 +221,8 @@ class BoostingRun:
         What else it begins with.
     """
 
+    _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
+
     def __init__(
         self,
         binning: Binning,
@@ -324,15 +329,20 @@ class BoostingRun:
         """Grow the tree of one output and add it to the raw predictions."""
         rows = None if sample is None else sample.rows
         seed = ((self.rules.seed << 32) + index * self.loss.n_outputs + output) % 2**64
-        tree = self._grower.grow(*self._derivatives(output, sample), rows, seed)
+        gradients, hessians = self._derivatives(output, sample)
+        tree = self._grower.grow(gradients, hessians, rows, seed)
         if self.loss.renews_leaves:
             factors = None if sample is None else sample.factors
             residuals = self.train.y - self.train.raw[output]
             loss = self.loss.of_output(output)
             tree = self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors)
-        tree = replace(tree, value=self._shrunk(tree.value))
+        tree = self._finished(tree, gradients, hessians)
         self._add(tree, output, is_last_grown=rows is None)
         return tree
+
+    def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
+        """The tree just grown as the model has it."""
+        return replace(tree, value=self._shrunk(tree.value))
 
     def _shrunk(self, values: Array) -> Array:
         """What a tree with such values adds."""
@@ -383,7 +393,8 @@ class BoostingRun:
         """Return the first rounds' trees as a model."""
         n_trees = n_rounds * self._trees_per_round
         outputs = np.tile(np.arange(self._trees_per_round), n_rounds)
-        return TreeEnsemble.from_trees(self.kept_trees(n_rounds)[:n_trees], outputs, self.baseline, self.binning)
+        trees = self.kept_trees(n_rounds)[:n_trees]
+        return self._ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
 
     def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, issparse
 
+from fastens.engine.linear_leaves import read_trees
 from fastens.engine.paths import leaf_features
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
@@ -28,7 +29,7 @@ class SavedEnsemble(SavedEstimator):
         return {PREFIX + name: array for name, array in self._ensemble.to_arrays().items()}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._ensemble = TreeEnsemble.from_arrays(
+        self._ensemble = read_trees(
             {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
         )
         self._restored()

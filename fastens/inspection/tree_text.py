@@ -117,6 +117,30 @@ def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
     return f"value: {numbers}" if len(shares) == 1 else f"value: [{numbers}]"
 
 
+def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
+    """Return a leaf in words: its values, and its linear model, if it has one.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    node : int
+        A leaf, counted over all trees.
+    names : Names
+        Of columns and classes.
+    decimals : int
+        How many to write; slopes have as many significant digits, and one more.
+    """
+    text = value_text(trees.value[node], names, decimals)
+    if trees.has_constant_leaves or trees.linear.starts[node] == trees.linear.starts[node + 1]:
+        return text
+    terms = slice(trees.linear.starts[node], trees.linear.starts[node + 1])
+    formula = f"{trees.value[node, 0] - trees.linear.centres[node]:.{decimals}f}"
+    for feature, slope in zip(trees.linear.features[terms], trees.linear.slopes[terms], strict=True):
+        formula += f" {'-' if slope < 0 else '+'} {abs(slope):.{decimals + 1}g} * {names.column(feature)}"
+    return f"value: {formula}, or {text.removeprefix('value: ')} where one is missing"
+
+
 def to_text(
     trees: TreeEnsemble,
     tree: int = 0,
@@ -149,7 +173,7 @@ def to_text(
             lines.append(f"{indent}|--- {condition}")
         below = "|   " * depth + "|--- "
         if not trees.left_child[node]:
-            lines.append(below + value_text(trees.value[node], names, decimals))
+            lines.append(below + leaf_text(trees, node, names, decimals))
         elif max_depth is not None and depth > max_depth:
             lines.append(f"{below}truncated branch of depth {_depth_below(trees, node, root)}")
         else:
