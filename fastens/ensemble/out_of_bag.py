@@ -116,7 +116,7 @@ class OutOfBag(BaseFastens):
         """
         data = self._rows_of_fit(X, y, sample_weight)
         matrix = self._ensemble.binning.transform(data.X, resolve_n_jobs(self.n_jobs))
-        walker = Walker(self._ensemble, matrix)
+        walker = Walker(self._ensemble, matrix, self._column_of)
         with ThreadPoolExecutor(resolve_n_jobs(self.n_jobs)) as pool:
             grown = list(pool.map(lambda t: self._permuted_loss(t, walker, data), range(self._ensemble.n_trees)))
         return importance_bunch(np.array(grown).T)
