@@ -10,6 +10,7 @@ from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.one_dependence import AODEClassifier, TANClassifier
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.text import TextClassifier
 from fastens.bayes.tree_average import ExactTreeAverageClassifier
@@ -20,6 +21,7 @@ from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.ensemble.conformal import ConformalClassifier, ConformalRegressor
 from fastens.ensemble.embedding import RandomTreesEmbedding
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
@@ -37,6 +39,7 @@ from fastens.storage import ModelFileError, load_model, pickles_allowed
 __version__ = "0.1.0"
 __all__ = [
     "ANY",
+    "AODEClassifier",
     "AdaBoostClassifier",
     "AdaBoostRegressor",
     "BaggingClassifier",
@@ -48,6 +51,8 @@ __all__ = [
     "CascadeForestRegressor",
     "CategoricalNB",
     "ComplementNB",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "Conjunction",
     "DecisionStumpClassifier",
     "DecisionStumpRegressor",
@@ -76,6 +81,7 @@ __all__ = [
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",
+    "TANClassifier",
     "TextClassifier",
     "VersionSpaceClassifier",
     "VotingClassifier",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -32,7 +32,7 @@ def _holds_whole_numbers(X: Any) -> bool:
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base of the naive Bayes classifiers; a subclass says in `_make_likelihoods` what its columns are."""
 
-    categorical_features: ClassVar[Any] = None
+    categorical_features: Any = None
     _likelihoods: list[Any]
     class_count_: Array
     class_log_prior_: Array
@@ -179,13 +179,17 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return super()._start_fit(X, y, sample_weight)
 
     def _learn_table(self, X: Any) -> Any:
-        if not _holds_whole_numbers(X):
+        if not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
             return super()._learn_table(X)
         self.n_features_in_ = X.shape[1]
         self.__dict__.pop("feature_names_in_", None)
         self._encoder = TableEncoder(None, [None] * X.shape[1])
         self._set_plain()
         return X
+
+    def _takes_numbers_as_they_are(self) -> bool:
+        """Whether an array of numbers has no column that the door is to encode as categories."""
+        return True
 
     def _check_table(self, X: Any) -> Any:
         if _holds_whole_numbers(X) and X.shape[1] == self._n_plain_features:

@@ -36,7 +36,7 @@ def mutual_information(pairs: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
     array of shape (n_features, n_features)
         Symmetric; the diagonal is the entropy of the column given the class.
     """
-    total, gain = 0.0, 0.0
+    total, gain = np.zeros((len(sizes), len(sizes))), np.zeros((len(sizes), len(sizes)))
     for counts in pairs:
         by_row, by_column = _block_sums(counts, sizes, axis=1), _block_sums(counts, sizes, axis=0)
         joint = _block_sums(by_row, sizes, axis=0)
@@ -47,7 +47,7 @@ def mutual_information(pairs: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
             + xlogy(joint, joint)
         )
         total = total + joint
-    information = np.divide(gain, total, out=np.zeros(np.shape(total)), where=np.asarray(total) > 0)
+    information = np.divide(gain, total, out=np.zeros(total.shape), where=total > 0)
     lower = np.tril(np.maximum(information, 0))
     return lower + np.tril(lower, -1).T
 

@@ -96,12 +96,7 @@ def pair_counts(
     ValueError
         If there are more than 2^28 of them.
     """
-    n_cells = n_classes * int(n_codes.sum()) ** 2
-    if n_cells > MOST_PAIRS:
-        raise ValueError(
-            f"Pairs of columns must have at most {MOST_PAIRS} counts, (categories of all columns)^2 x classes; here "
-            f"they have {n_cells}. Join rare categories, or leave out columns with many."
-        )
+    check_pairs(n_codes, n_classes)
     singles = class_counts(codes, y, n_codes, n_classes, weights, n_threads)
     offsets = offsets_of(n_codes)
     out = np.zeros((n_classes, offsets[-1], offsets[-1]), dtype=singles.dtype)
@@ -113,6 +108,16 @@ def pair_counts(
         out[index] += out[index].T
         out[index, diagonal, diagonal] = single
     return out
+
+
+def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
+    """Raise ValueError where the counts of pairs would take too much memory."""
+    n_cells = n_classes * int(n_codes.sum()) ** 2
+    if n_cells > MOST_PAIRS:
+        raise ValueError(
+            f"Pairs of columns must have at most {MOST_PAIRS} counts, (categories of all columns)^2 x classes; here "
+            f"they have {n_cells}. Join rare categories, or leave out columns with many."
+        )
 
 
 def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:

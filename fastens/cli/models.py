@@ -50,6 +50,8 @@ FAMILIES = {
     "bagging": Family("bagged trees", fastens.BaggingClassifier, fastens.BaggingRegressor, "members"),
     "adaboost": Family("AdaBoost", fastens.AdaBoostClassifier, fastens.AdaBoostRegressor),
     "naive-bayes": Family("naive Bayes, each column of its own kind", fastens.MixedNB, None),
+    "tan": Family("naive Bayes with a tree of the columns", fastens.TANClassifier, None),
+    "aode": Family("naive Bayes averaged over a further parent", fastens.AODEClassifier, None),
     "voting": Family(
         "average of several models",
         # Soft: the commands report probabilities.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection
 
 import numpy as np
 
@@ -197,9 +195,3 @@ PARAMETERS = """\
         Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
     n_jobs : int or None, default=None
         Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them."""
-
-
-def described(names: Collection[str]) -> str:
-    """The paragraphs of `PARAMETERS` on some of them."""
-    paragraphs = re.split(r"\n(?=    \S)", PARAMETERS)
-    return "\n".join(text for text in paragraphs if set(re.findall(r"\w+", text.split(":")[0])) & set(names))

@@ -3,54 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.column_losses import ColumnLosses
 from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, number_target
 from fastens.engine.growth import GrowthRules
 from fastens.engine.leaf_sums import add_up, leaf_sums, leaves_of_rows
-from fastens.engine.losses import Loss
 from fastens.engine.row_sampling import RowSample
 from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.trees import Tree
+from fastens.ensemble.dart import DartRun
 from fastens.ensemble.rounds import BoostingRun
 
 Array = NDArray[np.float64]
-# Parameters that trees of several targets have no use for, and the values that say so.
-_NEUTRAL: dict[str, Any] = {
-    "boosting": "gbdt",
-    "monotonic_cst": None,
-    "interaction_cst": None,
-    "feature_weights": None,
-    "path_smooth": 0,
-    "linear_leaves": False,
-}
 # A stream of random numbers of its own.
 _FEATURES = 9
-
-
-def check_several_targets(model: Any, parts: list[Loss]) -> ColumnLosses:
-    """The loss of several targets; ValueError for what one tree cannot do for all of them."""
-    name = next((name for name, neutral in _NEUTRAL.items() if not _is(getattr(model, name), neutral)), None)
-    if name is not None:
-        raise ValueError(f"{name} must be {_NEUTRAL[name]!r} with several targets; got {getattr(model, name)!r}.")
-    if any(part.renews_leaves or not part.is_separable for part in parts):
-        raise ValueError(
-            f"loss must have a hessian with several targets, such as 'squared_error' has; got {model.loss!r}."
-        )
-    return ColumnLosses(parts)
-
-
-def _is(value: Any, neutral: Any) -> bool:
-    return value is None if neutral is None else bool(value == neutral)
-
-
-def takes_several_targets(model: Any) -> bool:
-    """Whether the parameters allow several targets."""
-    return all(_is(getattr(model, name), neutral) for name, neutral in _NEUTRAL.items())
 
 
 class JointRun(BoostingRun):
@@ -128,3 +96,7 @@ class JointRun(BoostingRun):
         self.train.raw += tree.value.T[:, leaves_of_rows(self.matrix.columns, tree, n_threads)]
         if self.validation is not None:
             self.validation.rows.raw += tree.value.T[:, leaves_of_rows(self.validation.codes, tree, n_threads)]
+
+
+class JointDartRun(DartRun, JointRun):
+    """The same with DART: what a round leaves out are earlier trees with all their values."""

@@ -63,11 +63,16 @@ class RefitsLeaves(BaseGradientBoosting):
         data = self._apply_statistics(data)
         step = LeafStep(loss, self.learning_rate, self.l2_regularization)
         model = copy(self)
+        model.__dict__.pop("_calibration", None)  # learned of the old values
         if isinstance(self._ensemble, LinearEnsemble):
             model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
         else:
             model._ensemble = LeafRefit(self._ensemble, data, step, decay_rate).run()
+        model._leaves_changed(data, decay_rate)
         return model
+
+    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
+        """Let what follows from the leaves lean towards new rows, which are encoded."""
 
 
 class LeafStep:
@@ -85,7 +90,8 @@ class LeafStep:
         if self.loss.renews_leaves:
             return self._learning_rate * self._renewed(leaf, n_nodes, output, state)
         step = self.newton(leaf, n_nodes, output, state)
-        return self._learning_rate * np.where(np.isnan(step), np.nan, self.loss.damped(np.nan_to_num(step)))
+        damped = self.loss.of_output(output).damped(np.nan_to_num(step))
+        return self._learning_rate * np.where(np.isnan(step), np.nan, damped)
 
     def newton(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
         """Newton steps, before they are damped and shrunk."""
@@ -96,7 +102,7 @@ class LeafStep:
     def _renewed(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
         order = np.argsort(leaf, kind="stable")
         nodes, starts = np.unique(leaf[order], return_index=True)
-        residuals = (state.y - state.raw[output])[order]
+        residuals = self.loss.residuals(state.y, state.raw, output)[order]
         weight = None if state.weight is None else state.weight[order]
         out = np.full(n_nodes, np.nan)
         loss = self.loss.of_output(output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -233,7 +234,7 @@ class BoostingRun:
         start: Start | None = None,
     ) -> None:
         start = start or Start()
-        self.loss, self.rules, self.binning = loss, rules, binning
+        self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
         self.matrix = binning.transform(data.X, rules.n_threads)
         self.baseline = self._baseline(data) if start.baseline is None else start.baseline
         self.train = Rows(data.y, data.sample_weight, self._start(data))
@@ -333,7 +334,7 @@ class BoostingRun:
         tree = self._grower.grow(gradients, hessians, rows, seed)
         if self.loss.renews_leaves:
             factors = None if sample is None else sample.factors
-            residuals = self.train.y - self.train.raw[output]
+            residuals = self.loss.residuals(self.train.y, self.train.raw, output)
             loss = self.loss.of_output(output)
             tree = self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors)
         tree = self._finished(tree, gradients, hessians)
@@ -395,6 +396,16 @@ class BoostingRun:
         outputs = np.tile(np.arange(self._trees_per_round), n_rounds)
         trees = self.kept_trees(n_rounds)[:n_trees]
         return self._ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
+
+    def raw_after(self, n_rounds: int) -> Array:
+        """Raw predictions of the training rows by the first rounds' trees, (n_outputs, n_rows)."""
+        if n_rounds == self.n_rounds:
+            return self.train.raw
+        apart = copy(self)
+        apart.train, apart.validation = replace(self.train, raw=self._start(self._data)), None
+        for index, tree in enumerate(self.kept_trees(n_rounds)[: n_rounds * self._trees_per_round]):
+            apart._add(tree, index % self._trees_per_round)
+        return apart.train.raw
 
     def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds."""
