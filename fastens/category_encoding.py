@@ -40,6 +40,13 @@ class EncodesCategories:
         self._statistics, X = TargetStatistics.learn(data.X, targets, data.sample_weight, columns, method, seed)
         return data._replace(X=X)
 
+    def _learn_same_statistics(self, data: Any, seed: int) -> Any:
+        """Encode the rows of an earlier fit again; ValueError where they give other statistics."""
+        before = self._statistics_arrays()
+        encoded = self._learn_statistics(data, seed)
+        check_same_statistics(before, self._statistics_arrays())
+        return encoded
+
     def _apply_statistics(self, data: Any) -> Any:
         """Encode TrainingData to validate on."""
         return data if self._statistics is None else data._replace(X=self._statistics.transform(data.X))
@@ -70,6 +77,14 @@ class EncodesCategories:
             kinds = self._encoder.is_categorical
             if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
                 raise ValueError("the statistics of the categories and the columns do not fit together")
+
+
+def check_same_statistics(before: dict[str, NDArray[Any]], after: dict[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless categories are encoded as in the fit that is continued."""
+    if before.keys() != after.keys() or any(not np.array_equal(after[name], old) for name, old in before.items()):
+        raise ValueError(
+            "X and y must be those of the fit that this one continues, as they give the categories their numbers."
+        )
 
 
 def _targets(y: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:

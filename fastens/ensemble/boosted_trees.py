@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
+from fastens.category_encoding import check_same_statistics
 from fastens.engine.binning import Binning
 from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes
@@ -203,7 +204,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     def _learn_binning(self, data: TrainingData, n_threads: int) -> Binning:
         if self._earlier is None:
             return super()._learn_binning(data, n_threads)
-        self._earlier.check_statistics(self._statistics_arrays())
+        check_same_statistics(self._earlier.statistics, self._statistics_arrays())
         return self._earlier.ensemble.binning
 
     def _watch(self, run: BoostingRun, codes: NDArray[np.unsignedinteger], validation: TrainingData) -> None:

@@ -11,7 +11,15 @@ from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 if TYPE_CHECKING:
     from fastens.ensemble.base_forest import BaseForest
 
-_LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets")
+_LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "classes_",
+    "_encoder",
+    "_statistics",
+    "_n_plain_features",
+    "_n_targets",
+)
 
 
 class Members(Sequence[Any]):

@@ -139,7 +139,7 @@ class OutOfBag(BaseFastens):
         self._check_fitted()
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
-        data = self._check_validation(X, y, sample_weight)
+        data = self._learn_same_statistics(self._check_validation(X, y, sample_weight), self._seed)
         if len(data.y) != len(self._bootstrap.order):
             raise ValueError(
                 f"X must hold the rows of fit, {len(self._bootstrap.order)} with a weight above 0; got {len(data.y)}."

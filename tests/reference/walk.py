@@ -24,14 +24,14 @@ def changed_codes(codes, row, other, is_changed):
     return np.where(is_changed, codes[:, other], codes[:, row])
 
 
-def permuted_losses(ensemble, tree, codes, pairs, weights, loss, column_of):
-    """For each column the growth of the weighted loss; `loss` is a function of row and node."""
+def permuted_losses(ensemble, tree, codes, pairs, loss, column_of):
+    """For each column the growth of the loss; `loss` is a function of row and node."""
     growth = np.zeros(column_of.max() + 1)
     for row, other in pairs.T.tolist():
         before = loss(row, find_leaf(ensemble, tree, codes[:, row]))
         for column in range(len(growth)):
             leaf = find_leaf(ensemble, tree, changed_codes(codes, row, other, column_of == column))
-            growth[column] += weights[row] * (loss(row, leaf) - before)
+            growth[column] += loss(row, leaf) - before
     return growth
 
 

@@ -63,6 +63,7 @@ def test_losses_of_permuted_rows(rows, column_of, is_class, weighted, rng):
     trees = make_trees(binning, rng)
     y = rng.integers(0, 3, (N_ROWS, 2)).astype(float)
     weight = rng.random(N_ROWS) if weighted else None
+    weights = np.ones(N_ROWS) if weight is None else weight
     chosen = np.sort(rng.choice(N_ROWS, 40, replace=False)).astype(np.uint32)
     pairs = np.stack([chosen, rng.permutation(chosen)])
     walker = Walker(trees, matrix, column_of)
@@ -71,11 +72,10 @@ def test_losses_of_permuted_rows(rows, column_of, is_class, weighted, rng):
 
         def loss(row, node, answers=answers):
             miss = y[row] - answers[node]
-            return (miss != 0).sum() if is_class else (miss**2).sum()
+            return weights[row] * ((miss != 0).sum() if is_class else (miss**2).sum())
 
         found = walker.permuted_losses(t, pairs, weight, y, answers, is_class)
-        weights = np.ones(N_ROWS) if weight is None else weight
-        expected = twin.permuted_losses(trees, t, matrix.columns, pairs, weights, loss, columns_or_features(column_of))
+        expected = twin.permuted_losses(trees, t, matrix.columns, pairs, loss, columns_or_features(column_of))
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
