@@ -47,6 +47,9 @@ FAMILIES = {
     "forest": Family("random forest", fastens.RandomForestClassifier, fastens.RandomForestRegressor, "trees"),
     "extra-trees": Family("extra trees", fastens.ExtraTreesClassifier, fastens.ExtraTreesRegressor, "trees"),
     "tree": Family("single tree", fastens.DecisionTreeClassifier, fastens.DecisionTreeRegressor),
+    "bayes-tree": Family(
+        "single tree, averaged over all its prunings", fastens.BayesTreeClassifier, fastens.BayesTreeRegressor
+    ),
     "bagging": Family("bagged trees", fastens.BaggingClassifier, fastens.BaggingRegressor, "members"),
     "adaboost": Family("AdaBoost", fastens.AdaBoostClassifier, fastens.AdaBoostRegressor),
     "naive-bayes": Family("naive Bayes, each column of its own kind", fastens.MixedNB, None),

@@ -198,3 +198,28 @@ class TreeGrower:
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
         self._grower.add_values(value[:, 0], raw)
+
+
+def leaves_within_limits(
+    tree: Tree, value: NDArray[np.float64], rules: GrowthRules, factor: float
+) -> NDArray[np.float64]:
+    """New leaf values within the limits of growth, where steps count `factor` times: monotone, and not too large.
+
+    Parameters
+    ----------
+    tree : Tree
+        A tree grown by `rules`.
+    value : array of shape (n_nodes,)
+        The new values of its leaves.
+    rules : GrowthRules
+        The limits.
+    factor : float
+        What the steps of leaves are multiplied by in `value`.
+    """
+    if rules.monotone is None and rules.max_delta_step is None:
+        return value
+    value = value.copy()
+    leaf_means(value, tree.weight, tree.left_child)
+    most = None if rules.max_delta_step is None else factor * rules.max_delta_step
+    bind_values(value, tree.weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
+    return value
