@@ -44,8 +44,16 @@ class EncodesCategories:
         """Encode the rows of an earlier fit again; ValueError where they give other statistics."""
         before = self._statistics_arrays()
         encoded = self._learn_statistics(data, seed)
-        check_same_statistics(before, self._statistics_arrays())
+        self._check_same_statistics(before)
         return encoded
+
+    def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
+        """Raise ValueError unless categories are encoded as in the fit that is continued."""
+        now = self._statistics_arrays()
+        if before.keys() != now.keys() or any(not np.array_equal(now[name], old) for name, old in before.items()):
+            raise ValueError(
+                "X and y must be those of the fit that this one continues, as they give the categories their numbers."
+            )
 
     def _apply_statistics(self, data: Any) -> Any:
         """Encode TrainingData to validate on."""
@@ -66,6 +74,10 @@ class EncodesCategories:
         n_features = self.n_features_in_
         return np.arange(n_features) if self._statistics is None else self._statistics.column_of(n_features)
 
+    def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Sums over the columns of X of values of the encoded table's columns."""
+        return np.bincount(self._column_of, values, self.n_features_in_).astype(np.float64)
+
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
         """For saving."""
         return {} if self._statistics is None else self._statistics.to_arrays()
@@ -77,14 +89,6 @@ class EncodesCategories:
             kinds = self._encoder.is_categorical
             if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
                 raise ValueError("the statistics of the categories and the columns do not fit together")
-
-
-def check_same_statistics(before: dict[str, NDArray[Any]], after: dict[str, NDArray[Any]]) -> None:
-    """Raise ValueError unless categories are encoded as in the fit that is continued."""
-    if before.keys() != after.keys() or any(not np.array_equal(after[name], old) for name, old in before.items()):
-        raise ValueError(
-            "X and y must be those of the fit that this one continues, as they give the categories their numbers."
-        )
 
 
 def _targets(y: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:

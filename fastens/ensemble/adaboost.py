@@ -429,7 +429,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
             importances = np.array([model.feature_importances_ for model in self.estimators_])
         else:
             importances = tree_importances(self._ensemble)
-        total = np.bincount(self._column_of, self.estimator_weights_ @ importances, self.n_features_in_)
+        total = self._by_columns(self.estimator_weights_ @ importances)
         return total / total.sum() if total.sum() > 0 else total
 
 

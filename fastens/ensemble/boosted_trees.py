@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
-from fastens.category_encoding import check_same_statistics
 from fastens.engine.binning import Binning
 from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes
@@ -204,7 +203,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     def _learn_binning(self, data: TrainingData, n_threads: int) -> Binning:
         if self._earlier is None:
             return super()._learn_binning(data, n_threads)
-        check_same_statistics(self._earlier.statistics, self._statistics_arrays())
+        self._check_same_statistics(self._earlier.statistics)
         return self._earlier.ensemble.binning
 
     def _watch(self, run: BoostingRun, codes: NDArray[np.unsignedinteger], validation: TrainingData) -> None:
