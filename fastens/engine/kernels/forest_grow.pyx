@@ -18,7 +18,7 @@ from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
 from .forest_search cimport packed_total
-from .forest_tree cimport ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
+from .forest_tree cimport ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets
 from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 import numpy as np
@@ -404,8 +404,9 @@ cdef class TreeWorker:
     cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
         """The sums of a node: those of its children, or of its rows."""
         cdef Py_ssize_t n = self.data.n_values + 1, i, k
+        cdef const Targets* targets = &self.data.forest.targets
         cdef const int64_t* children = self.sums + node.left_child * n
-        if self.sample.layout.packed and self.data.forest.targets.classes != NULL and self.data.forest.targets.n_stats == 2:
+        if self.sample.layout.packed and targets.classes != NULL and targets.n_stats == 2:
             sums[0] = <int64_t>(node.total >> self.sample.layout.number_shift)
             sums[1] = <int64_t>((node.total >> self.sample.layout.weight_shift) & self.sample.layout.weight_mask)
             return

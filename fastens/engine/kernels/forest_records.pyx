@@ -91,10 +91,10 @@ cdef bint allocate_records(const Forest* forest, Py_ssize_t n_entries, Sample* s
 
 cdef void make_records(const Forest* forest, const Sample* sample) noexcept nogil:
     """Copy the rows of the sample."""
-    cdef Py_ssize_t i, n_bytes = _record_bytes(forest)
+    cdef Py_ssize_t _i, n_bytes = _record_bytes(forest)
     cdef const Entry* entry = sample.entries
     cdef uint8_t* record = sample.records[0]
-    for i in range(sample.n_entries):
+    for _i in range(sample.n_entries):
         memcpy(record, forest.table.records + entry.row * forest.table.record_stride, forest.table.n_features)
         record[n_bytes - 1] = (entry.word >> sample.layout.number_shift) != 0
         record += n_bytes
@@ -187,9 +187,9 @@ cdef inline void _count_few(
 ) noexcept nogil:
     """Count what goes left, for one feature."""
     cdef uint8_t shift = <uint8_t>(1 - question.missing_left), limit = <uint8_t>(question.last_code - shift), left
-    cdef uint32_t i
+    cdef uint32_t _i
     question.n_rows = question.second = 0
-    for i in range(n_rows):
+    for _i in range(n_rows):
         left = <uint8_t>(records[question.feature] - shift) <= limit
         question.n_rows += left
         question.second += left & records[tree.n_bytes - 1]

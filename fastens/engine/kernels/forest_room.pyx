@@ -3,7 +3,7 @@
 from libc.stdlib cimport calloc, free, realloc
 
 from .forest_tree cimport (
-    ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, RecordNode, Room, branch_rows
+    ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, RecordNode, Room
 )
 from .structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

@@ -40,7 +40,7 @@ cdef extern from "forest_records.h" nogil:
         uint8_t second[64]
 
 cdef enum:
-    # Cells of shares of a range: 32 to each power of two, from 2**-12 to 1. Skewed features then have few codes in each.
+    # Cells of shares of a range, 32 to each power of two from 2**-12 to 1: also of skewed features each has few codes.
     CELL_BITS = 18
     FIRST_CELL = 115 << 5
     N_CELLS = (12 << 5) + 1
