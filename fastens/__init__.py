@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.bayes_tree import BayesTreeClassifier, BayesTreeRegressor
 from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.network import BayesianNetwork
+from fastens.bayes.one_dependence import AODEClassifier, TANClassifier
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.text import TextClassifier
 from fastens.bayes.tree_average import ExactTreeAverageClassifier
@@ -20,6 +23,8 @@ from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.ensemble.conformal import ConformalClassifier, ConformalRegressor
+from fastens.ensemble.embedding import RandomTreesEmbedding
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.isolation import IsolationForest
@@ -36,17 +41,23 @@ from fastens.storage import ModelFileError, load_model, pickles_allowed
 __version__ = "0.1.0"
 __all__ = [
     "ANY",
+    "AODEClassifier",
     "AdaBoostClassifier",
     "AdaBoostRegressor",
     "BaggingClassifier",
     "BaggingRegressor",
     "BayesOptimalClassifier",
+    "BayesTreeClassifier",
+    "BayesTreeRegressor",
+    "BayesianNetwork",
     "BernoulliNB",
     "CallbackEnv",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
     "CategoricalNB",
     "ComplementNB",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "Conjunction",
     "DecisionStumpClassifier",
     "DecisionStumpRegressor",
@@ -71,9 +82,11 @@ __all__ = [
     "OptunaPruning",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomTreesEmbedding",
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",
+    "TANClassifier",
     "TextClassifier",
     "VersionSpaceClassifier",
     "VotingClassifier",

@@ -50,7 +50,6 @@ class BaseFastens(EncodesCategories, BaseEstimator):
     """
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
-    _takes_several_targets: ClassVar[bool] = False
     _encoder: TableEncoder
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
     _n_plain_features: int = -1
@@ -62,6 +61,11 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         tags.target_tags.multi_output = self._takes_several_targets
         tags.target_tags.single_output = True
         return tags
+
+    @property
+    def _takes_several_targets(self) -> bool:
+        """Whether y may have several columns."""
+        return False
 
     def _keep_parameters(self, parameters: dict[str, Any]) -> None:
         """Take the arguments of `__init__`, its `locals()`, as attributes."""

@@ -74,3 +74,5 @@ def instance(kind: type | tuple[type, ...], text: str) -> Rule:
 NONE = one_of(None)
 FLAG = Rule("True or False", lambda value: type(value).__name__ in ("bool", "bool_"))
 ANYTHING = Rule("anything", lambda value: True)
+FUNCTION = Rule("a function", callable)
+ESTIMATOR = Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params"))

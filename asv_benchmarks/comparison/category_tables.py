@@ -61,12 +61,12 @@ REPORTING = {
 }
 
 
-def read(name: str) -> Table:
+def read(name: str, task: Task | None = None) -> Table:
     """A table of at most MOST_ROWS rows with categories as pandas has them; classes of fewer than 10 rows left out."""
     folder = data_folder()
     if folder is None:
         raise FileNotFoundError("no real tables: set FASTENS_DATA to a folder of Parquet files")
-    task = {**CHOOSING, **REPORTING}[name]
+    task = task or {**CHOOSING, **REPORTING}[name]
     frame = pd.read_parquet(folder / f"{name}.parquet").dropna(subset=[task.target])
     if len(frame) > MOST_ROWS:
         frame = frame.sample(MOST_ROWS, random_state=0).sort_index()

@@ -19,6 +19,7 @@ from fastens.tables import FLOATS, dense_blocks
 Counts = NDArray[np.int64] | NDArray[np.float64]
 CODE_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 MOST_CATEGORIES = 1 << 24
+MOST_PAIRS = 1 << 28  # cells of a table of pairs: 2 GiB
 GRAIN = 100_000  # codes: some 100 microseconds
 
 
@@ -89,7 +90,13 @@ def pair_counts(
     array of shape (n_classes, n_codes.sum(), n_codes.sum())
         Symmetric in the last two axes. Where both are the same column, the counts of that column are on the diagonal.
         It takes 8 bytes for each of its cells.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 2^28 of them.
     """
+    check_pairs(n_codes, n_classes)
     singles = class_counts(codes, y, n_codes, n_classes, weights, n_threads)
     offsets = offsets_of(n_codes)
     out = np.zeros((n_classes, offsets[-1], offsets[-1]), dtype=singles.dtype)
@@ -101,6 +108,22 @@ def pair_counts(
         out[index] += out[index].T
         out[index, diagonal, diagonal] = single
     return out
+
+
+def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
+    """Raise ValueError where the counts of pairs would take too much memory."""
+    n_cells = n_classes * int(n_codes.sum()) ** 2
+    if n_cells > MOST_PAIRS:
+        raise ValueError(
+            f"Pairs of columns must have at most {MOST_PAIRS} counts, (categories of all columns)^2 x classes; here "
+            f"they have {n_cells}. Join rare categories, or leave out columns with many."
+        )
+
+
+def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
+    """The counts of `class_counts` or `pair_counts` without those of code 0: of ``n_codes - 1`` cells a column."""
+    cells = np.delete(np.arange(counts.shape[1]), offsets_of(n_codes)[:-1])
+    return counts[:, cells] if counts.ndim == 2 else counts[:, cells[:, None], cells]
 
 
 # Codes --------------------------------------------------

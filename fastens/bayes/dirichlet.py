@@ -91,6 +91,12 @@ class Groups:
             return self.normalise(counts)
         return self.normalise(counts + self.pseudo if mode == "bayes" else np.maximum(counts + self.pseudo - 1, 0))
 
+    def unseen(self, counts: Array, mode: str) -> Array:
+        """Probability of a cell that each group never had, as if it were one of its cells; 0 under "ml"."""
+        prior = self.sums(np.broadcast_to(self.pseudo * (mode != "ml"), counts.shape))
+        total = (self.sums(counts) + prior) * np.maximum(self.sizes, 1)
+        return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
+
     def draw(self, counts: Array, rng: np.random.Generator) -> Array:
         """Probabilities drawn from the posterior."""
         return self.normalise(rng.standard_gamma(counts + self.pseudo))

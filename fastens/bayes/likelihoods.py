@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counting import MOST_CATEGORIES, class_counts, encode, encode_all, offsets_of
+from fastens.bayes.counting import MOST_CATEGORIES, class_counts, encode, encode_all, offsets_of, without_missing
 from fastens.bayes.dirichlet import Groups, Smoothing
 from fastens.bayes.kernels.codes import add_entries
 from fastens.engine.threads import threads_for
@@ -48,6 +48,7 @@ class Likelihood:
     statistics: ClassVar[tuple[str, ...]]
     per_column: ClassVar[tuple[str, ...]] = ()  # statistics that have no class axis
     tables: ClassVar[tuple[str, ...]]
+    unseen: str = "ignore"  # what becomes of categories that were not in fit
 
     def __init__(self, columns: NDArray[np.intp] | None = None) -> None:
         self.columns = columns
@@ -97,6 +98,10 @@ class Likelihood:
         """Log probability of the columns given the classes, parameters averaged out; None without a proper prior."""
         return None
 
+    def first_unseen(self, X: Any) -> tuple[int, int] | None:
+        """Row and column of a value that is neither missing nor a known category."""
+        return None
+
     def check(self, n_classes: int, n_features: int) -> None:
         """Raise ValueError unless statistics and tables, read from a file, fit each other."""
         raise NotImplementedError
@@ -126,7 +131,7 @@ class DirichletLikelihood(Likelihood):
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
         """See Likelihood."""
-        self.log_prob = _log(self._probabilities(mode, rng))
+        self.log_prob = log_probability(self._probabilities(mode, rng))
 
     def _probabilities(self, mode: str, rng: np.random.Generator | None) -> Array:
         groups = self.groups()
@@ -152,7 +157,60 @@ class DirichletLikelihood(Likelihood):
             raise ValueError("the log probabilities are malformed")
 
 
-class CategoricalLikelihood(DirichletLikelihood):
+class CellLikelihood(DirichletLikelihood):
+    """Counts by category, with room for categories that come later."""
+
+    def add(self, other: Any) -> None:
+        """See Likelihood."""
+        sizes = np.maximum(self.sizes, other.sizes)
+        self.widen(sizes)
+        other.widen(sizes)
+        self.counts = self.counts + other.counts
+
+    def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
+        """Make room for more categories: those of column j go to places[j], or stay first."""
+        if places is None and np.array_equal(sizes, self.sizes):
+            return
+        old, new = offsets_of(self.sizes), offsets_of(sizes)
+        sources, targets = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+        for index, size in enumerate(self.sizes.tolist()):
+            place = (places or {}).get(index, np.arange(size))[:size]
+            sources.append(old[index] + np.arange(len(place)))
+            targets.append(new[index] + place)
+        self._move_cells(np.concatenate(sources), np.concatenate(targets), int(new[-1]))
+        self.sizes = sizes
+
+    def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
+        counts = np.zeros((len(self.counts), n_cells), dtype=self.counts.dtype)
+        counts[:, targets] = self.counts[:, sources]
+        self.counts = counts
+
+    def place_categories(self, old: list[Any], new: list[Any]) -> None:
+        """See Likelihood."""
+        columns = range(len(self.sizes)) if self.columns is None else self.columns.tolist()
+        sizes, places = self.sizes.copy(), {}
+        for index, column in enumerate(columns):
+            if old[column] is not None:
+                order = {value: place for place, value in enumerate(new[column])}
+                places[index] = np.array([order[value] for value in old[column]], dtype=np.intp)
+                sizes[index] = max(sizes[index], len(new[column]))
+        if places:
+            self.widen(sizes, places)
+
+    def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
+        """The codes of the rows: see fastens.bayes.counting."""
+        raise NotImplementedError
+
+    def first_unseen(self, X: Any) -> tuple[int, int] | None:
+        """See Likelihood."""
+        columns, rows = np.nonzero(self.codes(X) == (self.sizes + 1)[:, None])
+        if not rows.size:
+            return None
+        column = int(columns[0])
+        return int(rows[0]), column if self.columns is None else int(self.columns[column])
+
+
+class CategoricalLikelihood(CellLikelihood):
     """Each column has categories, whose probabilities depend on the class.
 
     With `feature_prior`, the probability that a column depends on the class at all, tables are averages over all
@@ -191,37 +249,7 @@ class CategoricalLikelihood(DirichletLikelihood):
         if self.minimum is not None:
             self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
         counts = class_counts(found.codes, batch.y, self.sizes + 1, batch.n_classes, batch.weight, batch.n_threads)
-        self.counts = np.delete(counts, offsets_of(self.sizes + 1)[:-1], axis=1)
-
-    def add(self, other: CategoricalLikelihood) -> None:
-        """See Likelihood."""
-        sizes = np.maximum(self.sizes, other.sizes)
-        self.widen(sizes)
-        other.widen(sizes)
-        self.counts = self.counts + other.counts
-
-    def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
-        """Make room for more categories: those of column j go to places[j], or stay first."""
-        if places is None and np.array_equal(sizes, self.sizes):
-            return
-        old, new = offsets_of(self.sizes), offsets_of(sizes)
-        counts = np.zeros((len(self.counts), new[-1]), dtype=self.counts.dtype)
-        for index, size in enumerate(self.sizes.tolist()):
-            place = (places or {}).get(index, np.arange(size))[:size]
-            counts[:, new[index] + place] = self.counts[:, old[index] : old[index] + len(place)]
-        self.counts, self.sizes = counts, sizes
-
-    def place_categories(self, old: list[Any], new: list[Any]) -> None:
-        """See Likelihood."""
-        columns = range(len(self.sizes)) if self.columns is None else self.columns.tolist()
-        sizes, places = self.sizes.copy(), {}
-        for index, column in enumerate(columns):
-            if old[column] is not None:
-                order = {value: place for place, value in enumerate(new[column])}
-                places[index] = np.array([order[value] for value in old[column]], dtype=np.intp)
-                sizes[index] = max(sizes[index], len(new[column]))
-        if places:
-            self.widen(sizes, places)
+        self.counts = without_missing(counts, self.sizes + 1)
 
     # Estimates --------------------------------------------------
 
@@ -229,7 +257,7 @@ class CategoricalLikelihood(DirichletLikelihood):
         """See Likelihood."""
         groups = self.groups()
         depends = self._probabilities(mode, rng)
-        unseen = self._unseen_probability(groups, self.counts, mode)
+        unseen = groups.unseen(self.counts, mode)
         self.feature_posterior = np.ones(len(self.sizes))
         if self.feature_prior is not None:
             total = self.counts.sum(axis=0, keepdims=True)
@@ -237,15 +265,11 @@ class CategoricalLikelihood(DirichletLikelihood):
             share = self._share_of_dependence(mode, rng)
             alike = groups.estimate(total, mode) if rng is None else groups.draw(total, rng)
             depends = _mix(groups.spread(share), depends, alike)
-            unseen = _mix(share, unseen, self._unseen_probability(groups, total, mode))
-        self.log_prob = _log(depends)
-        self.log_unseen = _log(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
-
-    def _unseen_probability(self, groups: Groups, counts: Array, mode: str) -> Array:
-        # As of a known category that the class never had.
-        pseudo = self.smoothing.of_groups(self.sizes, len(self.counts)) * (mode != "ml")
-        total = groups.sums(counts) + pseudo * self.sizes
-        return np.divide(pseudo, total, out=np.zeros(total.shape), where=total > 0)
+            unseen = _mix(share, unseen, groups.unseen(total, mode))
+        self.log_prob = log_probability(depends)
+        self.log_unseen = (
+            log_probability(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
+        )
 
     def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
         assert self.feature_prior is not None
@@ -275,9 +299,13 @@ class CategoricalLikelihood(DirichletLikelihood):
 
     # Prediction --------------------------------------------------
 
+    def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
+        """See CellLikelihood."""
+        return encode(self.positions(X), self.sizes, n_threads).codes
+
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood."""
-        codes = encode(self.positions(X), self.sizes, n_threads).codes
+        codes = self.codes(X, n_threads)
         table = self._entries()
         work = codes.size * out.shape[1]
         add_entries(codes, offsets_of(self.sizes + 2), table, out, threads_for(work, n_threads, GRAIN))
@@ -292,15 +320,6 @@ class CategoricalLikelihood(DirichletLikelihood):
         table[offsets[1:] - 1] = self.log_unseen.T
         return table
 
-    def first_unseen(self, X: Any) -> tuple[int, int] | None:
-        """Row and column of a value that is neither missing nor a known category."""
-        codes = encode(self.positions(X), self.sizes).codes
-        columns, rows = np.nonzero(codes == (self.sizes + 1)[:, None])
-        if not rows.size:
-            return None
-        column = int(columns[0])
-        return int(rows[0]), column if self.columns is None else int(self.columns[column])
-
     def check(self, n_classes: int, n_features: int) -> None:
         """See Likelihood."""
         super().check(n_classes, n_features)
@@ -310,7 +329,8 @@ class CategoricalLikelihood(DirichletLikelihood):
             raise ValueError("the log probabilities are malformed")
 
 
-def _log(probability: Array) -> Array:
+def log_probability(probability: Array) -> Array:
+    """The log, minus infinity for 0."""
     with np.errstate(divide="ignore"):
         return np.log(probability)
 

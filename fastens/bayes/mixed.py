@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.base import TrainingData
 from fastens.bayes.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
+from fastens.bayes.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
 from fastens.bayes.counting import offsets_of
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Smoothing
@@ -21,52 +21,10 @@ from fastens.parameters import NONE, Rule, instance, one_of, real, whole
 from fastens.tables import Floats, Table, is_categorical_column, is_frame, table_from_array, table_from_frame
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
-UNSEEN = one_of("ignore", "smooth", "error")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
 
 
-class _WithCategories(PosteriorNaiveBayes):
-    """What models with columns of categories share: what becomes of categories that `fit` did not see."""
-
-    categorical_features: ClassVar[Any] = "from_dtype"
-    unseen: str
-
-    def _learn_table(self, X: Any) -> Any:
-        table = super()._learn_table(X)
-        self._encoder.unseen = -1.0
-        return table
-
-    def _check_table(self, X: Any) -> Any:
-        if sparse.issparse(X) and hasattr(self, "_encoder") and self._encoder.is_categorical.any():
-            X = X.toarray()
-        return super()._check_table(X)
-
-    def _restore_door(self, state: dict[str, Any]) -> None:
-        super()._restore_door(state)
-        self._encoder.unseen = -1.0
-
-    def _check_categories(self, table: Any, X: Any) -> None:
-        if self.unseen != "error":
-            return
-        for likelihood in self._likelihoods:
-            found = likelihood.first_unseen(table) if type(likelihood) is CategoricalLikelihood else None
-            if found is not None:
-                row, column = found
-                name = repr(self._encoder.names[column]) if self._encoder.names else str(column)
-                value = _value_at(X, row, self._encoder.names[column] if self._encoder.names else column)
-                raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
-
-
-def _value_at(X: Any, row: int, column: Any) -> Any:
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        name = column if isinstance(column, str) and column in frame.columns else frame.columns[int(column)]
-        return frame.get_column(name).to_list()[row]
-    rows = X[row : row + 1]
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)[0][column].item()
-
-
-class CategoricalNB(_WithCategories):
+class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
     """Naive Bayes for columns of categories.
 
     The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
@@ -250,7 +208,7 @@ def check_feature_prior(model: Any) -> None:
         )
 
 
-class MixedNB(_WithCategories):
+class MixedNB(CategoryDoor, PosteriorNaiveBayes):
     """Naive Bayes for tables whose columns are of several kinds.
 
     Each column has its own kind of likelihood: "gaussian" as in GaussianNB, "categorical" as in CategoricalNB,

@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 import fastens
 from fastens.cli.columns import NUMBER, TEXT, WORDS, column_kinds, features
 from fastens.cli.errors import CommandError, first_line, listed
+from fastens.cli.split import Split
 from fastens.cli.target import CLASSIFICATION, REGRESSION
 
 KEY = "table"
@@ -20,13 +21,14 @@ KEY = "table"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Target and task, the columns and what they hold, and the best constant prediction."""
+    """Target and task, the columns and what they hold, the best constant prediction, and which rows were held out."""
 
     target: str | None
     target_kind: str | None
     task: str
     kinds: dict[str, str]
     constant: list[float] | None
+    split: Split | None = None
 
     def to_metadata(self) -> dict[str, Any]:
         """The card as plain values, for `model.save(path, metadata=...)`."""
@@ -43,7 +45,8 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
         raise CommandError(f"cannot read the model {path}: {first_line(error)}") from error
     saved = (getattr(model, "metadata_", None) or {}).get(KEY)
     if saved is not None:
-        return model, ModelCard(**saved)
+        split = saved.get("split")
+        return model, ModelCard(**{**saved, "split": None if split is None else Split(**split)})
     task = CLASSIFICATION if is_classifier(model) else REGRESSION
     return model, ModelCard(None, None, task, {}, None)
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 from fastens import __version__
 from fastens.cli.errors import CommandError
 
-COMMANDS = ("train", "predict", "evaluate", "compare")
+COMMANDS = ("train", "predict", "evaluate", "explain", "compare")
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
 
 

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     model, card = load_model(options.model)
     table = read_table(options.table, text_columns(card))
     X = model_features(model, card, table)
-    y = _true_values(model, card, table, options.target)
+    y = true_values(model, card, table, options.target)
     classes = model.classes_ if card.task == CLASSIFICATION else None
     truth = Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
     scores = score(predicted_values(model, X), truth)
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     Report().scores(f"Scores on {len(y):,} rows of {options.table}", scores, constant)
 
 
-def _true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
+def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
     """The target's values, all known to the model where they are classes."""
     name = name or card.target
     if name is None:

@@ -47,9 +47,15 @@ FAMILIES = {
     "forest": Family("random forest", fastens.RandomForestClassifier, fastens.RandomForestRegressor, "trees"),
     "extra-trees": Family("extra trees", fastens.ExtraTreesClassifier, fastens.ExtraTreesRegressor, "trees"),
     "tree": Family("single tree", fastens.DecisionTreeClassifier, fastens.DecisionTreeRegressor),
+    "bayes-tree": Family(
+        "single tree, averaged over all its prunings", fastens.BayesTreeClassifier, fastens.BayesTreeRegressor
+    ),
+    "exact-trees": Family("all trees on a few questions", fastens.ExactTreeAverageClassifier, None),
     "bagging": Family("bagged trees", fastens.BaggingClassifier, fastens.BaggingRegressor, "members"),
     "adaboost": Family("AdaBoost", fastens.AdaBoostClassifier, fastens.AdaBoostRegressor),
     "naive-bayes": Family("naive Bayes, each column of its own kind", fastens.MixedNB, None),
+    "tan": Family("naive Bayes with a tree of the columns", fastens.TANClassifier, None),
+    "aode": Family("naive Bayes averaged over a further parent", fastens.AODEClassifier, None),
     "voting": Family(
         "average of several models",
         # Soft: the commands report probabilities.
@@ -59,6 +65,9 @@ FAMILIES = {
     ),
     "stacking": Family(
         "a model of the predictions of others", fastens.StackingClassifier, fastens.StackingRegressor, is_composed=True
+    ),
+    "bayes-optimal": Family(
+        "several models, by their posterior", fastens.BayesOptimalClassifier, None, is_composed=True
     ),
     "cascade": Family(
         "layers of forests", fastens.CascadeForestClassifier, fastens.CascadeForestRegressor, is_composed=True

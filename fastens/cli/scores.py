@@ -1,4 +1,4 @@
-"""Which rows to hold out, and how good predictions for them are."""
+"""How good predictions are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ DEVIANCES: dict[str, Callable[..., float]] = {
     "poisson": metrics.mean_poisson_deviance,
     "gamma": metrics.mean_gamma_deviance,
 }
+# Losses that are about the middle of what may come, not its mean.
+MEDIAN_LOSSES = ("absolute_error", "quantile")
 
 
 @dataclass(frozen=True)
@@ -25,22 +27,22 @@ class Truth:
     classes: NDArray | None
     loss: str | None
 
+    @property
+    def codes(self) -> NDArray[np.intp]:
+        """Where the true classes stand among all classes."""
+        assert self.classes is not None
+        return np.searchsorted(self.classes, self.y)
 
-def held_out_rows(strata: NDArray, fraction: float, random_state: int) -> NDArray[np.bool_]:
-    """Mark a random share of the rows, the same share of every stratum, at least one row of each left unmarked.
+    @property
+    def loss_name(self) -> str:
+        """The score that a model of this loss is judged by; lower is better."""
+        if self.classes is not None:
+            return "log loss"
+        return "MAE" if self.loss in MEDIAN_LOSSES else "RMSE"
 
-    The rows, shuffled inside each stratum, are laid out stratum by stratum; every (1/fraction)-th is taken. So strata
-    of any size work, and the number of rows taken is right.
-    """
-    generator = np.random.default_rng(random_state)
-    n_rows = len(strata)
-    order = np.lexsort((generator.random(n_rows), strata))
-    steps = np.floor(np.arange(n_rows + 1) * fraction + generator.random())
-    held_out = np.zeros(n_rows, dtype=bool)
-    held_out[order] = np.diff(steps) > 0
-    only_held_out = np.setdiff1d(strata, strata[~held_out])
-    held_out[np.isin(strata, only_held_out)] = False
-    return held_out
+    def take(self, rows: NDArray) -> Truth:
+        """Some of the rows."""
+        return Truth(self.y[rows], None if self.weight is None else self.weight[rows], self.classes, self.loss)
 
 
 def constant_prediction(y: NDArray, weight: NDArray | None, classes: NDArray | None) -> NDArray[np.float64]:
@@ -54,7 +56,21 @@ def score(predicted: NDArray, truth: Truth) -> Scores:
     """Scores by name: of probabilities, one column per class, where there are classes; else of predicted values."""
     if truth.classes is None:
         return _regression_scores(predicted, truth)
-    return _classification_scores(predicted, np.searchsorted(truth.classes, truth.y), truth.weight)
+    return _classification_scores(predicted, truth.codes, truth.weight)
+
+
+def row_losses(predicted: NDArray, truth: Truth) -> NDArray[np.float64]:
+    """Each row's part in the score that `Truth.loss_name` names; that of the RMSE is squared."""
+    if truth.classes is not None:
+        return _log_losses(predicted, truth.codes)
+    error = np.abs(predicted - truth.y)
+    return error if truth.loss_name == "MAE" else error**2
+
+
+def mean_loss(predicted: NDArray, truth: Truth) -> float:
+    """The score that `Truth.loss_name` names."""
+    mean = float(np.average(row_losses(predicted, truth), weights=truth.weight))
+    return mean**0.5 if truth.loss_name == "RMSE" else mean
 
 
 def score_constant(constant: NDArray, truth: Truth) -> Scores:
@@ -65,13 +81,16 @@ def score_constant(constant: NDArray, truth: Truth) -> Scores:
 
 def _classification_scores(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> Scores:
     labels = np.arange(probabilities.shape[1])
-    clipped = np.clip(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps, None)
     name = "AUC" if len(labels) == 2 else "AUC (one against the rest)"
     return {
-        "log loss": float(np.average(-np.log(clipped), weights=weight)),
+        "log loss": float(np.average(_log_losses(probabilities, codes), weights=weight)),
         name: _area_under_curve(probabilities, codes, weight),
         "accuracy": float(np.average(probabilities.argmax(axis=1) == codes, weights=weight)),
     }
+
+
+def _log_losses(probabilities: NDArray, codes: NDArray) -> NDArray[np.float64]:
+    return -np.log(np.clip(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps, None))
 
 
 def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,15 +73,34 @@ def read_table(path: str, text_columns: Collection[str] = ()) -> pa.Table:
 
 def write_table(table: pa.Table, path: str) -> None:
     """Write a table as CSV or Parquet, as the suffix of `path` says."""
+    write_tables([table], path)
+
+
+def write_tables(tables: Iterable[pa.Table], path: str) -> None:
+    """Write tables of the same columns, one below the other, each before the next is made."""
+    tables = iter(tables)
     try:
-        if table_format(path) == "csv":
-            delimiter = "\t" if ".tsv" in Path(path).suffixes else ","
-            with pa.output_stream(path, compression="detect") as stream:
-                pa.csv.write_csv(table, stream, pa.csv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
-        else:
-            pa.parquet.write_table(table, path)
+        first = next(tables)
+        with _writer(path, first.schema) as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise CommandError(f"cannot write {path}: {first_line(error)}") from error
+
+
+@contextmanager
+def _writer(path: str, schema: pa.Schema) -> Iterator[pa.csv.CSVWriter | pa.parquet.ParquetWriter]:
+    if table_format(path) == "parquet":
+        with pa.parquet.ParquetWriter(path, schema) as writer:
+            yield writer
+        return
+    options = pa.csv.WriteOptions(delimiter="\t" if ".tsv" in Path(path).suffixes else ",", quoting_style="needed")
+    with (
+        pa.output_stream(path, compression="detect") as stream,
+        pa.csv.CSVWriter(stream, schema, write_options=options) as writer,
+    ):
+        yield writer
 
 
 def table_format(path: str) -> str:

@@ -15,7 +15,7 @@ from fastens.cli.card import ModelCard
 from fastens.cli.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_kinds, features, kind_of, n_distinct
 from fastens.cli.errors import CommandError, listed
 from fastens.cli.notes import column_notes
-from fastens.cli.scores import held_out_rows
+from fastens.cli.split import Split
 from fastens.cli.tables import read_table
 from fastens.cli.target import (
     CLASSIFICATION,
@@ -124,9 +124,10 @@ def read_task(options: argparse.Namespace) -> Task:
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
     if not kinds:
         raise CommandError("no columns are left to learn from")
-    card = ModelCard(target, kind_of(column.type), task, kinds, None)
     y = target_values(column, target, kind_of(column.type), task)
-    held_out = _held_out(y, task, options)
+    split = Split.of(y, options.test_fraction, options.random_state)
+    card = ModelCard(target, kind_of(column.type), task, kinds, None, split)
+    held_out = _held_out(y, task, split)
     notes = [*_task_notes(column, target, options.task, task), *column_notes(candidates, all_kinds)]
     return Task(title, Rows(features(candidates, kinds), y, weight), held_out, card, notes)
 
@@ -173,11 +174,10 @@ def _named(values: list[str], table: pa.Table, option: str) -> list[str]:
     return names
 
 
-def _held_out(y: NDArray, task: str, options: argparse.Namespace) -> NDArray[np.bool_]:
-    """The rows to hold out: a share of every class, or of all rows."""
-    strata = np.unique(y, return_inverse=True)[1] if task == CLASSIFICATION else np.zeros(len(y), dtype=int)
-    held_out = held_out_rows(strata, options.test_fraction, options.random_state)
-    if options.test_fraction > 0 and not 0 < held_out.sum() < len(y):
+def _held_out(y: NDArray, task: str, split: Split) -> NDArray[np.bool_]:
+    """The rows to hold out."""
+    held_out = split.held_out(y, task)
+    if split.fraction > 0 and not 0 < held_out.sum() < len(y):
         raise CommandError(f"{len(y):,} rows are too few to hold some out; --test-fraction 0 trains on all of them")
     return held_out
 

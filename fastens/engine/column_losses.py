@@ -17,7 +17,7 @@ class ColumnLosses(Loss):
     Parameters
     ----------
     parts : sequence of Loss
-        They must have Newton steps: no losses whose leaves are renewed from the residuals.
+        Of the same kind.
 
     Examples
     --------
@@ -30,14 +30,14 @@ class ColumnLosses(Loss):
     """
 
     def __init__(self, parts: Sequence[Loss]) -> None:
-        super().__init__(sum(part.n_outputs for part in parts))
-        self._code = -1
+        self.n_outputs = sum(part.n_outputs for part in parts)
         self.parts = list(parts)
         self.name = parts[0].name
         self.constant_hessian = all(part.constant_hessian for part in parts)
+        self.renews_leaves = parts[0].renews_leaves
         ends = np.cumsum([part.n_outputs for part in parts])
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
-        self._part_of = [part for part in parts for _ in range(part.n_outputs)]
+        self._column_of = [column for column, part in enumerate(parts) for _ in range(part.n_outputs)]
 
     def _targets(self, y: Array) -> list[tuple[Loss, slice, Array]]:
         columns = map(np.ascontiguousarray, y.T)
@@ -55,7 +55,11 @@ class ColumnLosses(Loss):
 
     def of_output(self, output: int) -> Loss:
         """The part that a raw prediction belongs to."""
-        return self._part_of[output]
+        return self.parts[self._column_of[output]]
+
+    def residuals(self, y: Array, raw: Array, output: int) -> Array:
+        """The column of y that a raw prediction belongs to, less that."""
+        return y[:, self._column_of[output]] - raw[output]
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant raw predictions of least loss."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ _BITS = 50
 def leaves_of_rows(codes: np.ndarray, tree: Tree, n_threads: int = 1) -> NDArray[np.intp]:
     """Return the leaf of each row, given as codes of shape (n_features, n_rows)."""
     node = np.zeros(codes.shape[1])
-    numbers = Tree(**(vars(tree) | {"value": np.arange(tree.n_nodes, dtype=np.float64)[:, None]}))
+    numbers = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
     add_tree_to_raw(codes, numbers, node, n_threads)
     return node.astype(np.intp)
 
@@ -47,9 +49,3 @@ def leaf_sums(leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, 
         return np.zeros(n_nodes)
     unit = 2.0 ** (np.floor(np.log2(total)) - _BITS)
     return np.asarray(np.bincount(leaf, np.rint(given / unit), n_nodes) * unit, dtype=np.float64)
-
-
-def add_up(sums: Array, left_child: NDArray[np.int32]) -> None:
-    """Put at every inner node the sum of its children, in place."""
-    for node in np.flatnonzero(left_child)[::-1]:
-        sums[node] = sums[left_child[node]] + sums[left_child[node] + 1]

@@ -80,12 +80,15 @@ class Loss:
         Leaf values come from `leaf_values`, not from sums of gradients.
     by_rows : bool
         It is a mean over rows, so that some of them tell it for all.
+    bounds : pair of numbers
+        Between which targets lie.
     """
 
     name = ""
     constant_hessian = False
     renews_leaves = False
     by_rows = True
+    bounds = (-math.inf, math.inf)
     _kernel = ""
     _grain = _GRAIN_EXP
     # Where leaves are renewed: the quantile of the residuals, and the limit at which the mean of the rest is cut.
@@ -103,9 +106,17 @@ class Loss:
     def check_measured(self) -> None:
         """Raise ValueError where the loss of a row is not known."""
 
+    def magnitude(self, y: Array) -> float:
+        """What raw predictions are hardly much larger than."""
+        return float(np.abs(y).max())
+
     def of_output(self, output: int) -> Loss:
         """The loss that the leaves of one output's trees are renewed by."""
         return self
+
+    def residuals(self, y: Array, raw: Array, output: int) -> Array:
+        """What leaves are renewed from: the target less one raw prediction."""
+        return y - raw[output]
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant raw prediction of least loss, shape (n_outputs,)."""
@@ -138,6 +149,10 @@ class Loss:
     def predict(self, raw: Array) -> Array:
         """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
         return raw[:, 0]
+
+    def deviation(self, mean: Array) -> Array:
+        """What the standard deviation of targets with such means is proportional to."""
+        return np.ones_like(mean)
 
     def damped(self, steps: Array) -> Array:
         """Newton steps of leaves, cut to the minimum of the loss where they lead far beyond it."""
@@ -228,7 +243,10 @@ class Huber(Loss):
 
 
 class LogLinkLoss(Loss):
-    """A loss of exp(raw), the mean."""
+    """A loss of exp(raw), the mean; the variance is proportional to a power of it."""
+
+    bounds = (0.0, math.inf)
+    variance_power = 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithm of the mean."""
@@ -239,6 +257,10 @@ class LogLinkLoss(Loss):
         out = np.empty(raw.shape[0])
         kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
         return out
+
+    def deviation(self, mean: Array) -> Array:
+        """Of the distribution with that variance."""
+        return np.maximum(mean, np.finfo(float).tiny) ** (self.variance_power / 2)
 
 
 class Poisson(LogLinkLoss):
@@ -262,6 +284,7 @@ class Gamma(LogLinkLoss):
     """raw + y exp(-raw)."""
 
     name = "gamma"
+    variance_power = 2.0
 
     def check_target(self, y: Array) -> None:
         """Only positive values."""

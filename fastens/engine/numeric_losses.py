@@ -63,6 +63,10 @@ class Tweedie(NumericLoss, LogLinkLoss):
 
     name = "tweedie"
 
+    def __init__(self, power: float) -> None:
+        super().__init__(power)
+        self.variance_power = power
+
     def check_target(self, y: Array) -> None:
         """None negative, not all 0."""
         if y.min() < 0 or not y.any():
@@ -172,6 +176,7 @@ class CrossEntropy(BinaryLogLoss):
     """The log loss of a share: y is a probability itself, between 0 and 1."""
 
     name = "cross_entropy"
+    bounds = (0.0, 1.0)
 
     def check_target(self, y: Array) -> None:
         """Shares, not all of them 0 or all 1."""

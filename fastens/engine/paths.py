@@ -81,7 +81,7 @@ def decision_path(
     return csr_matrix((ones, indices, starts), shape=(n_rows, n_nodes)), trees.node_offsets
 
 
-def leaf_features(trees: TreeEnsemble, X: NDArray[np.floating], n_threads: int = 1) -> csr_matrix:
+def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
     """Return a column for each leaf of each tree, 1 where a row falls into it.
 
     The leaves of trees as features of another model, as in Moosmann, Triggs & Jurie (2006).
@@ -90,19 +90,17 @@ def leaf_features(trees: TreeEnsemble, X: NDArray[np.floating], n_threads: int =
     ----------
     trees : TreeEnsemble
         The trees.
-    X : float32 or float64 array of shape (n_rows, n_features)
-        The rows.
-    n_threads : int
-        How many threads there may be; no matter to the result.
+    leaves : int32 array of shape (n_rows, n_trees)
+        Where the rows fall, as `TreeEnsemble.apply` has it.
 
     Returns
     -------
     CSR matrix of shape (n_rows, n_leaves)
     """
     number = np.cumsum(trees.left_child == 0) - 1
-    columns = number[_leaves(trees, X, n_threads)]
-    starts = np.arange(X.shape[0] + 1) * trees.n_trees
-    return csr_matrix((np.ones(len(columns)), columns, starts), shape=(X.shape[0], int(trees.n_leaves.sum())))
+    columns = number[leaves + trees.node_offsets[:-1]].ravel()
+    starts = np.arange(len(leaves) + 1) * trees.n_trees
+    return csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(leaves), int(trees.n_leaves.sum())))
 
 
 def _leaves(trees: TreeEnsemble, X: NDArray[np.floating], n_threads: int) -> NDArray[np.int64]:

@@ -60,6 +60,10 @@ class LambdaRank(Loss):
         self._options = options
         self._known: list[tuple[Array, Queries]] = []
 
+    def magnitude(self, y: Array) -> float:
+        """Scores are made of slopes of at most 1."""
+        return 1.0
+
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """0: only differences count."""
         return np.zeros(1)
@@ -80,20 +84,27 @@ class LambdaRank(Loss):
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """1 - the weighted mean of the queries' NDCG."""
+        return 1.0 - self.ndcg(y, raw, sample_weight, self._options.ndcg_at, n_threads)
+
+    def ndcg(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None, n_threads: int = 1) -> float:
+        """The weighted mean of the queries' NDCG at so many places; None for all."""
         queries = self._queries(y)
-        weight = None if sample_weight is None else queries.weights(sample_weight)
-        return 1.0 - weighted_mean(queries.ndcg(raw[0], self._options.ndcg_at, n_threads), weight)
+        return weighted_mean(queries.ndcg(raw[0], at, n_threads), queries.weights(sample_weight))
+
+    def average_precision(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None) -> float:
+        """The weighted mean of the queries' average precision at so many places; None for all."""
+        queries = self._queries(y)
+        return weighted_mean(queries.average_precision(raw[0], at), queries.weights(sample_weight))
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `max_step`: where a pair is far apart, its curvature vanishes."""
         return np.clip(steps, -self.max_step, self.max_step)
 
     def _queries(self, y: Array) -> Queries:
-        """The queries of a target; those of the last few are kept."""
-        for target, found in self._known:
-            if target is y:
-                return found
-        self._known = [*self._known[-3:], (y, Queries(y, self._options.label_gain))]
+        """The queries of a target; those of the last few that were asked for are kept."""
+        known = next((known for known in self._known if known[0] is y), None)
+        others = [other for other in self._known if other is not known]
+        self._known = [*others[-3:], known or (y, Queries(y, self._options.label_gain))]
         return self._known[-1][1]
 
 
@@ -109,7 +120,7 @@ class Queries:
     """
 
     def __init__(self, y: Array, label_gain: str) -> None:
-        self._documents = np.ascontiguousarray(y[:, DOCUMENTS])
+        self._y, self._documents = y, np.ascontiguousarray(y[:, DOCUMENTS])
         order = np.argsort(y[:, QUERY], kind="stable")
         changes = np.flatnonzero(np.diff(y[order, QUERY])) + 1
         starts = np.concatenate([[0], changes, [len(y)]]).astype(np.int64)
@@ -120,8 +131,10 @@ class Queries:
         upto = np.concatenate([[0.0], np.cumsum([1.0 / math.log2(2.0 + place) for place in range(n_places)])])
         self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, upto)
 
-    def weights(self, sample_weight: Array) -> Array:
+    def weights(self, sample_weight: Array | None) -> Array | None:
         """Weights of the queries, from those of their documents."""
+        if sample_weight is None:
+            return None
         return sample_weight[self._first] / self._documents[self._first]
 
     def ndcg(self, scores: Array, at: int | None, n_threads: int = 1) -> Array:
@@ -130,3 +143,28 @@ class Queries:
         n_threads = threads_for(len(scores), n_threads, _GRAIN)
         self.kernel.ndcg(np.ascontiguousarray(scores), math.inf if at is None else float(at), out, n_threads)
         return out
+
+    def average_precision(self, scores: Array, at: int | None) -> Array:
+        """The average precision of each query; documents of any relevance above 0 are relevant.
+
+        Of documents of equal score the expectation over their orders (McSherry & Najork 2008, eq. 7); a query without
+        any relevant one counts as 1.
+        """
+        if (self._documents != np.rint(self._documents)).any():
+            raise ValueError("sample_weight must hold whole numbers of documents for the average precision.")
+        order = np.lexsort((-scores, self._y[:, QUERY]))
+        order = np.repeat(order, self._documents[order].astype(np.intp))
+        query, score, relevant = self._y[order, QUERY], scores[order], self._y[order, RELEVANCE] > 0
+        new_query = np.append(True, query[1:] != query[:-1])
+        of_query, of_tie = np.cumsum(new_query) - 1, np.cumsum(new_query | np.append(True, np.diff(score) != 0)) - 1
+        number = np.arange(len(order))
+        first_of_query, first_of_tie = (np.unique(of, return_index=True)[1][of] for of in (of_query, of_tie))
+        size, n_relevant = np.bincount(of_tie)[of_tie], np.bincount(of_tie, relevant)[of_tie]
+        before = np.append(0, np.cumsum(relevant))[first_of_tie] - np.append(0, np.cumsum(relevant))[first_of_query]
+        place = number - first_of_query + 1
+        others = (number - first_of_tie) * (n_relevant - 1) / np.maximum(size - 1, 1)
+        precision = n_relevant / size * (before + 1 + others) / place * (n_relevant > 0)
+        total = np.bincount(of_query, relevant)
+        limit = math.inf if at is None else at
+        found = np.bincount(of_query, np.where(place <= limit, precision, 0.0))
+        return np.where(total > 0, found / np.maximum(np.minimum(total, limit), 1), 1.0)

@@ -112,14 +112,14 @@ class RowSampler:
     def _draws(self, index: int) -> Array:
         """A number of at least 0 and less than 1 for each row."""
         seed = stream_seeds(self._seed, index, index + 1, _PURPOSE)
-        return (mixed(self._hashes ^ seed) >> np.uint64(11)) * 2.0**-53
+        return _unit(mixed(self._hashes ^ seed))
 
     def _goss(self, draws: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
         rules = self._rules
         size = np.abs(gradients.astype(np.float64) * hessians).sum(axis=0)
         is_top = self._is_top(size, draws)
         # Of equal sizes those of the largest numbers are on top, so the others need numbers of their own.
-        others = (mixed((draws * 2.0**53).astype(np.uint64)) >> np.uint64(11)) * 2.0**-53
+        others = _unit(mixed((draws * 2.0**53).astype(np.uint64)))
         chance = min(1.0, rules.other_rate / (1 - rules.top_rate))
         return _sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
 
@@ -166,3 +166,8 @@ def _sample(draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) ->
     if not len(rows):
         rows = np.array([np.argmin(draws)], dtype=np.uint32)
     return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))
+
+
+def _unit(bits: NDArray[np.uint64]) -> Array:
+    """Numbers of at least 0 and less than 1 from 64 random bits each."""
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

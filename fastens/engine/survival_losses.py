@@ -56,6 +56,10 @@ class Cox(Loss):
         if not known.any():
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
 
+    def magnitude(self, y: Array) -> float:
+        """Raw predictions are logarithms."""
+        return 1.0
+
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """0: only differences count."""
         return np.zeros(1)
@@ -235,6 +239,10 @@ class AFT(NumericLoss):
             raise ValueError(f"y must hold positive times for loss='aft'; the smallest is {known.min()}.")
         if np.isinf(y[:, 1]).all() or (y[:, 0] <= 0).all():
             raise ValueError("y must hold at least one event or one bound from each side for loss='aft'.")
+
+    def magnitude(self, y: Array) -> float:
+        """Raw predictions are logarithms."""
+        return 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant of least loss, by Newton's method: the loss is convex."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -125,6 +125,7 @@ class TreeEnsemble:
     node_offsets: np.ndarray
     tree_output: np.ndarray
     baseline: np.ndarray
+    has_constant_leaves: ClassVar[bool] = True
     _packed: dict[str, np.ndarray] | None = None
 
     def __init__(self, binning: Binning, **arrays: np.ndarray) -> None:
@@ -222,7 +223,7 @@ class TreeEnsemble:
         return self.to_arrays()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(TreeEnsemble.from_arrays(state).__dict__)
+        self.__dict__.update(type(self).from_arrays(state).__dict__)
 
     def with_values(self, value: np.ndarray) -> TreeEnsemble:
         """Return the same trees with other values of the nodes."""

@@ -39,7 +39,7 @@ from fastens.ensemble.weak_learners import (
     tree_values,
 )
 from fastens.ensemble.weak_rounds import Vote, VotingRules, VotingRun, Weak
-from fastens.parameters import ANYTHING, FLAG, one_of, whole
+from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
 
 Array = NDArray[np.float64]
 
@@ -154,7 +154,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
 
     _parameter_rules: ClassVar = {
         **{name: RULES[name] for name in _SHARED},
-        "estimator": ANYTHING,
+        "estimator": ESTIMATOR | NONE,
         "algorithm": one_of("discrete", "real", "gentle", "logit"),
         "resample": FLAG,
         "max_depth": whole(1, 30),
@@ -336,13 +336,13 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         loss.max_step = _LOGIT_STEP
         return loss
 
-    def _finish(self, run: BoostingRun | VotingRun) -> None:
+    def _finish(self, run: BoostingRun | VotingRun, n_rounds: int | None = None) -> None:
         if isinstance(run, BoostingRun):
-            super()._finish(run)
+            super()._finish(run, n_rounds)
             return
         self._restored()
         votes = run.votes[: run.best_round]
-        self._keep(votes[self._n_earlier :], min(self._n_earlier, len(votes)), run.learner)
+        self._keep_votes(votes[self._n_earlier :], min(self._n_earlier, len(votes)), run.learner)
         self.n_estimators_ = self.n_iter_ = len(votes)
         self.estimator_weights_ = np.array([vote.weight for vote in votes])
         self.estimator_errors_ = np.array([vote.error for vote in votes])
@@ -350,7 +350,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         self.train_score_ = np.array(run.history.train)
         self.validation_score_ = np.array(run.history.validation)
 
-    def _keep(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
+    def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
         """Put new votes behind the first of those that are there."""
         if isinstance(learner, Estimators):
             self.estimators_ = [*getattr(self, "estimators_", [])[:n_earlier], *(vote.weak.model for vote in votes)]

@@ -23,6 +23,7 @@ from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.adaboost import tree_importances
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.saving import SavedEnsemble
+from fastens.ensemble.stages import StagedScore
 from fastens.ensemble.weak_learners import (
     BinnedRows,
     Trees,
@@ -32,13 +33,13 @@ from fastens.ensemble.weak_learners import (
     models_to_arrays,
     takes_weights,
 )
-from fastens.parameters import ANYTHING, FLAG, one_of, whole
+from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
 from fastens.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
 
-class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
+class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
     """AdaBoost.R2 on regression trees or any other regressor.
 
     Each round fits a regressor to weighted rows and measures each row's loss L, between 0 and 1 for the largest error.
@@ -101,7 +102,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     """
 
     _parameter_rules: ClassVar = {
-        "estimator": ANYTHING,
+        "estimator": ESTIMATOR | NONE,
         "loss": one_of("linear", "square", "exponential"),
         "resample": FLAG,
         "max_depth": whole(1, 30),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
@@ -22,25 +22,25 @@ from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
-from fastens.ensemble.members import BaseMembers, NamedMembers
+from fastens.ensemble.one_estimator import BaseOneEstimator
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
 from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame, take_columns, take_rows
 
 Array = NDArray[np.float64]
 
 RULES = {
-    "estimator": Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params")) | NONE,
+    "estimator": ESTIMATOR | NONE,
     "n_estimators": whole(1),
     "max_samples": whole(1) | real(0, open_low=True) | NONE,
     "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
     "bootstrap": FLAG,
     "bootstrap_features": FLAG,
     "sampling": one_of("auto", "weights", "rows"),
-    "oob_score": FLAG | Rule("a function", callable),
+    "oob_score": FLAG | FUNCTION,
     "warm_start": FLAG,
     "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
 }
@@ -96,20 +96,13 @@ class Draws:
         return np.bincount(self.order[chosen], minlength=self.n_rows)
 
 
-class BaseBagging(BaseMembers):
+class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
-    estimators = None
-    columns = None
-    estimator: Any
     _members: list[FittedMember]
     _draws: Draws | None
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = None
-
-    def _template(self) -> Any:
-        """The estimator to copy."""
-        raise NotImplementedError
 
     def _wants(self) -> str:
         """What members are asked for."""
@@ -118,22 +111,6 @@ class BaseBagging(BaseMembers):
     def _responses_of_trees(self, X: Any) -> Iterator[Array]:
         """What each tree of the forest says."""
         raise NotImplementedError
-
-    def _named(self) -> Iterator[tuple[str, Any]]:
-        """The estimator, for tags."""
-        yield "estimator", self._template()
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep`, those of the estimator as ``estimator__parameter`` too."""
-        return BaseEstimator.get_params(self, deep=deep)
-
-    def set_params(self, **params: Any) -> BaseBagging:
-        """Set parameters, those of the estimator as ``estimator__parameter``."""
-        BaseEstimator.set_params(self, **params)
-        return self
-
-    def _levels(self) -> list[NamedMembers]:
-        return [[("estimator", self._template())]]
 
     # Fit --------------------------------------------------
 
@@ -156,9 +133,6 @@ class BaseBagging(BaseMembers):
         self
         """
         self._check_parameters()
-        if is_classifier(self._template()) != is_classifier(self):
-            kind = "classifier" if is_classifier(self) else "regressor"
-            raise ValueError(f"estimator must be a {kind}; got {self.estimator!r}.")
         if self.oob_score and not self.bootstrap:
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()

@@ -1,8 +1,7 @@
-"""What the boosting classifier and regressor share: the parameters, and start, rounds, finish."""
+"""What all estimators that grow trees in rounds share: start, rounds, finish, and what the trees say."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +12,10 @@ from sklearn.utils import check_random_state
 
 from fastens.base import BaseFastens, TrainingData
 from fastens.engine.binning import Binning, learn_binning
-from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import Loss
-from fastens.engine.row_sampling import RowSampling
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
-from fastens.ensemble.boosting_parameters import described
 from fastens.ensemble.callbacks import announce
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportanceOfSums
@@ -30,18 +26,10 @@ Array = NDArray[np.float64]
 
 
 class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportanceOfSums, BaseFastens):
-    """What the classifier and the regressor share: start, rounds, finish."""
+    """Trees grown in rounds, each on what the ones before left."""
 
     _ensemble: TreeEnsemble
     _on_round: OnRound | None = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep of the shared rules, and of what docstrings say, what this class has as a parameter."""
-        super().__init_subclass__(**kwargs)
-        known = inspect.signature(cls).parameters
-        cls._parameter_rules = {name: rule for name, rule in cls._parameter_rules.items() if name in known}
-        if cls.__doc__:  # Python may run without docstrings
-            cls.__doc__ = cls.__doc__.replace("    {parameters}", described(known))
 
     def _get_loss(self) -> Loss:
         raise NotImplementedError
@@ -136,47 +124,10 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         run.validate_on(codes, validation)
 
     def _growth_rules(self) -> GrowthRules:
-        """The parameters, with constraints on columns of X said of the columns that trees see."""
-        columns, column_of = Columns(self.n_features_in_, self._encoder.names), self._column_of
-        monotone = monotone_signs(self.monotonic_cst, columns, self._encoder.is_categorical)
-        if monotone is not None and len(getattr(self, "classes_", ())) > 2:
-            raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
-        max_on_path, groups = interaction_groups(self.interaction_cst, columns)
-        chances = feature_chances(self.feature_weights, columns)
-        per_tree = count_of(self.max_features_per_tree, len(column_of))
-        return GrowthRules(
-            max_leaf_nodes=self.max_leaf_nodes,
-            max_depth=self.max_depth,
-            min_samples_leaf=self.min_samples_leaf,
-            min_child_weight=self.min_child_weight,
-            min_weight_leaf=self.min_weight_leaf,
-            min_gain_to_split=self.min_gain_to_split,
-            l2_regularization=self.l2_regularization,
-            features_per_split=count_of(self.max_features, per_tree),
-            features_per_tree=per_tree,
-            feature_weights=None if chances is None else chances[column_of],
-            monotone=monotone,
-            max_features_on_path=max_on_path,
-            feature_groups=None if groups is None else groups[:, column_of],
-            path_smooth=self.path_smooth,
-            max_delta_step=self.max_delta_step,
-            category_l2=self.category_l2,
-            category_smoothing=self.category_smoothing,
-            min_samples_category=self.min_samples_category or self.min_samples_leaf,
-            max_categories_per_split=self.max_categories_per_split,
-            one_hot_max_size=self.one_hot_max_size,
-        )
+        raise NotImplementedError
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        return BoostingRules(
-            n_rounds=self.n_estimators,
-            learning_rate=self.learning_rate,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
-            n_threads=n_threads,
-            sampling=RowSampling(share=self.subsample),
-        )
+        raise NotImplementedError
 
     def _announcer(self) -> OnRound | None:
         """Log the losses every `verbose` rounds."""
@@ -190,13 +141,18 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
 
         return report
 
-    def _finish(self, run: BoostingRun) -> None:
-        """Keep the rounds up to the best one, and what was learned on the way."""
+    def _finish(self, run: BoostingRun, n_rounds: int | None = None) -> None:
+        """Keep some rounds, by default those up to the best one, and what was learned on the way."""
+        n_rounds = run.best_round if n_rounds is None else n_rounds
         self._restored()
-        self._ensemble = run.ensemble(run.best_round)
-        self.n_estimators_ = self.n_iter_ = run.best_round
+        self._keep(run, n_rounds)
+        self.n_estimators_ = self.n_iter_ = n_rounds
         self.train_score_ = np.array(run.history.train)
         self.validation_score_ = np.array(run.history.validation)
+
+    def _keep(self, run: BoostingRun, n_rounds: int) -> None:
+        """Keep the trees of some rounds."""
+        self._ensemble = run.ensemble(n_rounds)
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("n_estimators_", "n_iter_", "train_score_", "validation_score_")

@@ -23,7 +23,7 @@ from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, Tr
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import Members
 from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
-from fastens.parameters import FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.parameters import FLAG, FUNCTION, NONE, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ RULES = {
     "max_features_per_tree": TREE_RULES["max_features"],
     "bootstrap": FLAG,
     "max_samples": whole(1) | real(0, open_low=True) | NONE,
-    "oob_score": FLAG | Rule("a function", callable),
+    "oob_score": FLAG | FUNCTION,
     "warm_start": FLAG,
 }
 

@@ -51,7 +51,7 @@ NUMBER_RULES = {"criterion": one_of("squared_error", "absolute_error", "poisson"
 class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFastens):
     """Trees whose mean is the prediction: one of them, or a forest."""
 
-    _takes_several_targets: ClassVar[bool] = True
+    _takes_several_targets = True
     _n_targets: int
 
     # Fit --------------------------------------------------

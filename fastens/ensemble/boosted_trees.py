@@ -14,15 +14,17 @@ from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
 from fastens.engine.binning import Binning
-from fastens.engine.constraints import count_of
-from fastens.engine.row_sampling import RowSampling
+from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes
 from fastens.ensemble.base_boosting import taken
+from fastens.ensemble.boosting_parameters import PARAMETERS
+from fastens.ensemble.boosting_rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.ensemble.callbacks import Announcer, progress_bar
 from fastens.ensemble.continuing import Earlier, checked_checkpoint
-from fastens.ensemble.dart import DartRules, DartRun
+from fastens.ensemble.dart import DartRun
 from fastens.ensemble.leaf_refitting import RefitsLeaves
-from fastens.ensemble.metrics import LOSS, Metrics
+from fastens.ensemble.linear_rounds import LinearRun, check_linear_leaves
+from fastens.ensemble.metrics import LOSS, Metrics, OwnMetric
 from fastens.ensemble.offsets import checked_offset
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
 from fastens.ensemble.sklearn_callbacks import CallbackSupportMixin, with_callbacks
@@ -40,6 +42,12 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     _seed: int
     _earlier: Earlier | None = None
     _metrics: Metrics | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Say in the docstring what all these estimators have as parameters."""
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:  # Python may run without docstrings
+            cls.__doc__ = cls.__doc__.replace("    {parameters}", PARAMETERS)
 
     @with_callbacks
     def fit(
@@ -94,7 +102,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         try:
             data = self._start_fit(X, y, sample_weight)
             if self._earlier is not None:
-                self._earlier.check_door(self._door_state())
+                self._earlier.check_door(self._door_state(), self._get_loss())
             data = self._with_offset(data, init_score, y)
             self._seed = self._choose_seed(splits=X_val is None and y_val is None and self.early_stopping != "auto")
             held_out = self._split_rows(data, groups) if X_val is None and y_val is None else None
@@ -121,16 +129,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.sampling == "goss":
-            if self.subsample != 1:
-                rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"
-                raise ValueError(f"{rule}; got {self.subsample}.")
-            if self.top_rate + self.other_rate > 1:
-                raise ValueError(f"top_rate + other_rate must be at most 1; got {self.top_rate} + {self.other_rate}.")
-        if self.oob_score and self.boosting == "dart":
-            raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
-        if self.oob_score and not self._row_sampling().draws:
-            raise ValueError("oob_score must be False where every round sees all rows; set subsample below 1.")
+        check_together(self)
 
     def _find_earlier(self, resume: Any) -> Earlier | None:
         """What to go on from: a checkpoint, or the last fit."""
@@ -143,13 +142,18 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
                 f"n_estimators must be at least {self.n_estimators_}, the rounds of the last fit, with "
                 f"warm_start=True; got {self.n_estimators}."
             )
+        if self._ensemble.has_constant_leaves == self.linear_leaves:
+            raise ValueError(
+                f"linear_leaves must be as in the last fit, {not self.linear_leaves}, with warm_start=True; "
+                f"got {self.linear_leaves}."
+            )
         return Earlier.of(self)
 
     def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
         """The rows with raw predictions to start from, given one for each of `y`."""
         if init_score is None:
             return data
-        offset = checked_offset(init_score, len(np.asarray(y)), self._get_loss().n_outputs)
+        offset = checked_offset(init_score, len(y), self._get_loss().n_outputs)
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
@@ -162,7 +166,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             raise ValueError("validation is for early stopping; early_stopping must not be False with it.")
         if groups is not None:
             groups = np.asarray(groups)[slice(None) if data.rows is None else data.rows]
-        *_, (train, validation) = self.validation.split(np.empty((len(data.y), 0)), data.y, groups)
+        *_, (train, validation) = self.validation.split(np.empty((len(data.y), 0)), self._told_target(data.y), groups)
         return np.sort(train), np.sort(validation)
 
     def _choose_seed(self, *, splits: bool) -> int:
@@ -170,36 +174,30 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         if self._earlier is not None:
             return self._earlier.seed
         draws_statistics = self.categorical_encoding != "partition" and self._encoder.is_categorical.any()
-        draws_rows = self._row_sampling().draws
-        if not (splits or self.boosting == "dart" or draws_rows or draws_statistics or self._draws_features()):
+        draws = row_sampling(self).draws or draws_features(self) or draws_statistics
+        if not (splits or self.boosting == "dart" or draws):
             return 0
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _row_sampling(self) -> RowSampling:
-        return RowSampling(self.sampling, self.subsample, self.top_rate, self.other_rate, self.mvs_lambda)
-
-    def _draws_features(self) -> bool:
-        n_features = self.n_features_in_
-        return (
-            min(count_of(self.max_features_per_tree, n_features), count_of(self.max_features, n_features)) < n_features
-        )
+    def _growth_rules(self) -> GrowthRules:
+        return growth_rules(self)
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        dart = DartRules(self.rate_drop, self.skip_drop, self.max_drop, self.dart_normalize)
-        return replace(
-            super()._boosting_rules(n_threads),
-            seed=self._seed,
-            sampling=self._row_sampling(),
-            out_of_bag=self.oob_score,
-            dart=dart if self.boosting == "dart" else None,
-        )
+        return boosting_rules(self, self._seed, n_threads)
 
     def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
-        kind = BoostingRun if rules.dart is None else DartRun
+        kind: type[BoostingRun] = BoostingRun if rules.dart is None else DartRun
+        if rules.linear_l2 is not None:
+            check_linear_leaves(self, self._loss)
+            kind = LinearRun
         return kind(binning, data, self._loss, self._growth_rules(), rules, start)
 
+    def _told_target(self, y: Array) -> Array:
+        """What there is to say of rows besides their columns: for splitters, and for draws that follow from content."""
+        return y
+
     def _start(self, data: TrainingData, rules: BoostingRules) -> Start:
-        hashes = content_hashes(data.X, data.y, rules.n_threads) if rules.sampling.draws else None
+        hashes = content_hashes(data.X, self._told_target(data.y), rules.n_threads) if rules.sampling.draws else None
         return Start(hashes, None if self._earlier is None else self._earlier.ensemble.baseline)
 
     def _learn_binning(self, data: TrainingData, n_threads: int) -> Binning:
@@ -259,15 +257,11 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         run = self._start_run(data, None)
         run.rules = replace(run.rules, n_rounds=self.n_estimators_)
         run.run()
-        self._ensemble = run.ensemble(run.n_rounds)
+        self._keep(run, run.n_rounds)
 
-    def _finish(self, run: Any, n_rounds: int | None = None) -> None:
-        n_rounds = run.best_round if n_rounds is None else n_rounds
-        self._restored()
-        self._ensemble = run.ensemble(n_rounds)
-        self.n_estimators_ = self.n_iter_ = self.best_iteration_ = n_rounds
-        self.train_score_ = np.array(run.history.train)
-        self.validation_score_ = np.array(run.history.validation)
+    def _finish(self, run: BoostingRun, n_rounds: int | None = None) -> None:
+        super()._finish(run, n_rounds)
+        self.best_iteration_ = self.n_estimators_
         scores = {} if self._metrics is None else self._metrics.scores
         self.validation_scores_ = {name: np.array(values) for name, values in scores.items()}
         for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_"):
@@ -280,6 +274,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         raw = np.ascontiguousarray(run.out_of_bag_raw().T)
         name = "predict_proba" if hasattr(self, "predict_proba") else "predict"
         found = self._answers_from_raw(name, raw)
+        if isinstance(found, list):
+            found = np.concatenate(found, axis=1)
         attribute = "oob_decision_function_" if name == "predict_proba" else "oob_prediction_"
         if data.rows is not None:
             spread = np.full((n_given, *found.shape[1:]), np.nan)
@@ -320,11 +316,15 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _answers_from_raw(self, name: str, raw: Array) -> Any:
         """What the method of that name returns for raw predictions of shape (n_samples, n_outputs)."""
-        raise NotImplementedError
+        return self._loss.predict(raw)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
         """Targets as the user gave them."""
-        raise NotImplementedError
+        return y
+
+    def _own_metric(self, name: str) -> OwnMetric | None:
+        """The metric of that name that only this kind of estimator has, larger being better."""
+        return None
 
     def _raw_from(self, X: Any, init_score: Any) -> Array:
         """Raw predictions on top of given ones."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseRegressor
+from fastens.engine.column_losses import ColumnLosses
 from fastens.engine.loss_names import (
     CLASSIFICATION,
     REGRESSION,
@@ -18,10 +19,11 @@ from fastens.engine.loss_names import (
     regression_loss,
 )
 from fastens.engine.losses import Loss
-from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
 from fastens.ensemble.offsets import OffsetClassifier
-from fastens.ensemble.raw_classifier import RawClassifier
+from fastens.ensemble.raw_classifier import RawClassifier, most_probable
+from fastens.ensemble.several_targets import SeveralTargets
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
 Array = NDArray[np.float64]
@@ -30,7 +32,7 @@ LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
 
 
-class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
+class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTargets, RawClassifier):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -126,13 +128,15 @@ class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 10.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
         oob_score: bool = False,
         callbacks: Any = None,
@@ -152,7 +156,16 @@ class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
         return tags
 
     def _get_loss(self) -> Loss:
-        return classification_loss(self.loss, len(self.classes_))
+        return self._loss_of([classification_loss(self.loss, len(classes)) for classes in self._classes_of_targets()])
+
+    def _classes_of_targets(self) -> list[NDArray[Any]]:
+        return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
+
+    def _labels_of(self, raw: Array) -> NDArray[Any]:
+        if not isinstance(self._loss, ColumnLosses):
+            return super()._labels_of(raw)
+        pairs = zip(self._loss.split(raw), self.classes_, strict=True)
+        return np.column_stack([most_probable(own, classes) for own, classes in pairs])
 
     def _answers_from_raw(self, name: str, raw: Array) -> Any:
         if name == "predict":
@@ -162,10 +175,13 @@ class GradientBoostingClassifier(OffsetClassifier, RawClassifier, BoostedTrees):
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
-        return self.classes_[y.astype(np.intp)]
+        index = y.astype(np.intp)
+        if not isinstance(self.classes_, list):
+            return self.classes_[index]
+        return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
 
 
-class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
+class GradientBoostingRegressor(CalibratedIntervals, SeveralTargets, BaseRegressor):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
@@ -274,13 +290,15 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 10.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
         oob_score: bool = False,
         callbacks: Any = None,
@@ -294,7 +312,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         self._keep_parameters(locals())
 
     def _get_loss(self) -> Loss:
-        return regression_loss(self.loss, LossOptions(self.quantile, self.alpha, self.tweedie_variance_power))
+        options = LossOptions(self.quantile, self.alpha, self.tweedie_variance_power)
+        if self._n_targets > 1 and not isinstance(self.quantile, float | None):
+            raise ValueError(f"quantile must be one level with several targets; got {self.quantile!r}.")
+        return self._loss_of([regression_loss(self.loss, options) for _ in range(self._n_targets)])
 
     def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
         """Return the predicted mean or quantile of each row, shape (n_samples,) or with a column for each.
@@ -313,9 +334,3 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         """Yield the predictions after each round."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._loss.predict(raw)
-
-    def _answers_from_raw(self, name: str, raw: Array) -> Array:
-        return self._loss.predict(raw)
-
-    def _labels_of_targets(self, y: Array) -> Array:
-        return y

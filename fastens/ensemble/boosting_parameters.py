@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection
 
 import numpy as np
 
@@ -52,6 +50,8 @@ RULES = {
     "interaction_cst": ANYTHING,
     "path_smooth": real(0),
     "max_delta_step": real(0, open_low=True) | NONE,
+    "linear_leaves": FLAG,
+    "linear_l2": real(0),
     "categorical_features": ANYTHING,
     "categorical_encoding": one_of("auto", "partition", "target", "ordered"),
     "categorical_missing": one_of("missing", "category"),
@@ -150,6 +150,13 @@ PARAMETERS = """\
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
         Largest absolute value of a leaf, before the learning rate.
+    linear_leaves : bool, default=False
+        Whether leaves are linear models of the numeric features on their paths (Shi, Li & Li 2019), where none of these
+        is missing; values outside the range of a leaf's training rows count as its ends. Not with `monotonic_cst`,
+        `max_delta_step`, boosting="dart" or losses without a hessian.
+    linear_l2 : float, default=10
+        The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
+        variance 1 there.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     categorical_encoding : "auto", "partition", "target" or "ordered", default="auto"
@@ -164,11 +171,11 @@ PARAMETERS = """\
     one_hot_max_size : int, default=2
         Columns of no more categories split them off one by one.
     min_samples_category : int or None, default=None
-        Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: as
-        `min_samples_leaf`.
+        Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: 10,
+        or `min_samples_leaf` where that is less.
     max_categories_per_split : int or None, default=None
         Most categories on the side of a split that has fewer of them.
-    category_smoothing : float, default=10
+    category_smoothing : float, default=5
         Rows of average gradient that each category is given before the categories of a node are put in order.
     category_l2 : float, default=3
         Added to `l2_regularization` in the gain of splits into sets of categories, in rows of average hessian.
@@ -189,9 +196,3 @@ PARAMETERS = """\
         Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
     n_jobs : int or None, default=None
         Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them."""
-
-
-def described(names: Collection[str]) -> str:
-    """The paragraphs of `PARAMETERS` on some of them."""
-    paragraphs = re.split(r"\n(?=    \S)", PARAMETERS)
-    return "\n".join(text for text in paragraphs if set(re.findall(r"\w+", text.split(":")[0])) & set(names))

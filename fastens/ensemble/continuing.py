@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.losses import Loss
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.metrics import Metrics
 from fastens.ensemble.rounds import BoostingRun
@@ -58,11 +59,16 @@ class Earlier:
             model._statistics_arrays(),
         )
 
-    def check_door(self, door: dict[str, Any]) -> None:
-        """Raise ValueError unless the table has the columns, categories and classes that it had."""
+    def check_door(self, door: dict[str, Any], loss: Loss) -> None:
+        """Raise ValueError unless the table has the columns, categories, classes and targets that it had."""
         if door != self.door:
             raise ValueError(
                 "X and y must have the columns, categories and classes of the fit that this one continues."
+            )
+        if loss.n_outputs != self.ensemble.n_outputs:
+            raise ValueError(
+                f"y must give the {self.ensemble.n_outputs} raw predictions a row of the fit that this one continues; "
+                f"it gives {loss.n_outputs}."
             )
 
     def check_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:

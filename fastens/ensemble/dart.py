@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 NORMALIZE = ("tree", "forest")
-# Bits of a value below the largest target. Sums of such values are exact up to 1000 times that, in any order.
+# Bits of a value below the largest raw prediction to expect. Sums are exact up to 1000 times that, in any order.
 _BITS = 42
 
 
@@ -75,7 +75,7 @@ class DartRun(BoostingRun):
 
     def _start(self, data: TrainingData) -> Array:
         if self._grid is None:
-            largest = max(float(np.abs(data.y).max()), float(np.abs(self.baseline).max()), 1e-290)
+            largest = max(self.loss.magnitude(data.y), float(np.abs(self.baseline).max()), 1e-290)
             self._grid = math.ldexp(1.0, math.frexp(largest)[1] - _BITS)
             self.baseline = self._on_grid(self.baseline)
             self._best: list[Tree] = []

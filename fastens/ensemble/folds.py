@@ -129,6 +129,10 @@ class FittedMember:
             total = total + self._respond(model, X)
         return total / len(self.models)
 
+    def respond_with(self, model: Any, X: Any) -> Array:
+        """Responses of one of the models."""
+        return self._respond(model, take_columns(X, self.columns))
+
     def _respond(self, model: Any, X: Any) -> Array:
         if self.classes is None:
             return np.asarray(model.predict(X), dtype=np.float64).reshape(X.shape[0], -1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,16 @@ from scipy.sparse import csr_matrix
 from fastens.base import TrainingData
 from fastens.engine.binning import BinnedMatrix
 from fastens.engine.leaf_rows import LeafRows
+from fastens.engine.losses import weighted_quantile
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.walks import Walker
+from fastens.ensemble.conformal_scores import COVERAGE, ConformalScores, SetScore, intervals, sets
 from fastens.ensemble.out_of_bag import OutOfBag
 from fastens.tables import dense_blocks
 
 Array = NDArray[np.float64]
 _PREFIX = "uncertainty."
+_SCORES = _PREFIX + "scores."
 # Numbers of the products of bags and predictions that are in memory at a time.
 _BLOCK_VALUES = 1 << 22
 
@@ -27,7 +29,7 @@ _BLOCK_VALUES = 1 << 22
 class ForestUncertainty(OutOfBag):
     """What any forest says of its own uncertainty."""
 
-    _nonconformity: Array
+    _scores: ConformalScores
     if TYPE_CHECKING:
         _each_tree: Any
         _leaves: Any
@@ -134,23 +136,20 @@ class ForestUncertainty(OutOfBag):
 
     # Conformal prediction --------------------------------------------------
 
-    def _conform(self, coverage: float) -> float:
-        """The quantile of the out-of-bag scores that as many new rows stay below as `coverage` says."""
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a number greater than 0 and less than 1; got {coverage!r}.")
+    def _conformal(self, coverage: float) -> ConformalScores:
+        """The scores of the training rows, each by the trees that have not seen it."""
+        COVERAGE.check("coverage", coverage)
         self._oob_values()
-        scores = self._nonconformity
-        place = math.ceil(coverage * (len(scores) + 1)) - 1
-        return float(scores[place]) if place < len(scores) else math.inf
+        return self._scores
 
     def _oob_arrays(self) -> dict[str, np.ndarray]:
         found = super()._oob_arrays()
-        return found | ({_PREFIX + "nonconformity": self._nonconformity} if found else {})
+        return found | (self._scores.to_arrays(_SCORES) if found else {})
 
     def _restore_oob(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_oob(arrays)
-        if _PREFIX + "nonconformity" in arrays:
-            self._nonconformity = arrays[_PREFIX + "nonconformity"]
+        if hasattr(self, "_oob_mean"):
+            self._scores = ConformalScores.from_arrays(_SCORES, arrays)
 
 
 class ClassUncertainty(ForestUncertainty):
@@ -171,10 +170,10 @@ class ClassUncertainty(ForestUncertainty):
         if data.y.ndim == 1:
             mean = self._oob_mean if data.rows is None else self._oob_mean[data.rows]
             known = ~np.isnan(mean[:, 0])
-            right = self._probabilities(mean[known])[np.arange(known.sum()), data.y[known].astype(np.intp)]
-            self._nonconformity = np.sort(1.0 - right)
+            found = SetScore().of_labels(self._probabilities(mean[known]), data.y[known])
+            self._scores = ConformalScores.of(found, _of_rows(data.sample_weight, known))
         else:
-            self._nonconformity = np.empty(0)
+            self._scores = ConformalScores.of(np.empty(0))
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return, for each row, a set of classes that holds the right one with a given probability.
@@ -197,7 +196,7 @@ class ClassUncertainty(ForestUncertainty):
         self._check_fitted()
         if isinstance(self.classes_, list):
             raise ValueError("predict_set must be used with one target; this forest has several.")
-        return self.predict_proba(X) >= 1.0 - self._conform(coverage) - 1e-12
+        return sets([self._conformal(coverage)], [SetScore().of(self.predict_proba(X))], coverage)
 
 
 class NumberUncertainty(ForestUncertainty):
@@ -219,14 +218,15 @@ class NumberUncertainty(ForestUncertainty):
     def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
         super()._set_out_of_bag(matrix, data, n_rows)
         if self._n_targets > 1:
-            self._nonconformity, self._spread_floor = np.empty(0), 1.0
+            self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
             return
         mean = (self._oob_mean if data.rows is None else self._oob_mean[data.rows])[:, 0]
         known = ~np.isnan(mean)
         spread = self._left_out_spread(matrix, mean)[known]
         residual = np.abs(data.y[known] - mean[known])
-        self._spread_floor = float(np.median(spread)) or 1.0
-        self._nonconformity = np.sort(residual / (spread + self._spread_floor))
+        weight = _of_rows(data.sample_weight, known)
+        self._spread_floor = weighted_quantile(spread, 0.5, weight) or 1.0
+        self._scores = ConformalScores.of(residual / (spread + self._spread_floor), weight)
 
     def _left_out_spread(self, matrix: BinnedMatrix, mean: Array) -> Array:
         """Standard deviation, for each row, of the trees whose bags do not have it."""
@@ -268,9 +268,9 @@ class NumberUncertainty(ForestUncertainty):
         self._check_fitted()
         if self._n_targets > 1:
             raise ValueError("predict_interval must be used with one target; this forest has several.")
-        half = (self.predict_spread(X) + getattr(self, "_spread_floor", 0.0)) * self._conform(coverage)
-        middle = self.predict(X)
-        return np.column_stack([middle - half, middle + half])
+        scores = self._conformal(coverage)
+        middle = np.asarray(self.predict(X), dtype=np.float64)[:, None]
+        return intervals([scores], [middle], [self.predict_spread(X) + self._spread_floor], (0, 0), coverage)
 
     # Quantiles --------------------------------------------------
 
@@ -352,6 +352,10 @@ class _Moments:
     def deviation(self) -> Array:
         """Standard deviation."""
         return np.sqrt(self._squares / self._n)
+
+
+def _of_rows(weight: Array | None, rows: NDArray[np.bool_]) -> Array | None:
+    return None if weight is None else weight[rows]
 
 
 def _dense(X: Any) -> Iterator[Any]:

@@ -8,26 +8,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils import check_random_state
 
-from fastens.base import BaseFastens, check_weights
-from fastens.engine.binning import learn_binning
-from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, number_target
+from fastens.engine.forests import TreeRules, TreeSample
 from fastens.engine.losses import weighted_quantile
 from fastens.engine.paths import depths
-from fastens.engine.sampling import content_hashes, random_stream, stream_seeds
-from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING
 from fastens.ensemble.base_trees import n_chosen
-from fastens.ensemble.saving import SavedEnsemble
-from fastens.parameters import ANYTHING, NONE, instance, one_of, real, whole
+from fastens.ensemble.random_splits import RULES, RandomSplits
+from fastens.parameters import one_of, real, whole
 
 Array = NDArray[np.float64]
 EULER = 0.5772156649015329
 
 
-class IsolationForest(OutlierMixin, SavedEnsemble, BaseFastens):
+class IsolationForest(OutlierMixin, RandomSplits):
     """Isolation forest: outliers and how far out they are.
 
     Each tree is grown on a small sample of the rows by random splits of random columns, until rows stand alone or the
@@ -75,14 +71,10 @@ class IsolationForest(OutlierMixin, SavedEnsemble, BaseFastens):
     """
 
     _parameter_rules: ClassVar = {
-        "n_estimators": whole(1),
+        **RULES,
         "max_samples": one_of("auto") | whole(1) | real(0, 1, open_low=True),
         "contamination": one_of("auto") | real(0, 0.5, open_low=True),
         "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
-        "categorical_features": ANYTHING,
-        "max_bins": whole(2, 65_535),
-        "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
-        "n_jobs": ANYTHING,
     }
 
     def __init__(
@@ -122,30 +114,19 @@ class IsolationForest(OutlierMixin, SavedEnsemble, BaseFastens):
         -------
         self
         """
-        self._check_parameters()
-        given, table = X, self._learn_table(X)
-        weight = check_weights(sample_weight, table.shape[0])
-        kept = None if weight is None else np.flatnonzero(weight)
-        if weight is not None:
-            table, weight = table[kept], weight[kept]
-        n_threads = resolve_n_jobs(self.n_jobs)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
-        hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        order = _repeated(hashes, weight)
-        self.max_samples_ = self._n_drawn(len(order))
-        samples = [self._sample(seed, tree, order, table.shape[0]) for tree in range(self.n_estimators)]
-        # Targets that differ between rows: no node is pure, so that all is left to the random splits.
-        target = number_target((hashes / 2.0**64)[:, None])
-        grower = ForestGrower(binning.transform(table, n_threads), target, self._rules(), n_threads)
-        trees = TreeEnsemble.from_trees(grower.grow(samples), [0] * self.n_estimators, [0.0], binning)
-        self._ensemble = trees.with_values(_path_lengths(trees))
+        kept, weight = self._grow_at_random(X, sample_weight)
+        self._ensemble = self._ensemble.with_values(_path_lengths(self._ensemble))
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
-            scores = self.score_samples(given)
+            scores = self.score_samples(X)
             threshold = weighted_quantile(scores if kept is None else scores[kept], self.contamination, weight)
             self.offset_ = float(np.nextafter(threshold, 0.0))
         return self
+
+    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
+        order = _repeated(hashes, weight)
+        self.max_samples_ = self._n_drawn(len(order))
+        return [self._sample(seed, tree, order, len(hashes)) for tree in range(self.n_estimators)]
 
     def _n_drawn(self, n_rows: int) -> int:
         if isinstance(self.max_samples, str):
@@ -189,9 +170,6 @@ class IsolationForest(OutlierMixin, SavedEnsemble, BaseFastens):
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return -1 for outliers and 1 for others, shape (n_samples,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
-
-    def _n_outputs(self) -> int:
-        return 1
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("offset_", "max_samples_")

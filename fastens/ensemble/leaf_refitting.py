@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
+from fastens.engine.growth import GrowthRules, leaves_within_limits
+from fastens.engine.leaf_sums import leaf_sums
+from fastens.engine.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
 from fastens.engine.losses import Loss
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.base_boosting import BaseGradientBoosting
+from fastens.ensemble.linear_rounds import damping
 from fastens.parameters import real
 
 Array = NDArray[np.float64]
 _DECAY = real(0, 1)
-# Bits that a row's derivatives are rounded to, so that their sums do not depend on the order of the rows.
-_BITS = 50
 
 
 class RefitsLeaves(BaseGradientBoosting):
@@ -34,7 +37,8 @@ class RefitsLeaves(BaseGradientBoosting):
             New rows with the columns, and classes, of training.
         decay_rate : float, default=0.9
             How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
-            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs.
+            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs, unless
+            `monotonic_cst` moves them.
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
 
@@ -59,31 +63,51 @@ class RefitsLeaves(BaseGradientBoosting):
         loss = self._get_loss()
         loss.check_target(data.y)
         data = self._apply_statistics(data)
-        step = _LeafStep(loss, self.learning_rate, self.l2_regularization)
+        step = LeafStep(loss, self.learning_rate, self._growth_rules())
         model = copy(self)
-        model._ensemble = refitted(self._ensemble, data, step, decay_rate)
+        if isinstance(self._ensemble, LinearEnsemble):
+            model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
+        else:
+            model._ensemble = LeafRefit(self._ensemble, data, step, decay_rate).run()
+        model._leaves_changed(data, decay_rate)
         return model
 
+    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
+        """Let what follows from the leaves lean towards new rows, which are encoded."""
 
-class _LeafStep:
+
+class LeafStep:
     """The values that a round on some rows would give the leaves of a tree."""
 
-    def __init__(self, loss: Loss, learning_rate: float, l2: float) -> None:
-        self.loss, self._learning_rate, self._l2 = loss, learning_rate, l2
+    def __init__(self, loss: Loss, learning_rate: float, rules: GrowthRules) -> None:
+        self.loss, self._learning_rate, self._rules = loss, learning_rate, rules
 
-    def values(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: _State) -> Array:
+    def rate(self, steps: Array) -> Array:
+        """What each step is multiplied by."""
+        return self._learning_rate * damping(self.loss, steps)
+
+    def values(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
         """One for each node, NaN where there are no rows."""
         if self.loss.renews_leaves:
             return self._learning_rate * self._renewed(leaf, n_nodes, output, state)
-        gradient, hessian = (_sums(leaf, part[output], state.weight, n_nodes) for part in state.derivatives)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            step = np.where(hessian > 0, -gradient / (hessian + self._l2), np.nan)
-        return self._learning_rate * np.where(np.isnan(step), np.nan, self.loss.damped(np.nan_to_num(step)))
+        step = self.newton(leaf, n_nodes, output, state)
+        damped = self.loss.of_output(output).damped(np.nan_to_num(step))
+        return self._learning_rate * np.where(np.isnan(step), np.nan, damped)
 
-    def _renewed(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: _State) -> Array:
+    def newton(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
+        """Newton steps, before they are damped and shrunk."""
+        gradient, hessian = (leaf_sums(leaf, part[output], state.weight, n_nodes) for part in state.derivatives)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(hessian > 0, -gradient / (hessian + self._rules.l2_regularization), np.nan)
+
+    def within_limits(self, tree: Tree, values: Array) -> Array:
+        """Values of all leaves of a tree, as monotone and as small as growth would have made them."""
+        return leaves_within_limits(tree, values, self._rules, self._learning_rate)
+
+    def _renewed(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
         order = np.argsort(leaf, kind="stable")
         nodes, starts = np.unique(leaf[order], return_index=True)
-        residuals = (state.y - state.raw[output])[order]
+        residuals = self.loss.residuals(state.y, state.raw, output)[order]
         weight = None if state.weight is None else state.weight[order]
         out = np.full(n_nodes, np.nan)
         loss = self.loss.of_output(output)
@@ -91,7 +115,7 @@ class _LeafStep:
         return out
 
 
-class _State:
+class State:
     """Rows with their raw predictions and derivatives before a round."""
 
     def __init__(self, data: TrainingData, raw: Array) -> None:
@@ -99,37 +123,93 @@ class _State:
         self.derivatives = np.empty((2, *raw.shape), dtype=np.float32)
 
     def start_round(self, loss: Loss) -> None:
+        """Renew the derivatives."""
         self.derivatives[1] = 1.0
         loss.start_round(self.y, self.raw, self.weight)
         loss.gradients(self.y, self.raw, self.derivatives[0], self.derivatives[1])
 
 
-def refitted(ensemble: TreeEnsemble, data: TrainingData, step: _LeafStep, decay: float) -> TreeEnsemble:
-    """The same trees with values that keep the share `decay` of the old ones."""
-    X = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
-    leaves = ensemble.apply(X).astype(np.intp)
-    state = _State(data, np.repeat(ensemble.baseline[:, None], len(leaves), axis=1))
-    value = np.array(ensemble.value, dtype=np.float64)
-    width = value.shape[1]
-    for tree, first in enumerate(ensemble.node_offsets[:-1]):
-        if tree % ensemble.trees_per_round == 0:
-            state.start_round(step.loss)
-        leaf, nodes = leaves[:, tree], slice(first, ensemble.node_offsets[tree + 1])
-        for column in range(width):
-            output = ensemble.tree_output[tree] + column
-            new = step.values(leaf, nodes.stop - nodes.start, output, state)
-            old = value[nodes, column]
-            value[nodes, column] = np.where(np.isnan(new), old, decay * old + (1 - decay) * new)
-        for column in range(width):
-            state.raw[ensemble.tree_output[tree] + column] += value[nodes, column][leaf]
-    return ensemble.with_values(value)
+class LeafRefit:
+    """Gives the leaves of an ensemble values that keep the share `decay` of the old ones, tree after tree.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    data : TrainingData
+        New rows.
+    step : LeafStep
+        What a round would give the leaves.
+    decay : float
+        How much of the old values stays.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble, data: TrainingData, step: LeafStep, decay: float) -> None:
+        self.ensemble, self.step, self.decay = ensemble, step, decay
+        self.X = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
+        self.leaves = ensemble.apply(self.X).astype(np.intp)
+        self.state = State(data, np.repeat(ensemble.baseline[:, None], len(self.leaves), axis=1))
+        self.value = np.array(ensemble.value, dtype=np.float64)
+
+    def run(self) -> TreeEnsemble:
+        """Return the same trees with new values."""
+        for tree in range(self.ensemble.n_trees):
+            if tree % self.ensemble.trees_per_round == 0:
+                self.state.start_round(self.step.loss)
+            first, last = self.ensemble.node_offsets[tree : tree + 2]
+            self._renew(tree, slice(first, last))
+        return self._finished()
+
+    def _renew(self, tree: int, nodes: slice) -> None:
+        """Change the values of a tree's nodes, and add it to the raw predictions."""
+        leaf, first = self.leaves[:, tree], self.ensemble.tree_output[tree]
+        outputs = range(first, first + self.value.shape[1])
+        for column, output in enumerate(outputs):
+            new = self.step.values(leaf, nodes.stop - nodes.start, output, self.state)
+            old = self.value[nodes, column]
+            new = self.step.within_limits(self.ensemble.tree(tree), np.where(np.isnan(new), old, new))
+            self.value[nodes, column] = np.where(new == old, old, self.decay * old + (1 - self.decay) * new)
+        for column, output in enumerate(outputs):
+            self._add(tree, self.value[nodes, column], output)
+
+    def _add(self, tree: int, values: Array, output: int) -> None:
+        self.state.raw[output] += values[self.leaves[:, tree]]
+
+    def _finished(self) -> TreeEnsemble:
+        return self.ensemble.with_values(self.value)
 
 
-def _sums(leaf: NDArray[np.intp], values: Array, weight: Array | None, n_nodes: int) -> Array:
-    """Sums by leaf, of values rounded so that they are exact."""
-    given = values.astype(np.float64) if weight is None else values * weight
-    total = np.abs(given).sum()
-    if total == 0:
-        return np.bincount(leaf, np.zeros(len(leaf)), n_nodes)
-    unit = 2.0 ** (np.floor(np.log2(total)) - _BITS)
-    return np.bincount(leaf, np.rint(given / unit), n_nodes) * unit
+class LinearRefit(LeafRefit):
+    """The same where leaves have linear models, which keep the same share.
+
+    Parameters
+    ----------
+    ensemble, data, step, decay
+        As for `LeafRefit`.
+    l2 : float
+        The models' penalty.
+    """
+
+    def __init__(self, ensemble: LinearEnsemble, data: TrainingData, step: LeafStep, decay: float, l2: float) -> None:
+        super().__init__(ensemble, data, step, decay)
+        self.models = LeafModels(self.X, ensemble.binning.is_categorical, data.sample_weight, l2, 1)
+        self.trees, self.linear = ensemble.separate_trees(), list[LinearLeaves]()
+
+    def _add(self, tree: int, values: Array, output: int) -> None:
+        old, leaf = self.trees[tree], self.leaves[:, tree]
+        assert isinstance(old, LinearTree)
+        gradients, hessians = (part[output] for part in self.state.derivatives)
+        rows = np.argsort(leaf, kind="stable").astype(np.uint32)
+        nodes, starts = np.unique(leaf[rows], return_index=True)
+        leaves = nodes, rows, np.append(starts, len(rows)).astype(np.int64)
+        step = self.step.newton(leaf, old.n_nodes, output, self.state)
+        rate = self.step.rate(np.nan_to_num(step))
+        kept = np.where(np.isnan(step), 1.0, self.decay)
+        new = self.models.fit(old, leaves, gradients, hessians).times((1 - kept) * rate)
+        renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))
+        renewed.add(self.X, leaf, self.state.raw[output])
+        self.linear.append(renewed.linear)
+
+    def _finished(self) -> TreeEnsemble:
+        trees = super()._finished()
+        return LinearEnsemble(trees, LinearLeaves.join(self.linear))

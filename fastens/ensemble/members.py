@@ -19,6 +19,8 @@ from fastens.parameters import NONE, Rule, instance, whole
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder, column_numbers, is_frame, table_from_array, table_from_frame, take_rows
 
+Array = NDArray[np.float64]
+
 KNOWN_METADATA = {"sample_weight", "groups", "X_val", "y_val"}
 NamedMembers = list[tuple[str, Any]]
 DROPPED = "drop"
@@ -127,7 +129,7 @@ class BaseMembers(SavedEstimator):
 
     def _seed_source(self) -> np.random.RandomState | None:
         """What seeds the members, if anything."""
-        return None if self.random_state is None else check_random_state(self.random_state)
+        return None if self.random_state is None or self._is_prefit else check_random_state(self.random_state)
 
     @property
     def _is_prefit(self) -> bool:
@@ -252,6 +254,12 @@ class BaseMembers(SavedEstimator):
         if final is not None and not isinstance(final, str):
             blocks.append(_VisualBlock("parallel", [final], names=["final_estimator"], dash_wrapped=False))
         return blocks[0] if len(blocks) == 1 else _VisualBlock("serial", blocks, dash_wrapped=False)
+
+
+def joint_classes(classes: NDArray[Any], index: Array, members: list[Any]) -> tuple[NDArray[Any], Array]:
+    """Classes with those that fitted members know too, and the rows' classes as numbers among them."""
+    joint = np.unique(np.concatenate([classes, *(member.classes_ for member in members)]))
+    return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
 
 
 def _routing_enabled() -> bool:

@@ -19,17 +19,25 @@ Array = NDArray[np.float64]
 LOSS = "loss"
 
 
-def _is_metric(value: Any) -> bool:
-    return value == LOSS or value in get_scorer_names() if isinstance(value, str) else callable(value)
+# What a kind of estimator measures by a name of its own, larger being better.
+OwnMetric = Callable[[Rows], float]
 
 
-def _are_metrics(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return len(value) > 0 and all(map(_is_metric, value)) and len(set(map(metric_name, value))) == len(value)
-    return _is_metric(value)
+def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
+    """The rule of `eval_metric` where names are such; `words` says what they are."""
+
+    def is_metric(value: Any) -> bool:
+        return value == LOSS or is_name(value) if isinstance(value, str) else callable(value)
+
+    def holds(value: Any) -> bool:
+        if isinstance(value, list | tuple):
+            return len(value) > 0 and all(map(is_metric, value)) and len(set(map(metric_name, value))) == len(value)
+        return is_metric(value)
+
+    return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds)
 
 
-METRICS = Rule("'loss', the name of a scorer, a callable, or a list of such with names of their own", _are_metrics)
+METRICS = metrics_rule("the name of a scorer", lambda name: name in get_scorer_names())
 
 
 def metric_name(metric: Any) -> str:
@@ -133,6 +141,9 @@ class Metrics:
     def _value(self, metric: Any) -> float:
         if metric == LOSS:
             return self._rows.loss(self._loss, 1)
+        own = self._model._own_metric(metric) if isinstance(metric, str) else None
+        if own is not None:
+            return float(own(self._rows))
         if not _is_scorer(metric):
             answer = self._call(metric)
             return float(answer[1] if isinstance(answer, tuple) else answer)

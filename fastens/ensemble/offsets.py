@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 
 Array = NDArray[np.float64]
 
@@ -26,6 +27,13 @@ def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
     if not np.isfinite(offset).all():
         raise ValueError(f"init_score must be finite; got {offset[~np.isfinite(offset)][0]}.")
     return offset
+
+
+def _has_one_target(model: Any) -> bool:
+    """Several targets have no decision function, as scikit-learn's classifiers with lists of probabilities."""
+    if isinstance(getattr(model, "classes_", None), list):
+        raise AttributeError("decision_function is there for a single target; several have predict_proba.")
+    return True
 
 
 class OffsetClassifier:
@@ -61,6 +69,7 @@ class OffsetClassifier:
         """
         return self._answers_from_raw("predict_proba", self._raw_from(X, init_score))
 
+    @available_if(_has_one_target)
     def decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
         """Return raw predictions: log odds of the second class, or a column of scores per class if there are more.
 
@@ -81,6 +90,7 @@ class OffsetClassifier:
         for raw in self._staged_raw_from(X, init_score):
             yield self._answers_from_raw("predict_proba", raw)
 
+    @available_if(_has_one_target)
     def staged_decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the decision function after each round."""
         for raw in self._staged_raw_from(X, init_score):

@@ -98,15 +98,22 @@ class PermutationImportanceOfSums(PermutationImportance):
         return growth
 
     def _weighted_loss(self, X: Any, y: Array, weight: Array) -> float:
-        """The sum of what 1 - score is the mean of."""
+        """1 - the score of an unencoded table, times the weight."""
         encoded = self._apply_statistics(TrainingData(X, y, None)).X
         raw = self._predicting_trees().predict_raw(encoded, resolve_n_jobs(self.n_jobs))
+        return float(weight.sum()) * (1 - self._score_of_raw(raw, y, weight))
+
+    def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
+        """What `score` returns for raw predictions and encoded targets: the accuracy, or the mean R squared."""
         predicted = self._loss.predict(raw)
+        targets = y.reshape(len(y), -1)
         if hasattr(self, "classes_"):
-            return float(weight @ (predicted.argmax(axis=1) != y))
-        variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
-        misses = (predicted.reshape(len(y), -1) - y[:, None]) ** 2
-        return float(weight @ misses.mean(axis=1) / (variance or 1.0))
+            parts = predicted if isinstance(predicted, list) else [predicted]
+            answers = np.column_stack([part.argmax(axis=1) for part in parts])
+            return float(np.average((answers == targets).all(axis=1), weights=weight))
+        misses = np.average((predicted.reshape(len(y), -1) - targets) ** 2, axis=0, weights=weight)
+        variance = np.average((targets - np.average(targets, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
+        return float(1 - np.mean(misses / np.where(variance > 0, variance, 1.0)))
 
 
 def importance_bunch(importances: Array) -> Bunch:

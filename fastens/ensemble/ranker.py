@@ -2,98 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupShuffleSplit
-from sklearn.utils import check_random_state
+from sklearn.utils import Bunch
 
 from fastens.base import TrainingData, check_weights
-from fastens.engine.losses import Loss
-from fastens.engine.ranking_loss import QUERY, LambdaRank, Queries, RankingOptions
-from fastens.ensemble.base_boosting import BaseGradientBoosting, taken
+from fastens.engine.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
+from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.judgements import Judgements, weights_of_rows
+from fastens.ensemble.metrics import OwnMetric, metrics_rule
 from fastens.parameters import FLAG, NONE, one_of, whole
 
 Array = NDArray[np.float64]
 
-# 2**relevance must leave room for sums.
-MOST_RELEVANCE = 64.0
+# Metrics by name: at all places, or at so many.
+_METRIC = re.compile(r"(ndcg|map)(?:@([1-9]\d*))?")
+METRICS = metrics_rule(
+    "'ndcg' or 'map', which may go on with '@' and a number of places", lambda name: bool(_METRIC.fullmatch(name))
+)
 
 
-@dataclass(frozen=True)
-class Judgements:
-    """What a ranking is learned from: relevance of documents, their queries and how many documents each stands for."""
-
-    relevance: Any
-    qid: Any
-    group: Any
-    documents: Array | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the relevance, which stands for all."""
-        return np.shape(self.relevance)
-
-    def read(self, n_rows: int) -> Array:
-        """As columns (relevance, number of the query, number of documents)."""
-        relevance = np.asarray(self.relevance)
-        if relevance.ndim == 2 and relevance.shape[1] == 1:
-            relevance = relevance[:, 0]
-        if relevance.shape != (n_rows,):
-            raise ValueError(f"y must have one relevance for each of the {n_rows} rows; got shape {relevance.shape}.")
-        documents = np.ones(n_rows) if self.documents is None else self.documents
-        return np.column_stack([_numbers(relevance), self.query(n_rows), documents])
-
-    def query(self, n_rows: int) -> NDArray[np.intp]:
-        """The number of each row's query; without any, all rows are of one."""
-        if self.qid is not None and self.group is not None:
-            raise ValueError("qid and group must not be given together; they say the same.")
-        if self.group is not None:
-            return _query_of_sizes(self.group, n_rows)
-        if self.qid is None:
-            return np.zeros(n_rows, dtype=np.intp)
-        qid = np.asarray(self.qid)
-        if qid.shape != (n_rows,):
-            raise ValueError(f"qid must have a query for each of the {n_rows} rows; got shape {qid.shape}.")
-        return np.unique(qid, return_inverse=True)[1]
-
-
-def _numbers(relevance: NDArray[Any]) -> Array:
-    try:
-        found = relevance.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers: {error}") from error
-    if relevance.dtype.kind in "cUS":
-        raise ValueError(f"y must hold real numbers; it holds {relevance.dtype}.")
-    if not np.isfinite(found).all():
-        raise ValueError("Input y contains " + ("NaN." if np.isnan(found).any() else "infinity."))
-    if found.min() < 0 or found.max() > MOST_RELEVANCE:
-        raise ValueError(
-            f"y must hold relevances from 0 to {MOST_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
-        )
-    return found
-
-
-def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
-    sizes = np.asarray(group)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any() or sizes.sum() != n_rows:
-        total = sizes.sum() if sizes.dtype.kind in "iuf" else None
-        raise ValueError(
-            f"group must hold the number of rows of each query, {n_rows} in all, the rows of a query one after "
-            f"another; got {len(sizes) if sizes.ndim else 0} sizes with the sum {total}."
-        )
-    return np.repeat(np.arange(len(sizes)), sizes)
-
-
-class GradientBoostingRanker(BaseGradientBoosting):
+class GradientBoostingRanker(BoostedTrees):
     """Gradient boosting that puts the rows of each query in order: LambdaMART.
 
     Trees are fitted to gradients that say, for every two documents of a query, how much better the order would be if
     the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
     the same score and relevance none comes first, so the model does not depend on the order of the rows.
+
+    `eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places ("ndcg@5"), and
+    functions of (y, scores), the columns of y being the relevance and the number of the query.
 
     Parameters
     ----------
@@ -115,8 +59,15 @@ class GradientBoostingRanker(BaseGradientBoosting):
         Their names, where they have some.
     n_estimators_, n_iter_ : int
         Rounds kept.
+    best_iteration_ : int
+        The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        1 - NDCG after each round: on the training rows, and on the validation rows, if any.
+        After each round, 1 - NDCG of the training rows, and what the validation rows, if any, are measured by.
+    validation_scores_ : dict of arrays
+        All of `eval_metric` after each round, by name.
+    oob_improvement_, oob_prediction_ : arrays of shape (n_rounds,) and (n_samples,)
+        With oob_score=True: by how much each round lowered the loss of the rows that it left out, and the score of each
+        row by the rounds that left it out, which stand for all.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.
 
@@ -138,6 +89,7 @@ class GradientBoostingRanker(BaseGradientBoosting):
 
     _parameter_rules: ClassVar = {
         **RULES,
+        "eval_metric": METRICS,
         "ndcg_at": whole(1) | NONE,
         "truncation_level": whole(1),
         "label_gain": one_of("exponential", "linear"),
@@ -164,24 +116,43 @@ class GradientBoostingRanker(BaseGradientBoosting):
         max_features_per_tree: int | float = 1.0,
         feature_weights: Any = None,
         subsample: float = 1.0,
+        boosting: str = "gbdt",
+        rate_drop: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int | None = 50,
+        dart_normalize: str = "tree",
+        sampling: str = "uniform",
+        top_rate: float = 0.2,
+        other_rate: float = 0.1,
+        mvs_lambda: float | None = None,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
+        validation: Any = None,
+        eval_metric: Any = "loss",
+        refit: bool = False,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
         monotonic_cst: Any = None,
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 1.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
-        verbose: int = 0,
+        oob_score: bool = False,
+        callbacks: Any = None,
+        warm_start: bool = False,
+        checkpoint_path: Any = None,
+        checkpoint_every: int = 10,
+        verbose: int | bool | str = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -206,6 +177,10 @@ class GradientBoostingRanker(BaseGradientBoosting):
         query_weight: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
         group_val: ArrayLike | None = None,
+        init_score: ArrayLike | None = None,
+        init_score_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        resume: str | os.PathLike[str] | None = None,
     ) -> GradientBoostingRanker:
         """Train.
 
@@ -228,20 +203,73 @@ class GradientBoostingRanker(BaseGradientBoosting):
             the sorted labels of `qid`.
         qid_val, group_val : arrays, optional
             The queries of the rows to validate on.
+        init_score, init_score_val : arrays of shape (n_samples,), optional
+            Scores to start from, of X and X_val; give those of new rows to `predict`.
+        groups : array of shape (n_samples,), optional
+            For the splitter given as `validation`, in place of the queries.
+        resume : path, optional
+            A file that `checkpoint_path` left: go on from there.
 
         Returns
         -------
         self
         """
-        judged: Any = None
-        if y is not None:
-            n_rows = np.size(np.asarray(y))
-            documents = check_weights(sample_weight, n_rows)
-            judged = Judgements(y, qid, group, documents)
-            sample_weight = _weights_of_rows(documents, query_weight, judged.query(n_rows))
+        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
         validation: Any = None if y_val is None else Judgements(y_val, qid_val, group_val)
-        super().fit(X, judged, sample_weight, X_val, validation)
+        options = {"init_score": init_score, "init_score_val": init_score_val, "groups": groups, "resume": resume}
+        super().fit(X, judged, sample_weight, X_val, validation, **options)
         return self
+
+    def refit_leaves(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        decay_rate: float = 0.9,
+        sample_weight: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+    ) -> Any:
+        """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight, qid, group, query_weight
+            As in `fit`.
+        decay_rate : float, default=0.9
+            How much of the old value a leaf keeps.
+        """
+        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        return super().refit_leaves(X, judged, decay_rate, sample_weight)
+
+    def permutation_importance(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        n_repeats: int = 5,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Return by how much `score` falls when the values of a feature are shuffled among the rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, qid, group, query_weight
+            As in `fit`.
+        n_repeats : int, default=5
+            How often to shuffle.
+        random_state : int, RandomState or None, default=None
+            Of the shuffles.
+        """
+        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        return super().permutation_importance(X, judged, sample_weight, n_repeats=n_repeats, random_state=random_state)
+
+    # What boosting asks --------------------------------------------------
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         return (y if isinstance(y, Judgements) else Judgements(y, None, None)).read(n_rows)
@@ -252,27 +280,64 @@ class GradientBoostingRanker(BaseGradientBoosting):
     def _encode_target(self, y: NDArray[Any]) -> Array:
         return y
 
-    def _split_validation(self, data: TrainingData, X_val: Any, y_val: Any) -> tuple[TrainingData, TrainingData | None]:
-        """Whole queries to validate on, if anything."""
-        if X_val is not None or y_val is not None or isinstance(self.early_stopping, str) or not self.early_stopping:
-            return super()._split_validation(data, X_val, y_val)
+    def _told_target(self, y: Array) -> Array:
+        # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
+        return np.ascontiguousarray(y[:, :QUERY])
+
+    def _labels_of_targets(self, y: Array) -> Array:
+        return y[:, : QUERY + 1]
+
+    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Whole queries to validate on."""
         if len(np.unique(data.y[:, QUERY])) < 2:
             raise ValueError("early_stopping must not be True with a single query and no X_val.")
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         train, validation = next(splitter.split(data.y, groups=data.y[:, QUERY]))
-        return taken(data, train), taken(data, validation)
+        return train, validation
+
+    def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        queries = data.y[:, QUERY]
+        if groups is None and self.validation is not None:
+            groups = np.zeros(len(queries) if data.rows is None else data.rows.max() + 1)
+            groups[slice(None) if data.rows is None else data.rows] = queries
+        held_out = super()._split_rows(data, groups)
+        if held_out is not None and np.isin(queries[held_out[0]], queries[held_out[1]]).any():
+            raise ValueError("validation must keep the rows of a query together, as GroupShuffleSplit does.")
+        return held_out
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
-        relevance = np.ascontiguousarray(data.y[:, 0])
+        relevance = np.ascontiguousarray(data.y[:, RELEVANCE])
         return super()._learn_statistics(data._replace(y=relevance), seed)._replace(y=data.y)
 
-    def _get_loss(self) -> Loss:
+    def _get_loss(self) -> LambdaRank:
         return LambdaRank(RankingOptions(self.ndcg_at, self.truncation_level, self.label_gain, self.normalize))
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the score of each row, shape (n_samples,): higher ones first; comparable within a query alone."""
-        return self._raw(X)[:, 0]
+    def _own_metric(self, name: str) -> OwnMetric:
+        kind, places = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
+        at = None if places is None else int(places)
+
+        loss = cast(LambdaRank, self._loss)
+        measure = loss.ndcg if kind == "ndcg" else loss.average_precision
+        return lambda rows: measure(rows.y, rows.raw, rows.weight, at)
+
+    # Predict --------------------------------------------------
+
+    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        """Return the score of each row, shape (n_samples,): higher ones first; comparable within a query alone.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        init_score : array of shape (n_samples,), optional
+            Scores that are added.
+        """
+        return self._raw_from(X, init_score)[:, 0]
+
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
+        """Yield the scores after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield raw[:, 0]
 
     def score(
         self,
@@ -293,26 +358,23 @@ class GradientBoostingRanker(BaseGradientBoosting):
         X, y, sample_weight, qid, group, query_weight
             As in `fit`.
         """
+        judged, weight = _judged(y, sample_weight, qid, group, query_weight)
         scores = self.predict(X)
-        documents = check_weights(sample_weight, len(scores))
-        judged = Judgements(y, qid, group, documents)
         target = judged.read(len(scores))
-        weight = _weights_of_rows(documents, query_weight, judged.query(len(scores)))
         if weight is not None:
             present = np.flatnonzero(weight)
             target, scores, weight = target[present], scores[present], weight[present]
-        queries = Queries(target, self.label_gain)
-        found = queries.ndcg(scores, self.ndcg_at)
-        return float(np.average(found, weights=None if weight is None else queries.weights(weight)))
+        return self._score_of_raw(scores[:, None], target, weight)
+
+    def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
+        return self._get_loss().ndcg(y, np.ascontiguousarray(raw.T), weight, self.ndcg_at)
 
 
-def _weights_of_rows(documents: Array | None, query_weight: Any, query: NDArray[np.intp]) -> Array | None:
-    """The weight of each row, from how many documents it stands for and how many times its query is given."""
-    if query_weight is None:
-        return documents
-    given = np.asarray(query_weight)
-    n_queries = int(query.max()) + 1
-    if given.shape != (n_queries,):
-        raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
-    of_rows = check_weights(given[query], len(query))
-    return of_rows if documents is None or of_rows is None else documents * of_rows
+def _judged(y: Any, sample_weight: Any, qid: Any, group: Any, query_weight: Any) -> tuple[Any, Any]:
+    """The target and the weights of its rows."""
+    if y is None:
+        return None, sample_weight
+    n_rows = np.size(np.asarray(y))
+    documents = check_weights(sample_weight, n_rows)
+    judged = Judgements(y, qid, group, documents)
+    return judged, weights_of_rows(documents, query_weight, judged.query(n_rows))

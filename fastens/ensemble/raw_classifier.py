@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
 from fastens.engine.losses import Loss
+from fastens.ensemble.stages import StagedScore
 
 Array = NDArray[np.float64]
 
 
-class RawClassifier(BaseClassifier):
+class RawClassifier(StagedScore, BaseClassifier):
     """A classifier with raw predictions (one for two classes, otherwise one per class) and a loss that reads them."""
 
     _loss: Loss
@@ -55,6 +56,11 @@ class RawClassifier(BaseClassifier):
             yield self._labels_of(raw)
 
     def _labels_of(self, raw: Array) -> NDArray[Any]:
-        if raw.shape[1] == 1:
-            return np.where(raw[:, 0] > 0, self.classes_[1:], self.classes_[:1])
-        return self.classes_[raw.argmax(axis=1)]
+        return most_probable(raw, self.classes_)
+
+
+def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
+    """The label of each row, the first of equals, from one raw prediction (of two classes) or one per class."""
+    if raw.shape[1] == 1:
+        return np.where(raw[:, 0] > 0, classes[1:], classes[:1])
+    return classes[raw.argmax(axis=1)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,8 @@ class BoostingRules:
         Keep what the trees say of the rows that they were not grown on.
     dart : DartRules or None
         Which earlier trees a round leaves out; None for none.
+    linear_l2 : float or None
+        The penalty of linear models in the leaves; None for constant leaves.
     """
 
     n_rounds: int
@@ -62,6 +65,7 @@ class BoostingRules:
     sampling: RowSampling = ALL_ROWS
     out_of_bag: bool = False
     dart: DartRules | None = None
+    linear_l2: float | None = None
 
 
 @dataclass
@@ -218,6 +222,8 @@ class BoostingRun:
         What else it begins with.
     """
 
+    _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
+
     def __init__(
         self,
         binning: Binning,
@@ -228,7 +234,7 @@ class BoostingRun:
         start: Start | None = None,
     ) -> None:
         start = start or Start()
-        self.loss, self.rules, self.binning = loss, rules, binning
+        self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
         self.matrix = binning.transform(data.X, rules.n_threads)
         self.baseline = self._baseline(data) if start.baseline is None else start.baseline
         self.train = Rows(data.y, data.sample_weight, self._start(data))
@@ -249,14 +255,15 @@ class BoostingRun:
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
-        self._grower = TreeGrower(
-            self.matrix,
-            growth,
-            self.train.weight,
-            constant_hessian=self.loss.constant_hessian and not (self._sampler and self.rules.sampling.reweights),
-            renews_leaves=self.loss.renews_leaves,
-            n_threads=self.rules.n_threads,
-        )
+        self._grower = TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+
+    def _growing(self) -> dict[str, Any]:
+        """What a grower is told besides."""
+        return {
+            "constant_hessian": self.loss.constant_hessian and not (self._sampler and self.rules.sampling.reweights),
+            "renews_leaves": self.loss.renews_leaves,
+            "n_threads": self.rules.n_threads,
+        }
 
     def _start(self, data: TrainingData) -> Array:
         if data.offset is not None:
@@ -318,34 +325,45 @@ class BoostingRun:
 
     def _grow_all(self, sample: RowSample | None, index: int) -> list[Tree]:
         """Grow the trees of a round and add them to the raw predictions."""
-        return [self._grow(output, sample, index) for output in range(self.loss.n_outputs)]
+        return [self._grow(output, sample, index) for output in range(self._trees_per_round)]
 
     def _grow(self, output: int, sample: RowSample | None, index: int) -> Tree:
         """Grow the tree of one output and add it to the raw predictions."""
         rows = None if sample is None else sample.rows
-        seed = ((self.rules.seed << 32) + index * self.loss.n_outputs + output) % 2**64
-        tree = self._grower.grow(*self._derivatives(output, sample), rows, seed)
+        seed = ((self.rules.seed << 32) + index * self._trees_per_round + output) % 2**64
+        gradients, hessians = self._derivatives(output, sample)
+        tree = self._grower.grow(gradients, hessians, rows, seed)
         if self.loss.renews_leaves:
-            factors = None if sample is None else sample.factors
-            residuals = self.train.y - self.train.raw[output]
-            loss = self.loss.of_output(output)
-            tree = self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors)
-        tree = replace(tree, value=self._shrunk(tree.value))
+            tree = self._renewed(tree, output, sample)
+        tree = self._finished(tree, gradients, hessians)
         self._add(tree, output, is_last_grown=rows is None)
         return tree
+
+    def _renewed(self, tree: Tree, output: int, sample: RowSample | None, column: int = 0) -> Tree:
+        """The tree just grown with values of an output that follow from its residuals."""
+        factors = None if sample is None else sample.factors
+        residuals = self.loss.residuals(self.train.y, self.train.raw, output)
+        loss = self.loss.of_output(output)
+        return self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors, column)
+
+    def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
+        """The tree just grown as the model has it."""
+        return replace(tree, value=self._shrunk(tree.value))
 
     def _shrunk(self, values: Array) -> Array:
         """What a tree with such values adds."""
         return self.rules.learning_rate * self.loss.damped(values)
 
-    def _derivatives(self, output: int, sample: RowSample | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gradients and hessians of one output; those of rows that stand for others are multiplied."""
+    def _derivatives(
+        self, output: int | slice, sample: RowSample | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gradients and hessians of outputs; those of rows that stand for others are multiplied."""
         gradients, hessians = self._gradients[output], self._hessians[output]
         if sample is None or sample.factors is None:
             return gradients, hessians
         gradients, hessians = gradients.copy(), hessians.copy()
-        gradients[sample.rows] *= sample.factors
-        hessians[sample.rows] *= sample.factors
+        gradients[..., sample.rows] *= sample.factors
+        hessians[..., sample.rows] *= sample.factors
         return gradients, hessians
 
     def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
@@ -383,7 +401,18 @@ class BoostingRun:
         """Return the first rounds' trees as a model."""
         n_trees = n_rounds * self._trees_per_round
         outputs = np.tile(np.arange(self._trees_per_round), n_rounds)
-        return TreeEnsemble.from_trees(self.kept_trees(n_rounds)[:n_trees], outputs, self.baseline, self.binning)
+        trees = self.kept_trees(n_rounds)[:n_trees]
+        return self._ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
+
+    def raw_after(self, n_rounds: int) -> Array:
+        """Raw predictions of the training rows by the first rounds' trees, (n_outputs, n_rows)."""
+        if n_rounds == self.n_rounds:
+            return self.train.raw
+        apart = copy(self)
+        apart.train, apart.validation = replace(self.train, raw=self._start(self._data)), None
+        for index, tree in enumerate(self.kept_trees(n_rounds)[: n_rounds * self._trees_per_round]):
+            apart._add(tree, index % self._trees_per_round)
+        return apart.train.raw
 
     def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds."""

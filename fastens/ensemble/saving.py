@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
 
+from fastens.engine.linear_leaves import read_trees
+from fastens.engine.paths import leaf_features
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.saving import SavedEstimator
@@ -27,7 +29,7 @@ class SavedEnsemble(SavedEstimator):
         return {PREFIX + name: array for name, array in self._ensemble.to_arrays().items()}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._ensemble = TreeEnsemble.from_arrays(
+        self._ensemble = read_trees(
             {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
         )
         self._restored()
@@ -56,6 +58,26 @@ class SavedEnsemble(SavedEstimator):
     def _predicting_trees(self) -> TreeEnsemble:
         """The trees whose values are summed."""
         return self._ensemble
+
+    def leaf_features(self, X: ArrayLike) -> csr_matrix:
+        """Return the leaves as features of another model: a column for each, 1 where a row falls into it.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_leaves)
+            Leaves are counted over all trees, those of the first tree first.
+
+        References
+        ----------
+        Moosmann, Triggs & Jurie (2006), "Fast discriminative visual codebooks using randomized clustering forests".
+        """
+        self._check_fitted()
+        return leaf_features(self._ensemble, self._leaves(X))
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         """The leaf of each row in each tree, (n_samples, n_trees)."""

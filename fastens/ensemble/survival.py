@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import column_or_1d
+from scipy.sparse import issparse
 
-from fastens.base import check_weights
+from fastens.base import TrainingData, check_weights
 from fastens.engine.losses import Loss
 from fastens.engine.survival_losses import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard, events
-from fastens.engine.trees import add_tree_to_raw
-from fastens.ensemble.base_boosting import BaseGradientBoosting
+from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.metrics import OwnMetric, metrics_rule
 from fastens.ensemble.rounds import BoostingRun
+from fastens.ensemble.times import read_times
 from fastens.parameters import one_of, real
-from fastens.tables import is_frame, table_from_frame
 
 Array = NDArray[np.float64]
 
 
-class GradientBoostingSurvival(BaseGradientBoosting):
+class GradientBoostingSurvival(BoostedTrees):
     """Gradient boosting for times that may be censored: Cox's proportional hazards, or accelerated failure times.
+
+    `eval_metric` takes "loss", "concordance" (see `score`), and functions of (y, predictions), y being the bounds of
+    the times.
 
     Parameters
     ----------
@@ -46,8 +50,15 @@ class GradientBoostingSurvival(BaseGradientBoosting):
         With loss="cox": the times of events, and Breslow's estimate of the baseline hazard up to each.
     n_estimators_, n_iter_ : int
         Rounds kept.
+    best_iteration_ : int
+        The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        Loss after each round: on the training rows, and on the validation rows, if any.
+        After each round, the loss of the training rows, and what the validation rows, if any, are measured by.
+    validation_scores_ : dict of arrays
+        All of `eval_metric` after each round, by name.
+    oob_improvement_, oob_prediction_ : arrays of shape (n_rounds,) and (n_samples,)
+        With oob_score=True: by how much each round lowered the loss of the rows that it left out, and the prediction of
+        each row by the rounds that left it out, which stand for all.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.
 
@@ -73,6 +84,7 @@ class GradientBoostingSurvival(BaseGradientBoosting):
 
     _parameter_rules: ClassVar = {
         **RULES,
+        "eval_metric": metrics_rule("'concordance'", lambda name: name == "concordance"),
         "loss": one_of("cox", "aft"),
         "distribution": one_of(*DISTRIBUTIONS),
         "scale": real(0, open_low=True),
@@ -97,24 +109,43 @@ class GradientBoostingSurvival(BaseGradientBoosting):
         max_features_per_tree: int | float = 1.0,
         feature_weights: Any = None,
         subsample: float = 1.0,
+        boosting: str = "gbdt",
+        rate_drop: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int | None = 50,
+        dart_normalize: str = "tree",
+        sampling: str = "uniform",
+        top_rate: float = 0.2,
+        other_rate: float = 0.1,
+        mvs_lambda: float | None = None,
         min_weight_leaf: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
+        validation: Any = None,
+        eval_metric: Any = "loss",
+        refit: bool = False,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
         monotonic_cst: Any = None,
         interaction_cst: Any = None,
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 1.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
         one_hot_max_size: int = 2,
         min_samples_category: int | None = None,
         max_categories_per_split: int | None = None,
-        category_smoothing: float = 10.0,
+        category_smoothing: float = 5.0,
         category_l2: float = 3.0,
-        verbose: int = 0,
+        oob_score: bool = False,
+        callbacks: Any = None,
+        warm_start: bool = False,
+        checkpoint_path: Any = None,
+        checkpoint_every: int = 10,
+        verbose: int | bool | str = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -155,24 +186,24 @@ class GradientBoostingSurvival(BaseGradientBoosting):
     def _get_loss(self) -> Loss:
         return Cox() if self.loss == "cox" else AFT(self.distribution, self.scale)
 
-    def _finish(self, run: BoostingRun) -> None:
-        super()._finish(run)
+    def _own_metric(self, name: str) -> OwnMetric:
+        return lambda rows: self._score_of_raw(rows.raw.T, rows.y, rows.weight)
+
+    def _keep(self, run: BoostingRun, n_rounds: int) -> None:
+        super()._keep(run, n_rounds)
         for name in ("event_times_", "cumulative_hazard_"):
             self.__dict__.pop(name, None)
         if self.loss == "cox":
-            self._learn_baseline(run)
+            raw = run.raw_after(n_rounds)[0]
+            self.event_times_, self.cumulative_hazard_ = _breslow(run.train.y, raw, run.train.weight)
 
-    def _learn_baseline(self, run: BoostingRun) -> None:
-        """Breslow's estimate by the trees that are kept."""
-        y, trees = run.train.y, self._ensemble
-        raw = np.full(len(y), trees.baseline[0])
-        for number in range(trees.n_trees):
-            add_tree_to_raw(run.matrix.columns, trees.tree(number), raw, run.rules.n_threads)
-        # Relative to the highest risk, so that none overflows.
-        hazard = cumulative_hazard(y, np.exp(raw - raw.max()), run.train.weight) * np.exp(-raw.max())
-        known = events(y)
-        self.event_times_, first = np.unique(y[known, 0], return_index=True)
-        self.cumulative_hazard_ = hazard[known][first]
+    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
+        if self.loss == "cox":
+            raw = self._ensemble.predict_raw(data.X.toarray() if issparse(data.X) else data.X)[:, 0]
+            times, hazard = _breslow(data.y, raw, data.sample_weight)
+            both = np.union1d(self.event_times_, times)
+            old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
+            self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
     def _fitted_names(self) -> tuple[str, ...]:
         baseline = ("event_times_", "cumulative_hazard_") if self.loss == "cox" else ()
@@ -180,11 +211,24 @@ class GradientBoostingSurvival(BaseGradientBoosting):
 
     # Predict --------------------------------------------------
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the logarithm of the hazard ratio ("cox") or the expected log time ("aft"), shape (n_samples,)."""
-        return self._raw(X)[:, 0]
+    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        """Return the logarithm of the hazard ratio ("cox") or the expected log time ("aft"), shape (n_samples,).
 
-    def predict_survival_function(self, X: ArrayLike, times: ArrayLike) -> Array:
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        init_score : array of shape (n_samples,), optional
+            Predictions that are added.
+        """
+        return self._raw_from(X, init_score)[:, 0]
+
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
+        """Yield the predictions after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield raw[:, 0]
+
+    def predict_survival_function(self, X: ArrayLike, times: ArrayLike, init_score: ArrayLike | None = None) -> Array:
         """Return the probability that nothing has happened by each of the times.
 
         Parameters
@@ -193,6 +237,8 @@ class GradientBoostingSurvival(BaseGradientBoosting):
             Rows.
         times : array of shape (n_times,)
             Times, none negative.
+        init_score : array of shape (n_samples,), optional
+            Predictions that are added.
 
         Returns
         -------
@@ -203,12 +249,10 @@ class GradientBoostingSurvival(BaseGradientBoosting):
         at = np.atleast_1d(np.asarray(times, dtype=np.float64))
         if at.ndim != 1 or not (at >= 0).all():
             raise ValueError(f"times must hold numbers that are not negative; got {times!r}.")
-        raw = self.predict(X)
+        raw = self.predict(X, init_score)
         if isinstance(self._loss, AFT):
             return self._loss.predict_survival(raw, at)
-        upto = np.concatenate([[0.0], self.cumulative_hazard_])
-        hazard = upto[np.searchsorted(self.event_times_, at, side="right")]
-        return np.exp(-np.exp(raw)[:, None] * hazard)
+        return np.exp(-np.exp(raw)[:, None] * _step(at, self.event_times_, self.cumulative_hazard_))
 
     def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return Harrell's index of concordance.
@@ -228,67 +272,21 @@ class GradientBoostingSurvival(BaseGradientBoosting):
         predicted = self.predict(X)
         bounds = self._read_target(y, len(predicted))
         weight = check_weights(sample_weight, len(predicted))
-        return concordance(bounds, -predicted if self.loss == "cox" else predicted, weight)
+        return self._score_of_raw(predicted[:, None], bounds, weight)
+
+    def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
+        return concordance(y, -raw[:, 0] if self.loss == "cox" else raw[:, 0], weight)
 
 
-# Times --------------------------------------------------
+def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
+    """The times of events, and Breslow's estimate of the baseline's cumulative hazard up to each."""
+    # Relative to the highest risk, so that none overflows.
+    hazard = cumulative_hazard(y, np.exp(raw - raw.max()), weight) * np.exp(-raw.max())
+    known = events(y)
+    times, first = np.unique(y[known, 0], return_index=True)
+    return times, hazard[known][first]
 
 
-def read_times(y: Any) -> Array:
-    """Bounds of times, from any way to give them, (n_rows, 2); equal where the time was observed.
-
-    Parameters
-    ----------
-    y : structured array, table or array
-        A structured array or a table with a boolean column for events, and one of times; or with columns "event" and
-        "time", or "lower" and "upper"; an array of two columns, the bounds; or a vector of times that were all
-        observed.
-    """
-    if is_frame(y):
-        table = table_from_frame(y)
-        return _from_columns({str(name): np.asarray(y[name]) for name in table.names or []})
-    array = np.asarray(y)
-    if array.dtype.names:
-        return _from_columns({name: array[name] for name in array.dtype.names})
-    if array.ndim == 2 and array.shape[1] == 2:
-        return _checked(_floats(array))
-    time = _floats(column_or_1d(array, warn=True))
-    return _checked(np.column_stack([time, time]))
-
-
-def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
-    names = sorted(columns)
-    if names == ["lower", "upper"]:
-        return _checked(np.column_stack([_floats(columns["lower"]), _floats(columns["upper"])]))
-    flags = [name for name, values in columns.items() if values.dtype == bool]
-    event = "event" if names == ["event", "time"] else flags[0] if len(flags) == 1 else None
-    if len(names) != 2 or event is None:
-        raise ValueError(
-            "y must have a boolean column for events and one of times, or columns 'event' and 'time', or 'lower' and "
-            f"'upper'; got the columns {list(columns)}."
-        )
-    happened, time = _floats(columns[event]), _floats(columns[next(name for name in names if name != event)])
-    if not np.isin(happened, (0, 1)).all():
-        raise ValueError(f"y must hold 0 or 1, or True or False, in its column {event!r} of events.")
-    return _checked(np.column_stack([time, np.where(happened == 1, time, np.inf)]))
-
-
-def _floats(values: NDArray[Any]) -> Array:
-    if values.dtype.kind in "cUSmM":
-        raise ValueError(f"y must hold real numbers; it holds {values.dtype}.")
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold real numbers: {error}") from error
-
-
-def _checked(bounds: Array) -> Array:
-    """Bounds that make sense; a lower one below 0 is 0."""
-    low, high = np.maximum(bounds[:, 0], 0.0), bounds[:, 1]
-    if np.isnan(bounds).any() or np.isinf(low).any():
-        raise ValueError("Input y contains " + ("NaN." if np.isnan(bounds).any() else "infinity."))
-    wrong = np.flatnonzero((high < low) | (high < 0))
-    if len(wrong):
-        found = bounds[wrong[0]].tolist()
-        raise ValueError(f"y must hold times that are not negative, lower bounds first; got {found} in row {wrong[0]}.")
-    return np.column_stack([low, high])
+def _step(at: Array, times: Array, values: Array) -> Array:
+    """A step function that starts at 0 and takes the values from the times on."""
+    return np.concatenate([[0.0], values])[np.searchsorted(times, at, side="right")]

@@ -56,13 +56,19 @@ class BaseDecisionTree(BaseTrees):
         """The tree before it is pruned, and what it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        n_threads, weight = resolve_n_jobs(self.n_jobs), data.sample_weight
-        binning = learn_binning(data.X, weight, self.max_bins, self._encoder.is_categorical, n_threads)
-        rules = self._tree_rules(len(data.y), float(len(data.y) if weight is None else weight.sum()))
+        n_threads = resolve_n_jobs(self.n_jobs)
+        binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        weight = self._growing_weight(data)
+        n_rows = len(data.y) if weight is None else np.count_nonzero(weight)
+        rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
         matrix = binning.transform(data.X, n_threads)
         grower = ForestGrower(matrix, self._target(data.y), rules, n_threads)
         [tree] = grower.grow([TreeSample(weight, None, self._draw_seed())])
         return tree, binning, matrix, data
+
+    def _growing_weight(self, data: TrainingData) -> Array | None:
+        """The weights that the tree is grown with."""
+        return data.sample_weight
 
     def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
         """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.

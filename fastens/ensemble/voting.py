@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.ensemble.base_voting import VOTING_RULES, BaseVoting
 from fastens.ensemble.defaults import default_classifiers, default_regressors
-from fastens.ensemble.members import NamedMembers
+from fastens.ensemble.members import NamedMembers, joint_classes
 from fastens.parameters import ANYTHING, FLAG, one_of
 
 Array = NDArray[np.float64]
@@ -123,11 +123,8 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         index = super()._learn_target(y)
         if self.prefit:
-            # The members know the classes; the rows given need not have them all.
-            known = [member.classes_ for members in self._levels() for _, member in members]
-            labels = self.classes_[index.astype(np.intp)]
-            self.classes_ = np.unique(np.concatenate([self.classes_, *known]))
-            index = np.searchsorted(self.classes_, labels).astype(np.float64)
+            members = [member for level in self._levels() for _, member in level]
+            self.classes_, index = joint_classes(self.classes_, index, members)
         self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
         return index
 

@@ -84,7 +84,7 @@ def plot_contributions(
         contributions[:, output, :-1],
         float(contributions[0, output, -1]),
         values.toarray() if hasattr(values, "toarray") else values,
-        _what(estimator, output),
+        explained_quantity(estimator, output),
     )
     return _dots(estimator, explained, n_top, ax) if row is None else _waterfall(estimator, explained, row, n_top, ax)
 
@@ -105,8 +105,16 @@ def _output(estimator: Any, contributions: Array, label: Any) -> int:
     return 0 if n_outputs == 1 else known.index(label)
 
 
-def _what(estimator: Any, output: int) -> str:
-    """What contributions add up to."""
+def explained_quantity(estimator: Any, output: int) -> str:
+    """What contributions add up to.
+
+    Parameters
+    ----------
+    estimator : fitted estimator with `predict_contributions`
+        The model.
+    output : int
+        Which of its raw predictions.
+    """
     if not is_classifier(estimator):
         has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
         return "logarithm of the prediction" if has_link else "prediction"
@@ -145,11 +153,11 @@ def _dots(estimator: Any, explained: Explained, n_top: int, ax: Any) -> Any:
     for place, column in enumerate(top):
         # Neither categories nor missing values are low or high.
         known = ~np.isnan(values[:, column]) & (estimator._encoder.categories[column] is None)
-        heights = place + _heights(parts[:, column])
+        heights = place + swarm_heights(parts[:, column])
         ax.scatter(parts[~known, column], heights[~known], s=5, color="0.6", linewidths=0)
         drawn = ax.scatter(
-            parts[known, column], heights[known], c=_ranks(values[known, column]), cmap="coolwarm", vmin=0, vmax=1, s=5,
-            linewidths=0,
+            parts[known, column], heights[known], c=rank_shares(values[known, column]), cmap="coolwarm", vmin=0, vmax=1,
+            s=5, linewidths=0,
         )  # fmt: skip
     _name_rows(ax, [names[column] for column in top])
     ax.set_xlabel(f"contribution to the {explained.what}")
@@ -160,8 +168,19 @@ def _dots(estimator: Any, explained: Explained, n_top: int, ax: Any) -> Any:
     return ax
 
 
-def _heights(values: Array) -> Array:
-    """Up and down from the middle in turn, where many dots lie close together."""
+def swarm_heights(values: Array) -> Array:
+    """Where dots of a swarm stand across their line: up and down in turn, where many lie close together.
+
+    Parameters
+    ----------
+    values : array of float
+        Where they stand along the line.
+
+    Returns
+    -------
+    array of float, shape of `values`
+        Between -0.4 and 0.4.
+    """
     low, high = values.min(initial=0), values.max(initial=0)
     bins = ((values - low) / ((high - low) or 1) * N_HEIGHTS).astype(np.intp)
     order = np.argsort(bins, kind="stable")
@@ -172,8 +191,14 @@ def _heights(values: Array) -> Array:
     return 0.38 * step / max(1, int(counts.max(initial=1)) // 2)
 
 
-def _ranks(values: Array) -> Array:
-    """Values as shares of the way from the lowest to the highest, by rank."""
+def rank_shares(values: Array) -> Array:
+    """Values as shares of the way from the lowest to the highest, by rank.
+
+    Parameters
+    ----------
+    values : array of float
+        Numbers; none is missing.
+    """
     _, place = np.unique(values, return_inverse=True)
     return place / max(1, int(place.max(initial=0)))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastens.engine.trees import TreeEnsemble
 from fastens.inspection.plotting import axes
-from fastens.inspection.tree_text import Names, split_at, value_text
+from fastens.inspection.tree_text import Names, leaf_text, split_at
 
 BOX_WIDTH, BOX_HEIGHT = 2.1, 1.35  # inches of the figure for each leaf and each level
 
@@ -110,7 +110,8 @@ def _box_text(
         condition = split_at(trees, node, names).side(True, decimals) + "?"
         lines += _wrapped(condition if is_drawn else f"({condition} ...)")
     if has_inner_values or not trees.left_child[node]:
-        lines.append(value_text(trees.value[node], names, decimals))
+        text = leaf_text(trees, node, names, decimals)
+        lines += [text] if trees.has_constant_leaves else _wrapped(text)
     lines.append(f"{int(trees.n_samples[node]):,} rows")
     return "\n".join(lines)
 

@@ -117,6 +117,32 @@ def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
     return f"value: {numbers}" if len(shares) == 1 else f"value: [{numbers}]"
 
 
+def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
+    """Return a leaf in words: its values, and its linear model, if it has one.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    node : int
+        A leaf, counted over all trees.
+    names : Names
+        Of columns and classes.
+    decimals : int
+        How many to write; slopes and ranges have as many significant digits, and one more.
+    """
+    text = value_text(trees.value[node], names, decimals)
+    if trees.has_constant_leaves or trees.linear.starts[node] == trees.linear.starts[node + 1]:
+        return text
+    linear, digits = trees.linear, f".{decimals + 1}g"
+    formula = f"{trees.value[node, 0] - linear.centres[node]:.{decimals}f}"
+    for term in range(linear.starts[node], linear.starts[node + 1]):
+        slope, column = linear.slopes[term], names.column(linear.features[term])
+        seen = f"from {linear.lower[term]:{digits}} to {linear.upper[term]:{digits}}"
+        formula += f" {'-' if slope < 0 else '+'} {abs(slope):{digits}} * {column} ({seen})"
+    return f"value: {formula}, or {text.removeprefix('value: ')} where one is missing"
+
+
 def to_text(
     trees: TreeEnsemble,
     tree: int = 0,
@@ -149,7 +175,7 @@ def to_text(
             lines.append(f"{indent}|--- {condition}")
         below = "|   " * depth + "|--- "
         if not trees.left_child[node]:
-            lines.append(below + value_text(trees.value[node], names, decimals))
+            lines.append(below + leaf_text(trees, node, names, decimals))
         elif max_depth is not None and depth > max_depth:
             lines.append(f"{below}truncated branch of depth {_depth_below(trees, node, root)}")
         else:

@@ -13,11 +13,15 @@ from fastens.cli.leaderboard import CONSTANT, Entry, ranked
 
 
 @pytest.fixture
-def two_families(monkeypatch):
+def two_families():
     """Quick to fit: one family of ours, and one that cannot do any table."""
-    boosting = models.FAMILIES["boosting"]
+    known = dict(models.FAMILIES)
+    models.FAMILIES.clear()
     hopeless = models.Family("hopeless", lambda: DummyClassifier(strategy="no such strategy"), None)
-    monkeypatch.setattr(models, "FAMILIES", {"boosting": boosting, "hopeless": hopeless})
+    models.FAMILIES.update(boosting=known["boosting"], hopeless=hopeless)
+    yield
+    models.FAMILIES.clear()
+    models.FAMILIES.update(known)
 
 
 def test_leaderboard(run, houses, write_csv, two_families, tmp_path):

@@ -1,30 +1,10 @@
-"""Rows held out and scores, against scikit-learn's."""
+"""Scores, against scikit-learn's."""
 
 import numpy as np
 import pytest
 from sklearn import metrics
 
-from fastens.cli.scores import Truth, constant_prediction, held_out_rows, score, score_constant
-
-
-@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
-def test_every_class_gives_its_share(rng, fraction):
-    strata = rng.choice(4, 1000, p=[0.7, 0.2, 0.08, 0.02])
-    held_out = held_out_rows(strata, fraction, 0)
-    assert held_out.sum() == pytest.approx(1000 * fraction, abs=1)
-    for stratum in range(4):
-        n_rows = np.sum(strata == stratum)
-        assert held_out[strata == stratum].sum() == pytest.approx(n_rows * fraction, abs=1)
-    assert not np.array_equal(held_out, held_out_rows(strata, fraction, 1))
-    assert np.array_equal(held_out, held_out_rows(strata, fraction, 0))
-
-
-def test_classes_of_one_row_are_trained_on():
-    assert not held_out_rows(np.arange(50), 0.5, 0).any()
-
-
-def test_nothing_held_out():
-    assert not held_out_rows(np.zeros(10, dtype=int), 0.0, 0).any()
+from fastens.cli.scores import Truth, constant_prediction, score, score_constant
 
 
 @pytest.mark.parametrize("weighted", [False, True])

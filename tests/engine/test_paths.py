@@ -36,12 +36,12 @@ def test_no_rows(fitted):
     X, _, trees = fitted
     indicator, _ = decision_path(trees, X[:0])
     assert indicator.shape == (0, len(trees.feature))
-    assert leaf_features(trees, X[:0]).shape == (0, trees.n_leaves.sum())
+    assert leaf_features(trees, trees.apply(X[:0])).shape == (0, trees.n_leaves.sum())
 
 
 def test_leaf_features_tell_the_leaves(fitted):
     X, _, trees = fitted
-    features = leaf_features(trees, X)
+    features = leaf_features(trees, trees.apply(X))
     assert features.shape == (400, trees.n_leaves.sum())
     assert (features.sum(axis=1) == trees.n_trees).all()
     values = trees.value[trees.left_child == 0]

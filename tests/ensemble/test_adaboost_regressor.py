@@ -44,6 +44,7 @@ def test_stages_end_in_the_prediction(diabetes):
         stages = list(model.staged_predict(X))
         assert len(stages) == model.n_estimators_
         assert np.array_equal(stages[-1], model.predict(X))
+        assert list(model.staged_score(X, y))[-1] == model.score(X, y)
 
 
 def test_the_median_is_that_of_the_trees(diabetes):

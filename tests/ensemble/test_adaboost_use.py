@@ -30,6 +30,7 @@ def test_stages_end_in_the_prediction(algorithm, cancer, iris):
     for X, y in (cancer, iris):
         model = AdaBoostClassifier(algorithm=algorithm, n_estimators=7).fit(X, y)
         assert np.array_equal(list(model.staged_predict(X))[-1], model.predict(X))
+        assert list(model.staged_score(X, y))[-1] == model.score(X, y)
         assert np.array_equal(list(model.staged_predict_proba(X))[-1], model.predict_proba(X))
         assert np.array_equal(list(model.staged_decision_function(X))[-1], model.decision_function(X))
         assert len(list(model.staged_predict(X))) == model.n_estimators_
@@ -191,3 +192,8 @@ def test_other_models_are_saved(model, iris, tmp_path):
     X, y = iris
     model.fit(X, y).save(tmp_path / "model")
     assert np.array_equal(fastens.load(tmp_path / "model").predict(X), model.predict(X))
+
+
+def test_estimator_must_be_one(cancer):
+    with pytest.raises(ValueError, match="estimator must be an estimator or None; got 50"):
+        AdaBoostClassifier(50).fit(*cancer)

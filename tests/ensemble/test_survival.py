@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingSurvival
-from fastens.ensemble.survival import read_times
+from fastens.ensemble.times import read_times
 from reference import survival as naive
 
 SMALL = {"n_estimators": 20, "max_leaf_nodes": 8, "min_samples_leaf": 5}

@@ -1,0 +1,157 @@
+"""Log probabilities of rows under models in which columns depend on the class and on one other column.
+
+Codes are stored column after column: 0 for a missing value, p + 1 for category p, one more for a category never seen.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, exp, log
+
+from fastens.engine.kernels.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
+
+ctypedef fused any_code_t:
+    uint8_t
+    uint16_t
+
+cdef enum:
+    ROWS = 256          # a block's scores, and the part of the table that one parent needs, stay in the cache
+
+
+cdef void _add_family(
+    const any_code_t* codes, const any_code_t* parent, const float64_t* table, const Py_ssize_t* shape, float64_t* out
+) noexcept nogil:
+    # shape: rows, codes of the column, classes; parent NULL: none
+    cdef Py_ssize_t n = shape[0], width = shape[1], n_classes = shape[2]
+    cdef Py_ssize_t i, c
+    cdef const float64_t* entry
+    for i in range(n):
+        entry = table + ((width * parent[i] if parent != NULL else 0) + codes[i]) * n_classes
+        for c in range(n_classes):
+            out[i * n_classes + c] += entry[c]
+
+
+def add_families(
+    const any_code_t[:, ::1] codes,
+    const int64_t[::1] parents,
+    const int64_t[::1] widths,
+    const int64_t[::1] starts,
+    const float64_t[:, ::1] table,
+    float64_t[:, ::1] out,
+    int n_threads,
+):
+    """Add to out[i] the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j."""
+    cdef Py_ssize_t n_rows = codes.shape[1]
+    cdef Py_ssize_t n_blocks = (n_rows + ROWS - 1) // ROWS
+    cdef Py_ssize_t block
+    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
+        _add_families_of(
+            &codes[0, 0] + block * ROWS, n_rows, &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
+            out, block * ROWS)
+
+
+cdef void _add_families_of(
+    const any_code_t* codes, Py_ssize_t n_rows, const int64_t* parents, const int64_t* widths, const int64_t* starts,
+    const float64_t* table, Py_ssize_t n_features, float64_t[:, ::1] out, Py_ssize_t first
+) noexcept nogil:
+    cdef Py_ssize_t[3] shape
+    cdef Py_ssize_t j
+    shape[0], shape[2] = min(<Py_ssize_t> ROWS, n_rows - first), out.shape[1]
+    for j in range(n_features):
+        shape[1] = widths[j]
+        _add_family(
+            codes + j * n_rows, codes + parents[j] * n_rows if parents[j] >= 0 else NULL,
+            table + starts[j] * out.shape[1], shape, &out[first, 0])
+
+
+cdef struct Averaged:
+    # Tables of one-dependence models: is_parent[cell], and table[cell, other cell, class], the log probability of the
+    # other cell given the first and the class; where both are the same cell, of it and the class together.
+    Py_ssize_t n_features
+    Py_ssize_t n_rows
+    Py_ssize_t n_cells
+    Py_ssize_t n_classes
+    const int64_t* offsets
+    const uint8_t* is_parent
+    const float64_t* table
+
+
+cdef void _score_parent(
+    const Averaged* model, const any_code_t* codes, Py_ssize_t parent, Py_ssize_t n, float64_t* scores
+) noexcept nogil:
+    # Log probability of each row and class by the model whose parent is this column
+    cdef Py_ssize_t n_classes = model.n_classes
+    cdef Py_ssize_t j, i, c
+    cdef const float64_t* part
+    cdef const float64_t* entry
+    cdef const any_code_t* own = codes + parent * model.n_rows
+    cdef const any_code_t* other
+    cdef Py_ssize_t stride = model.n_cells * n_classes
+    for i in range(n * n_classes):
+        scores[i] = 0.0
+    for j in range(model.n_features):
+        other = codes + j * model.n_rows
+        part = model.table + model.offsets[parent] * stride + model.offsets[j] * n_classes
+        for i in range(n):
+            entry = part + own[i] * stride + other[i] * n_classes
+            for c in range(n_classes):
+                scores[i * n_classes + c] += entry[c]
+
+
+cdef inline void _add_log(float64_t score, float64_t* largest, float64_t* total) noexcept nogil:
+    # total * exp(largest) += exp(score), largest being the greatest score so far
+    if score <= largest[0]:
+        if score != -INFINITY:
+            total[0] += exp(score - largest[0])
+    else:
+        total[0] = total[0] * exp(largest[0] - score) + 1.0
+        largest[0] = score
+
+
+cdef void _average_block(
+    const Averaged* model, const any_code_t* codes, Py_ssize_t n, float64_t* out, float64_t* totals, float64_t* scores,
+    int32_t* n_parents
+) noexcept nogil:
+    cdef Py_ssize_t n_classes = model.n_classes
+    cdef Py_ssize_t parent, i, c
+    cdef const any_code_t* own
+    for parent in range(model.n_features):
+        own = codes + parent * model.n_rows
+        _score_parent(model, codes, parent, n, scores)
+        for i in range(n):
+            if model.is_parent[model.offsets[parent] + own[i]]:
+                n_parents[i] += 1
+                for c in range(i * n_classes, (i + 1) * n_classes):
+                    _add_log(scores[c], out + c, totals + c)
+    for i in range(n * n_classes):
+        if totals[i] > 0.0:
+            out[i] += log(totals[i])
+
+
+def average_parents(
+    const any_code_t[:, ::1] codes,
+    const int64_t[::1] offsets,
+    const uint8_t[::1] is_parent,
+    const float64_t[:, :, ::1] table,
+    float64_t[:, ::1] out,
+    float64_t[:, ::1] totals,
+    int32_t[::1] n_parents,
+    float64_t[:, ::1] scores,
+    int n_threads,
+):
+    """Write to out[i] the log of the sum over parents of the row's probabilities, -inf where there is no parent.
+
+    `out` starts as -inf, `totals` and `n_parents` as 0; `scores` has 256 x n_classes cells for each thread.
+    """
+    cdef Averaged model
+    model.n_features, model.n_rows = codes.shape[0], codes.shape[1]
+    model.n_cells, model.n_classes = table.shape[1], table.shape[2]
+    model.offsets, model.is_parent, model.table = &offsets[0], &is_parent[0], &table[0, 0, 0]
+    cdef const Averaged* tables = &model
+    cdef Py_ssize_t n_parts = scores.shape[0]
+    cdef Py_ssize_t n_blocks = (model.n_rows + ROWS - 1) // ROWS
+    cdef Py_ssize_t part, block, first
+    for part in prange(n_parts, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
+        for block in range(part * n_blocks // n_parts, (part + 1) * n_blocks // n_parts):
+            first = block * ROWS
+            _average_block(
+                tables, &codes[0, first], min(<Py_ssize_t> ROWS, codes.shape[1] - first), &out[first, 0],
+                &totals[first, 0], &scores[part, 0], &n_parents[first])

@@ -1,0 +1,90 @@
+"""`fastens explain`: what a model has learned, as a page to read and a table of contributions."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fastens.cli.card import ModelCard, load_model, model_features, predicted_values, text_columns
+from fastens.cli.contributions import contribution_batches, has_contributions
+from fastens.cli.errors import CommandError
+from fastens.cli.evaluate import true_values
+from fastens.cli.page.contents import report_page
+from fastens.cli.progress import waiting
+from fastens.cli.report import Report
+from fastens.cli.scores import Truth
+from fastens.cli.subject import Subject
+from fastens.cli.tables import check_writable, read_table, table_format, write_tables
+from fastens.cli.target import CLASSIFICATION, weight_values
+
+DEFAULT_OUTPUT = "report.html"
+DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
+(scores, calibration or errors, importances, contributions, dependence of the top columns, training, single rows), and
+a table of what each column contributes to the prediction of each row."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser("explain", help="report what a model has learned", description=DESCRIPTION)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a file that fastens train saved")
+    add("table", metavar="TABLE", help="CSV or Parquet file with the columns of training, best also the target")
+    add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="HTML file to write (default: %(default)s)")
+    text = "CSV or Parquet file for the contributions (default: beside the report, NAME-contributions.parquet)"
+    add("--contributions", metavar="FILE", help=text)
+    add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
+    add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, look, write."""
+    contributions_path = _check(options)
+    model, card = load_model(options.model)
+    table = read_table(options.table, text_columns(card))
+    X = model_features(model, card, table).unify_dictionaries().combine_chunks()
+    truth = _truth(model, card, table, options)
+    everything = Subject(model, card, X, predicted_values(model, X), truth, np.arange(len(table)))
+    report = Report()
+    with waiting(report.err, "explaining"):
+        page = report_page(everything, options.model, options.table)
+        _write(page, options.output)
+        explained = has_contributions(model, X)
+        if explained:
+            write_tables(contribution_batches(model, X), contributions_path)
+    report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
+    if explained:
+        report.facts([("contributions", contributions_path)])
+    elif options.contributions:
+        report.line(f"nothing written to {contributions_path}: {type(model).__name__} has no contributions")
+
+
+def _check(options: argparse.Namespace) -> str:
+    """Refuse files that cannot be written; where the contributions go."""
+    if Path(options.output).suffix.lower() not in (".html", ".htm"):
+        raise CommandError(f"--output must end in .html; got {options.output}")
+    path = options.contributions or str(Path(options.output).with_suffix("")) + "-contributions.parquet"
+    table_format(path)
+    for file in (options.output, path):
+        check_writable(file)
+    return path
+
+
+def _truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth | None:
+    """The true values, where the table has them."""
+    if options.target is None and card.target not in table.column_names:
+        return None
+    y = true_values(model, card, table, options.target)
+    classes = model.classes_ if card.task == CLASSIFICATION else None
+    return Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
+
+
+def _write(page: str, path: str) -> None:
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error

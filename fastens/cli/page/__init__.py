@@ -1,0 +1,1 @@
+"""The report of `fastens explain`: one page of HTML that needs nothing else."""

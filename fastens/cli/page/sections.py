@@ -1,0 +1,257 @@
+"""The sections of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.cli.page import charts
+from fastens.cli.page.markup import Html, element, joined, table, wide_table
+from fastens.cli.page.svg import N_COLOURS, Range, short
+from fastens.cli.report import shown
+from fastens.cli.scores import Scores
+from fastens.cli.single_rows import Reasons
+from fastens.cli.subject import Dependence, Importance, Subject
+
+Array = NDArray[np.float64]
+# Beyond so many classes, the most frequent mistakes are listed instead of the whole table of them.
+MOST_CLASSES = 12
+N_MISTAKES = 12
+N_IMPORTANT = 20
+
+
+def section(name: str, title: str, hint: str, *content: Html) -> Html:
+    """A part of the page with a heading and a sentence that says how to read it."""
+    return element("section", element("h2", title), element("p", hint, class_="hint"), *content, id=name)
+
+
+def card(*content: str, title: str | None = None) -> Html:
+    """A box."""
+    heading = () if title is None else (element("h3", title),)
+    return element("div", *heading, *content, class_="card")
+
+
+def grid(cards: Sequence[Html]) -> Html:
+    """Boxes side by side where there is room."""
+    return element("div", cards, class_="grid")
+
+
+def legend(names: Sequence[str]) -> Html:
+    """Which colour stands for what."""
+    return element("ul", (element("li", name, class_=f"c{k}") for k, name in enumerate(names)), class_="legend")
+
+
+def scores(found: Scores, constant: Scores | None, rows: str) -> Html:
+    """Each score in large figures, beside that of a constant prediction."""
+    tiles = []
+    for name, value in found.items():
+        other = (constant or {}).get(name)
+        beside = "" if other is None else f"constant prediction {shown(name, other)}"
+        lines = (("name", name), ("value", shown(name, value)), ("beside", beside))
+        tiles.append(element("div", (element("div", text, class_=of) for of, text in lines), class_="card tile"))
+    return section("scores", "Scores", rows, element("div", tiles, class_="tiles"))
+
+
+def probabilities(subject: Subject) -> Html:
+    """Whether what is predicted with a probability comes true as often; which classes are taken for which."""
+    truth, classes = subject.truth, subject.classes
+    assert truth is not None
+    assert classes is not None
+    if len(classes) == 2:
+        probability, happened = subject.outputs[:, 0], truth.codes == 1
+        names = (str(classes[0]), str(classes[1]))
+        of = f"of {names[1]}"
+    else:
+        probability = subject.predicted.max(axis=1)
+        happened = subject.predicted.argmax(axis=1) == truth.codes
+        names, of = ("wrong", "right"), "of the class predicted"
+    hint = (
+        f"The probability {of} against how often it came true, each dot a tenth of the rows. Dots on the dashed line "
+        "are honest probabilities, below it they are too high; the band holds the true share 19 times in 20."
+    )
+    drawn = [
+        card(charts.calibration(probability, happened), title="Calibration"),
+        card(charts.probabilities(probability, happened, names), title="Probabilities predicted"),
+    ]
+    return section("calibration", "Can the probabilities be trusted?", hint, grid(drawn), _mistakes(subject))
+
+
+def _mistakes(subject: Subject) -> Html:
+    truth, classes = subject.truth, subject.classes
+    assert truth is not None
+    assert classes is not None
+    names = [str(label) for label in classes]
+    counts = np.zeros((len(names), len(names)), dtype=np.intp)
+    np.add.at(counts, (truth.codes, subject.predicted.argmax(axis=1)), 1)
+    if len(names) > MOST_CLASSES:
+        np.fill_diagonal(counts, 0)
+        top = np.argsort(-counts, axis=None, kind="stable")[:N_MISTAKES]
+        pairs = [np.unravel_index(place, counts.shape) for place in top if counts.flat[place]]
+        rows = [[names[i], names[j], f"{counts[i, j]:,}"] for i, j in pairs]
+        return card(table(["truth", "predicted", "rows"], rows), title="Most frequent mistakes")
+    lines = []
+    for true, name in enumerate(names):
+        share = counts[true] / max(counts[true].sum(), 1)
+        cells = (
+            element("td", f"{n:,}", class_="right" if k == true else None, style=f"--share:{share[k]:.3f}",
+                    title=f"{share[k]:.1%} of the rows of {name}")
+            for k, n in enumerate(counts[true])
+        )  # fmt: skip
+        lines.append(element("tr", element("th", name, scope="row"), cells))
+    head = element("tr", element("th", "truth ↓  predicted →"), (element("th", name, scope="col") for name in names))
+    return card(wide_table(head, lines, "confusion"), title="What is taken for what")
+
+
+def errors(subject: Subject) -> Html:
+    """How far predictions are from the truth, and where."""
+    truth, predicted = subject.truth, subject.predicted
+    assert truth is not None
+    y = truth.y.astype(np.float64)
+    hint = (
+        "Each dot is a row. The solid line is the mean of what is left over: where it leaves the dashed line, "
+        "predictions of that size are too low (above) or too high (below)."
+    )
+    drawn = [
+        card(charts.true_against_predicted(predicted, y), title="True value against prediction"),
+        card(charts.residuals(predicted, y), title="What is left over"),
+    ]
+    spread = card(charts.histogram(y - predicted, "true value less predicted"), title="How errors are spread")
+    quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
+    limits = zip(quantiles, np.quantile(y - predicted, quantiles), strict=True)
+    listed = table(["share of rows", "error at most"], [[f"{share:.0%}", short(limit)] for share, limit in limits])
+    return section("residuals", "How wrong, and where?", hint, grid([*drawn, spread, card(listed, title="Quantiles")]))
+
+
+def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Importance | None) -> Html:
+    """A table of columns with bars, from the most important."""
+    if shuffled is not None:
+        order, main = np.argsort(-shuffled.mean, kind="stable"), shuffled.mean
+        hint = (
+            f"By how much the predictions suffer when the values of a column are shuffled: {shuffled.measure}, mean "
+            f"and standard error of five shuffles over {shuffled.n_rows:,} rows."
+        )
+    else:
+        main = next(iter(shares.values()))
+        order, hint = np.argsort(-main, kind="stable"), "What the splits on each column do."
+    if shares:
+        hint += " Beside it the column's share in what the splits gain, and in their number."
+    largest = float(main.max(initial=0)) or 1.0
+    lines = []
+    for column in order[:N_IMPORTANT]:
+        meter = element("i", style=f"--share:{max(main[column], 0) / largest:.3f}")
+        cells = [element("th", names[column], scope="row", title=names[column]), element("td", meter, class_="meter")]
+        if shuffled is not None:
+            cells.append(element("td", f"{_rounded(shuffled.mean[column])} ± {_rounded(shuffled.error[column], 2)}"))
+        cells += [element("td", f"{share[column]:.1%}") for share in shares.values()]
+        lines.append(element("tr", cells))
+    titles = ["column", "", *([] if shuffled is None else ["shuffled"]), *shares]
+    head = element("tr", (element("th", title, scope="col") for title in titles))
+    n_more = len(order) - N_IMPORTANT
+    more = (element("p", f"and {n_more:,} more columns", class_="caption"),) if n_more > 0 else ()
+    return section("importances", "Which columns matter?", hint, card(wide_table(head, lines), *more))
+
+
+def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str) -> Html:
+    """A swarm of dots for each column."""
+    hint = (
+        f"A dot for each row and column, at what the column's value adds to the {label} of the row. Grey dots are "
+        "categories and missing values."
+    )
+    scale = element("p", "value of the column: low", element("span", class_="scale"), "high", class_="caption")
+    names, values = zip(*columns, strict=True)
+    drawn = charts.swarm(parts, values, names, f"contribution to the {label}")
+    return section("contributions", "What do their values do?", hint, card(scale, drawn))
+
+
+def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[str]) -> Html:
+    """Bars of mean sizes, cut by class."""
+    hint = "How far each column moves the predictions for each class on average, whatever the direction."
+    shown_classes = [*classes[:N_COLOURS], *(["other classes"] if len(classes) > N_COLOURS else [])]
+    drawn = charts.class_sizes(sizes, names, classes)
+    return section("contributions", "What do their values do?", hint, card(legend(shown_classes), drawn))
+
+
+def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str], label: str) -> Html:
+    """How the mean prediction depends on columns, all on one scale."""
+    absent = [one.missing for _, one in found if one.missing is not None]
+    y = Range.of(*(one.means for _, one in found), *absent, margin=0.08)
+    hint = (
+        f"The mean {label} when a column has this value in all rows and the others stay as they are; grey bars: how "
+        "many rows have such values. A difference that the other columns would not allow in life is shown all the same."
+    )
+    cards = [card(charts.dependence_chart(one, y, label, outputs), title=name) for name, one in found]
+    names = legend(outputs) if len(outputs) > 1 else Html()
+    return section("dependence", "How do predictions depend on them?", hint, names, grid(cards))
+
+
+def training(curves: Mapping[str, Array], best: int | None) -> Html:
+    """The loss after each round."""
+    hint = "The loss after each round. Training rows always get better; rows that were kept apart tell when to stop."
+    return section("training", "How did training go?", hint, card(legend(list(curves)), charts.training(curves, best)))
+
+
+def telling_words(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
+    """The words that speak most for each class."""
+    cards = []
+    for label, best in words.items():
+        largest = max((score for _, score in best), default=1.0) or 1.0
+        rows = (
+            element("tr", element("th", word, scope="row"),
+                    element("td", element("i", style=f"--share:{max(score, 0) / largest:.3f}"), class_="meter"),
+                    element("td", f"{score:.2f}"))
+            for word, score in best
+        )  # fmt: skip
+        cards.append(card(element("table", element("tbody", rows)), title=str(label)))
+    hint = "The words that speak most for each class: the logarithm of how much more frequent they are in it."
+    return section("words", "Which words tell?", hint, grid(cards))
+
+
+def single_rows(subject: Subject, found: Sequence[Reasons]) -> Html:
+    """Some rows, what is predicted for each, and why."""
+    adds_up = bool(found) and found[0].start is not None
+    way = (
+        "Bars lead from the expected prediction to that of the row."
+        if adds_up
+        else "Bars show how the prediction changes, on average, when other rows lend the row their value of a column."
+    )
+    cards = []
+    for one in found:
+        names = [f"{name} = {value}" for name, value, _ in one.steps]
+        steps = [step for _, _, step in one.steps]
+        if one.rest is not None:
+            names, steps = [*names, "all other columns"], [*steps, one.rest]
+        title = joined(f"Row {subject.numbers[one.row] + 1:,}", element("span", one.choice, class_="pill"))
+        drawn = charts.waterfall(one.start, np.array(steps), names, one.label)
+        cards.append(element("div", element("h3", title), _outcome(subject, one.row), drawn, class_="card"))
+    hint = f"Rows are counted from 1, below the header. {way}"
+    return section("rows", "Why this prediction?", hint, grid(cards))
+
+
+def _outcome(subject: Subject, row: int) -> Html:
+    predicted, truth = subject.predicted[row], subject.truth
+    if subject.classes is None:
+        text = short(predicted, 5)
+        true = None if truth is None else short(truth.y[row], 5)
+        wrong = False
+    else:
+        best = int(predicted.argmax())
+        text = f"{subject.classes[best]} ({predicted[best]:.1%})"
+        true = None if truth is None else str(truth.y[row])
+        wrong = truth is not None and bool(truth.codes[row] != best)
+    parts: list[Html] = [element("b", text)]
+    if true is not None:
+        parts.append(joined(", truth ", element("b", true, class_="wrong" if wrong else None)))
+    return element("p", "predicted ", parts, class_="outcome")
+
+
+def about(facts: Sequence[tuple[str, str]]) -> Html:
+    """Names and values."""
+    rows = (element("tr", element("th", name, scope="row"), element("td", value)) for name, value in facts)
+    return card(element("table", element("tbody", rows), class_="facts"))
+
+
+def _rounded(value: float, digits: int = 3) -> str:
+    return short(value, digits) if abs(value) >= 5e-5 else "0"

@@ -1,0 +1,86 @@
+"""What the parameters of boosting say to the engine, and which of them do not go together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
+from fastens.engine.growth import GrowthRules
+from fastens.engine.row_sampling import RowSampling
+from fastens.ensemble.dart import DartRules
+from fastens.ensemble.rounds import BoostingRules
+
+
+def growth_rules(model: Any) -> GrowthRules:
+    """The limits of trees, with constraints on columns of X said of the columns that trees see."""
+    columns, column_of = Columns(model.n_features_in_, model._encoder.names), model._column_of
+    monotone = monotone_signs(model.monotonic_cst, columns, model._encoder.is_categorical)
+    if monotone is not None and len(getattr(model, "classes_", ())) > 2:
+        raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
+    max_on_path, groups = interaction_groups(model.interaction_cst, columns)
+    chances = feature_chances(model.feature_weights, columns)
+    per_tree = count_of(model.max_features_per_tree, len(column_of))
+    return GrowthRules(
+        max_leaf_nodes=model.max_leaf_nodes,
+        max_depth=model.max_depth,
+        min_samples_leaf=model.min_samples_leaf,
+        min_child_weight=model.min_child_weight,
+        min_weight_leaf=model.min_weight_leaf,
+        min_gain_to_split=model.min_gain_to_split,
+        l2_regularization=model.l2_regularization,
+        features_per_split=count_of(model.max_features, per_tree),
+        features_per_tree=per_tree,
+        feature_weights=None if chances is None else chances[column_of],
+        monotone=monotone,
+        max_features_on_path=max_on_path,
+        feature_groups=None if groups is None else groups[:, column_of],
+        path_smooth=model.path_smooth,
+        max_delta_step=model.max_delta_step,
+        category_l2=model.category_l2,
+        category_smoothing=model.category_smoothing,
+        min_samples_category=model.min_samples_category or min(10, model.min_samples_leaf),
+        max_categories_per_split=model.max_categories_per_split,
+        one_hot_max_size=model.one_hot_max_size,
+    )
+
+
+def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
+    """What the rounds do besides growing trees."""
+    dart = DartRules(model.rate_drop, model.skip_drop, model.max_drop, model.dart_normalize)
+    return BoostingRules(
+        n_rounds=model.n_estimators,
+        learning_rate=model.learning_rate,
+        n_iter_no_change=model.n_iter_no_change,
+        tol=model.tol,
+        seed=seed,
+        n_threads=n_threads,
+        sampling=row_sampling(model),
+        out_of_bag=model.oob_score,
+        dart=dart if model.boosting == "dart" else None,
+        linear_l2=model.linear_l2 if model.linear_leaves else None,
+    )
+
+
+def row_sampling(model: Any) -> RowSampling:
+    """Which rows a round's trees are grown on."""
+    return RowSampling(model.sampling, model.subsample, model.top_rate, model.other_rate, model.mvs_lambda)
+
+
+def draws_features(model: Any) -> bool:
+    """Whether trees or nodes see only some of the features."""
+    n_features = model.n_features_in_
+    return min(count_of(given, n_features) for given in (model.max_features_per_tree, model.max_features)) < n_features
+
+
+def check_together(model: Any) -> None:
+    """Raise ValueError for parameters that do not go together."""
+    if model.sampling == "goss":
+        if model.subsample != 1:
+            rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"
+            raise ValueError(f"{rule}; got {model.subsample}.")
+        if model.top_rate + model.other_rate > 1:
+            raise ValueError(f"top_rate + other_rate must be at most 1; got {model.top_rate} + {model.other_rate}.")
+    if model.oob_score and model.boosting == "dart":
+        raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
+    if model.oob_score and not row_sampling(model).draws:
+        raise ValueError("oob_score must be False where every round sees all rows; set subsample below 1.")

@@ -1,0 +1,83 @@
+"""Rounds whose trees have linear models in their leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from fastens.engine.leaf_sums import leaves_of_rows
+from fastens.engine.linear_leaves import LeafModels, LinearEnsemble, LinearTree
+from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.ensemble.rounds import BoostingRun
+
+if TYPE_CHECKING:
+    from fastens.base import TrainingData
+    from fastens.engine.binning import Binning
+    from fastens.engine.losses import Loss
+
+Array = NDArray[np.float64]
+# Parameters that linear models cannot keep to, and the values that say so.
+_NEUTRAL = {"boosting": "gbdt", "monotonic_cst": None, "max_delta_step": None}
+
+
+def check_linear_leaves(model: Any, loss: Loss) -> None:
+    """Raise ValueError for what linear models in leaves cannot do."""
+    for name, neutral in _NEUTRAL.items():
+        given = getattr(model, name)
+        if given is not neutral and not (isinstance(given, str) and given == neutral):
+            raise ValueError(f"{name} must be {neutral!r} with linear_leaves=True; got {given!r}.")
+    if loss.renews_leaves:
+        raise ValueError(
+            "loss must have a hessian with linear_leaves=True, such as 'squared_error' has, or 'expectile' and "
+            f"'log_cosh'; got {model.loss!r}."
+        )
+
+
+class LinearRun(BoostingRun):
+    """Rounds of trees with linear models in their leaves.
+
+    Splits are chosen as for constant leaves. A leaf's value stays; beside it a ridge regression of the second-order
+    objective finds slopes for the features on its path.
+    """
+
+    _ensemble_type: ClassVar[type[TreeEnsemble]] = LinearEnsemble
+
+    def __init__(self, binning: Binning, data: TrainingData, loss: Loss, *others: Any) -> None:
+        super().__init__(binning, data, loss, *others)
+        assert self.rules.linear_l2 is not None
+        X, weight, is_categorical = dense(data.X), data.sample_weight, binning.is_categorical
+        self._models = LeafModels(X, is_categorical, weight, self.rules.linear_l2, self.rules.n_threads)
+
+    def validate_on(self, codes: NDArray[np.unsignedinteger], data: TrainingData) -> None:
+        """Watch other rows, given as codes and as they are."""
+        self._X_val = dense(data.X)
+        super().validate_on(codes, data)
+
+    def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
+        finished = super()._finished(tree, gradients, hessians)
+        linear = self._models.fit(tree, self._grower.leaves(), gradients, hessians)
+        rate = self.rules.learning_rate * damping(self.loss, tree.value[:, 0])
+        return LinearTree(**vars(finished), linear=linear.times(rate))
+
+    def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
+        self._add_to(self.matrix.columns, self._models.X, tree, self.train.raw[output])
+        if self.validation is not None:
+            self._add_to(self.validation.codes, self._X_val, tree, self.validation.rows.raw[output])
+
+    def _add_to(self, codes: NDArray[np.unsignedinteger], X: NDArray[np.floating], tree: Tree, raw: Array) -> None:
+        assert isinstance(tree, LinearTree)
+        n_threads = self.rules.n_threads
+        tree.add(X, leaves_of_rows(codes, tree, n_threads), raw, n_threads)
+
+
+def dense(X: Any) -> NDArray[np.floating]:
+    """Rows as an array: linear models read values in any order."""
+    return X.toarray() if issparse(X) else X
+
+
+def damping(loss: Loss, steps: Array) -> Array:
+    """By how much a loss shortens steps: the models of leaves are damped as their values are."""
+    return np.divide(loss.damped(steps), steps, out=np.ones_like(steps), where=steps != 0)

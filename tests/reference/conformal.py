@@ -1,0 +1,45 @@
+"""Conformal prediction by its definitions: every row to calibrate on, once for each unit of its weight."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def repeated(scores, weight):
+    return np.repeat(scores, np.asarray(weight, dtype=int))
+
+
+def rank(n_rows, coverage):
+    """Of n rows and a new one, the new one is not among those after this place with probability `coverage`."""
+    return math.ceil(coverage * (n_rows + 1) - 1e-6)
+
+
+def upper_end(scores, centers, scales, coverage):
+    """Barber et al. (2021), eq. 1.2 and section 3: of center + scale * score of all rows the one at its rank.
+
+    `scores` holds those of each fold; `centers` and `scales` a number for each fold.
+    """
+    sums = np.sort(np.concatenate([c + s * part for part, c, s in zip(scores, centers, scales, strict=True)]))
+    place = rank(len(sums), coverage)
+    return sums[place - 1] if place <= len(sums) else math.inf
+
+
+def in_set(scores, candidate, coverage):
+    """Romano, Sesia & Candes (2020), eq. 12: fewer rows than the rank have a smaller score than the class has."""
+    n_rows = sum(map(len, scores))
+    below = sum((part < value).sum() for part, value in zip(scores, candidate, strict=True))
+    return below < coverage * (n_rows + 1) - 1e-6
+
+
+def set_scores(name, probability, penalty, free_places):
+    """Scores of the classes of one row, class by class."""
+    found = []
+    order = sorted(range(len(probability)), key=lambda k: (-probability[k], k))
+    for k in range(len(probability)):
+        place = order.index(k)
+        before = sum(probability[j] for j in order[:place])
+        late = penalty * max(0, place + 1 - free_places)
+        found.append({"lac": 1 - probability[k], "aps": before, "raps": before + late}[name])
+    return found
