@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastens.bayes.bayes_tree import BayesTreeClassifier, BayesTreeRegressor
 from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
 from fastens.bayes.mixed import CategoricalNB, MixedNB
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.network import BayesianNetwork
 from fastens.bayes.one_dependence import AODEClassifier, TANClassifier
 from fastens.bayes.posterior import estimate_errors
 from fastens.bayes.text import TextClassifier
@@ -45,6 +47,9 @@ __all__ = [
     "BaggingClassifier",
     "BaggingRegressor",
     "BayesOptimalClassifier",
+    "BayesTreeClassifier",
+    "BayesTreeRegressor",
+    "BayesianNetwork",
     "BernoulliNB",
     "CallbackEnv",
     "CascadeForestClassifier",

@@ -40,7 +40,18 @@ class Counting(Benchmark):
 
 class NaiveBayes(Benchmark):
     param_names = ["model"]
-    params = [["BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MixedNB", "MultinomialNB"]]
+    params = [
+        [
+            "AODEClassifier",
+            "BernoulliNB",
+            "CategoricalNB",
+            "ComplementNB",
+            "GaussianNB",
+            "MixedNB",
+            "MultinomialNB",
+            "TANClassifier",
+        ]
+    ]
 
     def setup(self, name: str) -> None:
         self.X, self.y = categories(20)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import fastens
 from benchmarks.datasets import Table, data_folder
 from benchmarks.peer_models import (
     Settings,
@@ -61,12 +62,12 @@ REPORTING = {
 }
 
 
-def read(name: str) -> Table:
+def read(name: str, task: Task | None = None) -> Table:
     """A table of at most MOST_ROWS rows with categories as pandas has them; classes of fewer than 10 rows left out."""
     folder = data_folder()
     if folder is None:
         raise FileNotFoundError("no real tables: set FASTENS_DATA to a folder of Parquet files")
-    task = {**CHOOSING, **REPORTING}[name]
+    task = task or {**CHOOSING, **REPORTING}[name]
     frame = pd.read_parquet(folder / f"{name}.parquet").dropna(subset=[task.target])
     if len(frame) > MOST_ROWS:
         frame = frame.sample(MOST_ROWS, random_state=0).sort_index()
@@ -140,9 +141,18 @@ LIBRARIES = [
 ]
 
 
-def variants(options: dict[str, dict[str, Any]]) -> list[Library]:
+def make_forest(settings: Settings) -> Any:
+    """A forest of as many trees; a leaf has no fewer rows than that of a forest for numbers usually has."""
+    kind = fastens.RandomForestRegressor if settings.regression else fastens.RandomForestClassifier
+    return kind(settings.n_trees, min_samples_leaf=5, max_features="sqrt", random_state=0, n_jobs=settings.n_threads)
+
+
+MAKERS = {"boosting": make_fastens, "forest": make_forest}
+
+
+def variants(options: dict[str, dict[str, Any]], family: str) -> list[Library]:
     """fastens with other parameters, by name."""
-    return [Library(name, make_fastens, **chosen) for name, chosen in options.items()]
+    return [Library(name, MAKERS[family], **chosen) for name, chosen in options.items()]
 
 
 def settings_for(table: Table, n_threads: int) -> Settings:

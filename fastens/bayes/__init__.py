@@ -3,6 +3,7 @@
 from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
 from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
 from fastens.bayes.finite import FiniteHypothesisLearner
+from fastens.bayes.network import BayesianNetwork
 from fastens.bayes.posterior import ErrorEstimate, estimate_errors
 from fastens.bayes.tree_average import ExactTreeAverageClassifier
 from fastens.bayes.version_space import VersionSpaceClassifier
@@ -10,6 +11,7 @@ from fastens.bayes.version_space import VersionSpaceClassifier
 __all__ = [
     "ANY",
     "BayesOptimalClassifier",
+    "BayesianNetwork",
     "Conjunction",
     "ErrorEstimate",
     "ExactTreeAverageClassifier",

@@ -17,8 +17,8 @@ Codes = NDArray[np.int64]
 MISSING = -1  # also a value that was not there in fit: no constraint on the attribute holds for it
 
 
-class DiscreteClassifier(BaseClassifier):
-    """A classifier whose columns all hold categories, numbers too; rows become codes, -1 for missing and unseen."""
+class CategoryDoor(BaseClassifier):
+    """The door of a classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
 
     categorical_features: ClassVar[str] = "all"  # what the door reads; not a parameter
 
@@ -27,18 +27,28 @@ class DiscreteClassifier(BaseClassifier):
         tags.input_tags.categorical = True
         return tags
 
-    def _learn_table(self, X: Any) -> Codes:
+    def _learn_table(self, X: Any) -> Any:
         try:
-            codes = as_codes(super()._learn_table(_dense(X)))
+            return super()._learn_table(_dense(X))
         except TypeError as error:  # a value without a hash, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
+
+    def _check_table(self, X: Any) -> Any:
+        return super()._check_table(_dense(X))
+
+
+class DiscreteClassifier(CategoryDoor):
+    """The same with integer codes, -1 for missing and unseen."""
+
+    def _learn_table(self, X: Any) -> Codes:
+        codes = as_codes(super()._learn_table(X))
         declared = getattr(self, "categories", None)
         if declared is not None:
             codes = self._declare(declared, codes)
         return codes
 
     def _check_table(self, X: Any) -> Codes:
-        return as_codes(super()._check_table(_dense(X)))
+        return as_codes(super()._check_table(X))
 
     def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
         """Take the attributes' values as the user lists them; those of the table must be among them."""

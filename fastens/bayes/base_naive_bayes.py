@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData, check_weights, encode_labels
 from fastens.bayes.likelihoods import Batch, Likelihood
-from fastens.bayes.posterior import PosteriorMixin, generator
+from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
 from fastens.saving import SavedEstimator
@@ -21,7 +21,6 @@ Array = NDArray[np.float64]
 
 PRIOR = NONE | Rule("an array of probabilities, one for each class", lambda value: np.ndim(value) == 1)
 COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
-VOTES = 100  # draws that stand for the posterior where votes are counted
 
 
 def _holds_whole_numbers(X: Any) -> bool:
@@ -321,23 +320,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             likelihood.check(n_classes, n_features)
 
 
-class PosteriorNaiveBayes(PosteriorMixin, BaseNaiveBayes):
+class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
     """Naive Bayes models whose parameters have a posterior: its mean answers, its peak, or a draw; and evidence."""
-
-    def _map_proba(self, X: ArrayLike) -> Array:
-        return self.map_estimator_.predict_proba(X)
-
-    def _ml_proba(self, X: ArrayLike) -> Array:
-        return self.ml_estimator_.predict_proba(X)
-
-    def _gibbs_proba(self, X: ArrayLike, rng: np.random.Generator) -> Array:
-        # One draw of all parameters for all rows: each row alone is answered as if by a draw of its own.
-        return self.sample_posterior(1, rng)[0].predict_proba(X)
-
-    def _vote_share(self, X: ArrayLike) -> Array:
-        # Parameters that are not certain of their answer: the share of draws that answer it.
-        votes = [draw.predict_proba(X).argmax(axis=1) for draw in self.sample_posterior(VOTES, 0)]
-        return (np.array(votes)[:, :, None] == np.arange(len(self.classes_))).mean(axis=0)
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         self._check_fitted()
@@ -346,33 +330,6 @@ class PosteriorNaiveBayes(PosteriorMixin, BaseNaiveBayes):
         for likelihood in model._likelihoods:
             likelihood.estimate(mode, rng)
         return model
-
-    @property
-    def map_estimator_(self) -> Any:
-        """The same model with the most probable parameters."""
-        return self._with_estimate("map")
-
-    @property
-    def ml_estimator_(self) -> Any:
-        """The same model with the parameters of the greatest likelihood."""
-        return self._with_estimate("ml")
-
-    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
-        """Draw models from the posterior of the parameters; the prior of the classes stays.
-
-        Parameters
-        ----------
-        n : int, default=1
-            Number of models.
-        random_state : int, RandomState, Generator or None, default=None
-            Fixes the draws.
-
-        Returns
-        -------
-        list of fitted models
-        """
-        rng = generator(random_state)
-        return [self._with_estimate("bayes", rng) for _ in range(n)]
 
     @property
     def log_evidence_(self) -> float:

@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
+VOTES = 100  # draws that stand for the posterior where votes are counted
 
 
 class PosteriorMixin:
@@ -80,6 +81,58 @@ class PosteriorMixin:
         Hypotheses that are certain of their answer vote as they predict; a subclass with others overrides this.
         """
         return self.predict_proba(X)  # type: ignore[attr-defined]
+
+
+class ParameterPosteriorMixin(PosteriorMixin):
+    """A classifier whose hypotheses are its parameters.
+
+    A subclass gives ``_with_estimate(mode, rng)``: itself with the parameters of a mode, or with those `rng` draws.
+    """
+
+    def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
+        raise NotImplementedError
+
+    def _map_proba(self, X: ArrayLike) -> Array:
+        return self.map_estimator_.predict_proba(X)
+
+    def _ml_proba(self, X: ArrayLike) -> Array:
+        return self.ml_estimator_.predict_proba(X)
+
+    def _gibbs_proba(self, X: ArrayLike, rng: np.random.Generator) -> Array:
+        # One draw of all parameters for all rows: each row alone is answered as if by a draw of its own.
+        return self.sample_posterior(1, rng)[0].predict_proba(X)
+
+    def _vote_share(self, X: ArrayLike) -> Array:
+        # Parameters that are not certain of their answer: the share of draws that answer it.
+        votes = [draw.predict_proba(X).argmax(axis=1) for draw in self.sample_posterior(VOTES, 0)]
+        return (np.array(votes)[:, :, None] == np.arange(len(self.classes_))).mean(axis=0)
+
+    @property
+    def map_estimator_(self) -> Any:
+        """The same model with the most probable parameters."""
+        return self._with_estimate("map")
+
+    @property
+    def ml_estimator_(self) -> Any:
+        """The same model with the parameters of the greatest likelihood."""
+        return self._with_estimate("ml")
+
+    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
+        """Draw models from the posterior of the parameters; what else the model has stays.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of models.
+        random_state : int, RandomState, Generator or None, default=None
+            Fixes the draws.
+
+        Returns
+        -------
+        list of fitted models
+        """
+        rng = generator(random_state)
+        return [self._with_estimate("bayes", rng) for _ in range(n)]
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -49,15 +49,28 @@ def prune(tree: Tree, ccp_alpha: float) -> Tree:
     if ccp_alpha <= 0:
         return tree
     alpha, _, _ = _links(tree)
-    is_leaf = (tree.left_child == 0) | (alpha <= ccp_alpha)
+    return cut(tree, alpha <= ccp_alpha)
+
+
+def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
+    """Return the tree that ends at some nodes.
+
+    Parameters
+    ----------
+    tree : Tree
+        A tree.
+    is_leaf : bool array of shape (n_nodes,)
+        Whether a node is a leaf, where it is reached; the tree's own leaves are.
+    """
+    is_leaf = is_leaf | (tree.left_child == 0)
     kept = _reached(tree.left_child, is_leaf)
-    cut = is_leaf[kept]
+    ends = is_leaf[kept]
     arrays = {f.name: getattr(tree, f.name)[kept] for f in fields(tree) if f.name != "category_words"}
     number = np.cumsum(kept) - 1
     arrays["left_child"] = number[arrays["left_child"]].astype(np.int32)
     at_leaves = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left": 0, "category_set": -1, "gain": 0}
     for name, nothing in at_leaves.items():
-        arrays[name][cut] = nothing
+        arrays[name][ends] = nothing
     return replace(tree, **arrays)
 
 

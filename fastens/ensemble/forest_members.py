@@ -10,8 +10,17 @@ from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 if TYPE_CHECKING:
     from fastens.ensemble.base_forest import BaseForest
+    from fastens.ensemble.base_trees import BaseTrees
 
-_LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets")
+_LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "classes_",
+    "_encoder",
+    "_statistics",
+    "_n_plain_features",
+    "_n_targets",
+)
 
 
 class Members(Sequence[Any]):
@@ -40,11 +49,23 @@ class Members(Sequence[Any]):
         return [self._member(t) for t in places] if isinstance(places, range) else self._member(places)
 
     def _member(self, t: int) -> Any:
-        forest = self._forest
-        kind: Any = DecisionTreeClassifier if hasattr(forest, "classes_") else DecisionTreeRegressor
-        given = forest.get_params(deep=False) | {"splitter": "random" if forest._has_random_thresholds() else "best"}
-        member = kind(**{name: given[name] for name in kind().get_params() if name in given})
-        vars(member).update({name: vars(forest)[name] for name in _LEARNED if name in vars(forest)})
-        ensemble = forest._ensemble
-        member._ensemble = TreeEnsemble.from_trees([ensemble.tree(t)], [0], ensemble.baseline, ensemble.binning)
-        return member
+        trees = self._forest._ensemble
+        return single_tree(self._forest, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
+
+
+def single_tree(model: BaseTrees, trees: TreeEnsemble) -> Any:
+    """An estimator of one tree that knows what a model learned of the table.
+
+    Parameters
+    ----------
+    model : fitted trees
+        Where parameters and columns are from.
+    trees : TreeEnsemble
+        The one tree.
+    """
+    kind: Any = DecisionTreeClassifier if hasattr(model, "classes_") else DecisionTreeRegressor
+    given = model.get_params(deep=False) | {"splitter": "random" if model._has_random_thresholds() else "best"}
+    estimator = kind(**{name: given[name] for name in kind().get_params() if name in given})
+    vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
+    estimator._ensemble = trees
+    return estimator

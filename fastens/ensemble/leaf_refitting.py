@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
+from fastens.engine.growth import GrowthRules, leaves_within_limits
 from fastens.engine.leaf_sums import leaf_sums
 from fastens.engine.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
 from fastens.engine.losses import Loss
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.base_boosting import BaseGradientBoosting
 from fastens.ensemble.linear_rounds import damping
 from fastens.parameters import real
@@ -36,7 +37,8 @@ class RefitsLeaves(BaseGradientBoosting):
             New rows with the columns, and classes, of training.
         decay_rate : float, default=0.9
             How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
-            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs.
+            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs, unless
+            `monotonic_cst` moves them.
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
 
@@ -61,9 +63,8 @@ class RefitsLeaves(BaseGradientBoosting):
         loss = self._get_loss()
         loss.check_target(data.y)
         data = self._apply_statistics(data)
-        step = LeafStep(loss, self.learning_rate, self.l2_regularization)
+        step = LeafStep(loss, self.learning_rate, self._growth_rules())
         model = copy(self)
-        model.__dict__.pop("_calibration", None)  # learned of the old values
         if isinstance(self._ensemble, LinearEnsemble):
             model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
         else:
@@ -78,8 +79,8 @@ class RefitsLeaves(BaseGradientBoosting):
 class LeafStep:
     """The values that a round on some rows would give the leaves of a tree."""
 
-    def __init__(self, loss: Loss, learning_rate: float, l2: float) -> None:
-        self.loss, self._learning_rate, self._l2 = loss, learning_rate, l2
+    def __init__(self, loss: Loss, learning_rate: float, rules: GrowthRules) -> None:
+        self.loss, self._learning_rate, self._rules = loss, learning_rate, rules
 
     def rate(self, steps: Array) -> Array:
         """What each step is multiplied by."""
@@ -97,7 +98,11 @@ class LeafStep:
         """Newton steps, before they are damped and shrunk."""
         gradient, hessian = (leaf_sums(leaf, part[output], state.weight, n_nodes) for part in state.derivatives)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(hessian > 0, -gradient / (hessian + self._l2), np.nan)
+            return np.where(hessian > 0, -gradient / (hessian + self._rules.l2_regularization), np.nan)
+
+    def within_limits(self, tree: Tree, values: Array) -> Array:
+        """Values of all leaves of a tree, as monotone and as small as growth would have made them."""
+        return leaves_within_limits(tree, values, self._rules, self._learning_rate)
 
     def _renewed(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
         order = np.argsort(leaf, kind="stable")
@@ -162,7 +167,8 @@ class LeafRefit:
         for column, output in enumerate(outputs):
             new = self.step.values(leaf, nodes.stop - nodes.start, output, self.state)
             old = self.value[nodes, column]
-            self.value[nodes, column] = np.where(np.isnan(new), old, self.decay * old + (1 - self.decay) * new)
+            new = self.step.within_limits(self.ensemble.tree(tree), np.where(np.isnan(new), old, new))
+            self.value[nodes, column] = np.where(new == old, old, self.decay * old + (1 - self.decay) * new)
         for column, output in enumerate(outputs):
             self._add(tree, self.value[nodes, column], output)
 

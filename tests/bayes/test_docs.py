@@ -1,4 +1,4 @@
-"""The Python examples of the page on hypotheses run as they stand."""
+"""The Python examples of the pages on hypotheses and networks run as they stand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bayes.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+EXAMPLES = [
+    pytest.param(example, page, id=f"{page}-{index}")
+    for page in ("bayes.md", "networks.md")
+    for index, example in enumerate(
+        re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    )
+]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_example_runs(example):
-    exec(compile(example, "bayes.md", "exec"), {})
+@pytest.mark.parametrize(("example", "page"), EXAMPLES)
+def test_example_runs(example, page):
+    exec(compile(example, page, "exec"), {})

@@ -1,0 +1,393 @@
+"""Bayesian networks over discrete variables: learned from a table, or given; as a classifier, and for any question."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from fastens.base import check_weights
+from fastens.bayes.attributes import CategoryDoor
+from fastens.bayes.counting import CODE_DTYPES, encode
+from fastens.bayes.dirichlet import SMOOTHING_RULES, Groups, Smoothing
+from fastens.bayes.discrete_network import DiscreteNetwork
+from fastens.bayes.families import MOST_CELLS, family_counts, n_cells
+from fastens.bayes.family_scores import SCORES
+from fastens.bayes.graphs import Parents, parents_from
+from fastens.bayes.incomplete import climb_by_em, climb_by_gradient, objective, shares
+from fastens.bayes.inference import logs
+from fastens.bayes.network_files import NetworkFiles
+from fastens.bayes.network_queries import NetworkQueries
+from fastens.bayes.posterior import ParameterPosteriorMixin, generator
+from fastens.bayes.structures import LEARNED, Coded, Search, learn_structure
+from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
+from fastens.saving import SavedEstimator
+from fastens.tables import TableEncoder
+
+Array = NDArray[np.float64]
+CLIMBS = {"em": climb_by_em, "gradient": climb_by_gradient}
+SYMMETRY = 0.5  # how far the first tables of hidden variables are from even ones: even ones never part
+
+GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
+HIDDEN = NONE | Rule(
+    "a dict of numbers of values, at least 2, by name",
+    lambda value: isinstance(value, Mapping) and all(whole(2).holds(n) for n in value.values()),
+)
+
+
+class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, SavedEstimator, NetworkQueries):
+    """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
+
+    Every column is a variable, every distinct value of it a value of the variable, numbers too: bin continuous columns
+    first. With `y` the class is one more variable; without, the network has the columns alone. The structure is given
+    or learned, the tables P(variable | parents) are estimated from counts under Dirichlet priors, and every question
+    is answered exactly.
+
+    Missing values are summed out: in `fit` by a climb of the likelihood, in predictions by variable elimination. A
+    value that was not there in `fit` is as if missing.
+
+    Parameters
+    ----------
+    structure : {"hill-climb", "chow-liu", "tan"}, dict or list of pairs, default="hill-climb"
+        "hill-climb": edges are added, removed and turned around, the best first, while the score rises. "chow-liu": the
+        tree of the greatest likelihood. "tan": the class is a parent of all columns, which are a tree besides. Given: a
+        dict of parents by child, or edges (parent, child); variables by name (columns of arrays are x0, x1, ...) or
+        number.
+    criterion : {"bic", "aic", "bdeu", "k2"}, default="bic"
+        The score that hill-climbing raises.
+    max_parents : int, default=3
+        Most parents of a variable in hill-climbing.
+    tabu : int, default=0
+        How many moves of hill-climbing in a row may fail to improve on the best structure; none is come to twice.
+    smoothing : {"laplace", "m", "kt", "bdeu", "none"}, default="laplace"
+        Pseudo-count of each of the r values under each of the q combinations of the parents' values: `alpha`; `m` / r;
+        1/2; `ess` / (r q); 0, maximum likelihood.
+    alpha : float, default=1.0
+        For smoothing="laplace".
+    m : float, default=1.0
+        For smoothing="m".
+    ess : float, default=1.0
+        Equivalent sample size, for smoothing="bdeu" and criterion="bdeu".
+    missing : {"em", "gradient"}, default="em"
+        How the likelihood is climbed where values are missing: expectation-maximisation, or steps along its gradient.
+    max_iter : int, default=200
+        Most steps of it.
+    tol : float, default=1e-6
+        It ends where a step raises the log likelihood by less than this for each row.
+    hidden : dict, optional
+        Variables that no column shows: numbers of values by name. For a given structure.
+    class_name : str, default="class"
+        The class's name as a variable.
+    random_state : int, RandomState or None, default=None
+        Where the climb starts with hidden variables, and for predict(mode="gibbs").
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted; only with a class.
+    node_names_ : list of str
+        The variables: the columns, hidden variables, the class.
+    edges_ : list of pairs
+        (parent, child) of all edges.
+    parents_, states_, tables_ : dict
+        For each variable its parents, its values, and its table: axes for the parents in their order, and for itself.
+    n_parameters_ : int
+        Free parameters.
+    history_ : array
+        What the climb raised, before each step and at its end: the log likelihood plus, with smoothing, the
+        pseudo-counts times the logs of the probabilities. The one value at the top where nothing is missing.
+    n_iter_ : int
+        Steps of the climb; 1 where nothing is missing, and counts give the top.
+    log_evidence_ : float
+        Log probability of the data given the structure, the tables averaged out; where nothing is missing.
+    map_estimator_, ml_estimator_ : BayesianNetwork
+        The same network with the most probable tables, and those of the greatest likelihood.
+    n_features_in_ : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data break a rule, the structure has a cycle, or a table would be too large.
+
+    References
+    ----------
+    Pearl (1988), "Probabilistic reasoning in intelligent systems"; Heckerman, Geiger & Chickering (1995), "Learning
+    Bayesian networks", Machine Learning 20; Chow & Liu (1968); Friedman, Geiger & Goldszmidt (1997), "Bayesian network
+    classifiers", Machine Learning 29; Binder, Koller, Russell & Kanazawa (1997), "Adaptive probabilistic networks with
+    hidden variables", Machine Learning 29; Koller & Friedman (2009), "Probabilistic graphical models", chapter 9.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fastens import BayesianNetwork
+    >>> X = pd.DataFrame({"sprinkler": ["on", "off", "off", "on"] * 5, "grass": ["wet", "dry", "wet", "wet"] * 5})
+    >>> y = ["sun", "sun", "rain", "sun"] * 5
+    >>> model = BayesianNetwork({"grass": ["class", "sprinkler"], "sprinkler": "class"}).fit(X, y)
+    >>> model.predict(pd.DataFrame({"sprinkler": ["off", None], "grass": ["wet", "dry"]})).tolist()
+    ['rain', 'sun']
+    >>> {value: round(p, 3) for value, p in model.query("class", {"grass": "wet"}).items()}
+    {'rain': 0.32, 'sun': 0.68}
+    """
+
+    _parameter_rules: ClassVar = {
+        **SMOOTHING_RULES,
+        "alpha": real(0),
+        "structure": one_of(*LEARNED) | GIVEN,
+        "criterion": one_of(*SCORES),
+        "max_parents": whole(1),
+        "tabu": whole(0),
+        "missing": one_of(*CLIMBS),
+        "max_iter": whole(1),
+        "tol": real(0),
+        "hidden": HIDDEN,
+        "class_name": instance(str, "a string"),
+        "n_jobs": ANYTHING,
+    }
+    _network: DiscreteNetwork
+    _counts: list[Array] | None
+    history_: Array
+    n_iter_: int
+
+    def __init__(
+        self,
+        structure: Any = "hill-climb",
+        *,
+        criterion: str = "bic",
+        max_parents: int = 3,
+        tabu: int = 0,
+        smoothing: str = "laplace",
+        alpha: float = 1.0,
+        m: float = 1.0,
+        ess: float = 1.0,
+        missing: str = "em",
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        hidden: Mapping[str, int] | None = None,
+        class_name: str = "class",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    # Fit --------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> BayesianNetwork:
+        """Learn the structure, unless it is given, and the tables.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,), optional
+            Their labels. Without, the network has no class and cannot predict one.
+        sample_weight : array of shape (n_samples,), optional
+            Weight 2 is the row twice.
+
+        Returns
+        -------
+        self
+        """
+        positions, labels, weights = self._start(X, y, sample_weight)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        names, states = self._variables()
+        codes = self._join_codes(positions, labels, n_threads)
+        data = Coded(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads)
+        parents = self._choose_parents(names, data)
+        self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
+        return self
+
+    def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
+        """Positions of the columns' values, those of the labels, and weights, without rows of weight 0."""
+        self.__dict__.pop("classes_", None)
+        if y is not None:
+            data = self._start_fit(X, y, sample_weight)
+            X, y, weights, is_cut = data.X, data.y, data.sample_weight, data.rows is not None
+        else:
+            self._check_parameters()
+            X = self._learn_table(X)
+            weights = check_weights(sample_weight, len(X))
+            is_cut = weights is not None and not weights.all()
+            if weights is not None and is_cut:
+                X, weights = X[weights > 0], weights[weights > 0]
+        return (self._forget_absent(X) if is_cut else X), y, weights
+
+    def _forget_absent(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Drop values that only rows of weight 0 have."""
+        out, categories = np.full(positions.shape, np.nan), []
+        for index, known in enumerate(self._encoder.categories):
+            column = positions[:, index]
+            is_there = ~np.isnan(column)
+            present, out[is_there, index] = np.unique(column[is_there], return_inverse=True)
+            categories.append([known[int(place)] for place in present] if known else known)
+        self._encoder = TableEncoder(self._encoder.names, categories)
+        return out
+
+    def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
+        """Names and values of the variables: the columns, the hidden ones, the class."""
+        categories = self._encoder.categories
+        names = list(self._encoder.names or (f"x{index}" for index in range(len(categories))))
+        states = [tuple(found or ()) for found in categories]
+        empty = [name for name, found in zip(names, states, strict=True) if not found]
+        if empty:
+            raise ValueError(f"every column must hold a value; {empty[0]!r} holds none: name it in hidden instead.")
+        for name, count in (self.hidden or {}).items():
+            names.append(name)
+            states.append(tuple(range(count)))
+        if hasattr(self, "classes_"):
+            names.append(self.class_name)
+            states.append(tuple(self.classes_.tolist()))
+        if len(set(names)) < len(names):
+            raise ValueError(f"the variables must have different names; got {names}.")
+        return tuple(names), tuple(states)
+
+    def _join_codes(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
+        """Codes of all variables, (n_variables, n_rows); 0 where a variable is not known."""
+        sizes = np.array([len(found or ()) for found in self._encoder.categories], dtype=np.int64)
+        found = encode(positions, sizes, n_threads).codes
+        n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
+        n_more = len(self.hidden or ()) + (n_classes > 0)
+        if n_more == 0:
+            return found
+        largest = max(n_classes, *(self.hidden or {}).values(), np.iinfo(found.dtype).max - 1)
+        dtype = next(dtype for dtype in CODE_DTYPES if largest < np.iinfo(dtype).max)
+        codes = np.zeros((len(found) + n_more, found.shape[1]), dtype=dtype)
+        codes[: len(found)] = found
+        if labels is not None:
+            codes[-1] = labels + 1
+        return codes
+
+    def _choose_parents(self, names: tuple[str, ...], data: Coded) -> Parents:
+        if not isinstance(self.structure, str):
+            return parents_from(self.structure, names)
+        if self.hidden:
+            raise ValueError(f"hidden variables need a given structure; got structure={self.structure!r}.")
+        if self.structure == "tan" and not hasattr(self, "classes_"):
+            raise ValueError(
+                "structure='tan' requires y to be passed, but the target y is None: it is a tree beside the class."
+            )
+        return learn_structure(self.structure, data, Search(self.criterion, self.ess, self.max_parents, self.tabu))
+
+    def _estimate_tables(self, network: DiscreteNetwork, data: Coded) -> None:
+        sizes = data.sizes.tolist()
+        for name, family in zip(network.names, network.families, strict=True):
+            if n_cells(family, sizes) > MOST_CELLS:
+                raise ValueError(
+                    f"The table of {name!r} must have at most {MOST_CELLS} cells; with its parents it would have "
+                    f"{n_cells(family, sizes):.3g}."
+                )
+        counted = family_counts(data.codes, data.sizes, network.families, data.weights, data.n_threads)
+        counts = [found.astype(np.float64) for found in counted]
+        groups = [self._groups(found.shape) for found in counts]
+        network = network.with_tables([_estimate(g, found, "bayes") for g, found in zip(groups, counts, strict=True)])
+        pseudo = [float(found.pseudo[0]) for found in groups]
+        if data.codes.size and data.codes.min() == 0:
+            self._climb(network.with_tables(self._first_tables(network, counts)), data, pseudo)
+            return
+        self._network, self._counts = network, counts
+        self.history_ = np.array([objective(network.tables, counts, pseudo)])
+        self.n_iter_ = 1
+
+    def _groups(self, shape: tuple[int, ...]) -> Groups:
+        """The prior of the distributions of a table."""
+        size = np.array([shape[-1]])
+        smoothing = Smoothing(self.smoothing, self.alpha, self.m, self.ess)
+        return Groups(size, np.repeat(smoothing.of_groups(size, int(np.prod(shape[:-1]))), size))
+
+    def _first_tables(self, network: DiscreteNetwork, counts: list[Array]) -> list[Array]:
+        """Where a climb starts: from the rows in which a family is known, without zeros, which would never change."""
+        rng = generator(self.random_state)
+        first = len(self._encoder.categories)
+        hidden = set(range(first, first + len(self.hidden or ())))
+        tables = []
+        for family, found in zip(network.families, counts, strict=True):
+            mass = found + 1
+            if hidden & set(family):
+                mass = mass * (1 + SYMMETRY * rng.uniform(-1, 1, mass.shape))
+            tables.append(shares(mass, mass))
+        return tables
+
+    def _climb(self, network: DiscreteNetwork, data: Coded, pseudo: list[float]) -> None:
+        climb = CLIMBS[self.missing](
+            network,
+            data.codes,
+            data.weights,
+            pseudo,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_threads=data.n_threads,
+        )
+        if not climb.converged:
+            warnings.warn(
+                f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self._network, self._counts, self.history_ = climb.network, climb.counts, climb.history
+        self.n_iter_ = len(climb.history) - 1
+
+    # Predict --------------------------------------------------
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return P(class | row), shape (n_samples, n_classes); the Markov blanket of the class decides."""
+        self._check_fitted()
+        if not hasattr(self, "classes_"):
+            raise AttributeError(
+                "the network has no class: fit it with y, or ask `posterior` for one of its variables."
+            )
+        return self.posterior(self.class_name, X)
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Return log P(class | row), shape (n_samples, n_classes)."""
+        return logs(self.predict_proba(X))
+
+    def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
+        positions = self._check_table(X)
+        labels = None
+        if y is not None:
+            if not hasattr(self, "classes_"):
+                raise ValueError("y must not be given: the network has no class.")
+            labels = self._encode_target(self._read_target(y, len(positions)))
+        return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
+
+    def _highlighted(self) -> int | None:
+        return len(self._network.names) - 1 if hasattr(self, "classes_") else None
+
+    # The posterior of the tables --------------------------------------------------
+
+    def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> BayesianNetwork:
+        self._check_fitted()
+        if self._counts is None:
+            raise AttributeError("a network that was not fitted has no counts, and so no posterior of its tables.")
+        model = copy.copy(self)
+        tables = [_estimate(self._groups(found.shape), found, mode, rng) for found in self._counts]
+        model._network = self._network.with_tables(tables)
+        return model
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log probability of the data given the structure, the tables averaged out under their prior."""
+        self._check_fitted()
+        if self._counts is None or len(self.history_) > 1 or self.smoothing == "none":
+            raise AttributeError("log_evidence_ needs a fit to rows without missing values, with smoothing.")
+        return float(sum(self._groups(c.shape).log_evidence(c.reshape(-1, c.shape[-1])).sum() for c in self._counts))
+
+
+def _estimate(groups: Groups, counts: Array, mode: str, rng: np.random.Generator | None = None) -> Array:
+    """A table from its counts: by the estimate of a mode, or drawn."""
+    rows = counts.reshape(-1, counts.shape[-1])
+    found = groups.estimate(rows, mode) if rng is None else groups.draw(rows, rng)
+    return found.reshape(counts.shape)

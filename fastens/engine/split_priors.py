@@ -1,0 +1,81 @@
+"""Prior probabilities that a node of a tree splits, before the targets are seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+SEARCH, STRICT, FEATURES = "search", "strict", "features"
+NAMES = (SEARCH, STRICT, FEATURES)
+
+
+@dataclass(frozen=True)
+class SearchCost:
+    """How many splits a node chose from.
+
+    Attributes
+    ----------
+    n_thresholds : float64 array of shape (n_features,)
+        Of each feature that has any, how many there are, ascending.
+    features_per_split : int or None
+        How many features a node looked at; None for all.
+    random_thresholds : bool
+        One threshold of each feature, drawn at random.
+    """
+
+    n_thresholds: Array
+    features_per_split: int | None
+    random_thresholds: bool
+
+    @classmethod
+    def of(cls, n_codes: NDArray[Any], features_per_split: int | None, *, random_thresholds: bool) -> SearchCost:
+        """From the numbers of codes: code 0, of missing values, and one for each interval or category."""
+        n_thresholds = np.sort(np.asarray(n_codes, dtype=np.float64) - 2)
+        return cls(n_thresholds[n_thresholds > 0], features_per_split, random_thresholds)
+
+    def n_splits(self, weight: Array) -> Array:
+        """The number of splits of nodes by their weights: of n rows a feature parts at most n - 1 ways. At least 1."""
+        n_features = max(len(self.n_thresholds), 1)
+        share = 1.0 if self.features_per_split is None else min(1.0, self.features_per_split / n_features)
+        if self.random_thresholds:
+            return np.full(len(weight), max(1.0, share * n_features))
+        most = weight - 1.0
+        place = np.searchsorted(self.n_thresholds, most)
+        below = np.append(0.0, np.cumsum(self.n_thresholds))
+        return np.maximum(1.0, share * (below[place] + (len(self.n_thresholds) - place) * most))
+
+
+def split_probability(prior: Any, weight: Array, depth: NDArray[Any], cost: SearchCost) -> Array:
+    """The prior probability that nodes split.
+
+    Parameters
+    ----------
+    prior : float, pair or str
+        A number g: g for all. A pair (a, b): a (1 + depth)^-b (Chipman, George & McCulloch 1998). "features": 1 / (2 F)
+        for F features. "strict": 1 / (2 M) where a node chose from M splits, which is the prior probability of the one
+        it has; "search": 1 / (2 sqrt M).
+    weight, depth : arrays of shape (n_nodes,)
+        Of the nodes.
+    cost : SearchCost
+        What M is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.split_priors import SearchCost, split_probability
+    >>> cost = SearchCost.of(np.array([3, 102]), None, random_thresholds=False)
+    >>> split_probability("strict", np.array([4.0, 1000.0]), np.array([1, 0]), cost)
+    array([0.125    , 0.0049505])
+    """
+    if prior == FEATURES:
+        return np.full(len(weight), 0.5 / max(len(cost.n_thresholds), 1))
+    if prior in (SEARCH, STRICT):
+        n_splits = cost.n_splits(weight)
+        return 0.5 / (np.sqrt(n_splits) if prior == SEARCH else n_splits)
+    if isinstance(prior, tuple | list):
+        return prior[0] * (1.0 + depth) ** -prior[1]
+    return np.full(len(weight), float(prior))

@@ -1,0 +1,60 @@
+"""Counts of families and sums of their table entries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastens.bayes.counting import CODE_DTYPES
+from fastens.bayes.families import add_family_logs, family_counts
+from reference import families as plain
+
+FAMILIES = [(0,), (1, 0), (3, 2, 0, 1), (2, 4), (4,)]
+
+
+def make_codes(rng, dtype=np.uint8, n_rows=5000):
+    sizes = np.array([2, 3, 5, 4, 1])
+    codes = (rng.random((5, n_rows)) * (sizes[:, None] + 1)).astype(dtype)
+    codes[:4, rng.random(n_rows) < 0.7] = 1
+    codes[2, rng.random(n_rows) < 0.05] = 6  # no position
+    return codes, sizes
+
+
+@pytest.mark.parametrize("dtype", CODE_DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_are_those_of_the_twin(rng, dtype, weighted):
+    codes, sizes = make_codes(rng, dtype)
+    weights = rng.random(codes.shape[1]) if weighted else None
+    found = family_counts(codes, sizes, FAMILIES, weights)
+    expected = plain.family_counts(codes, sizes, FAMILIES, np.ones(codes.shape[1]) if weights is None else weights)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == (np.float64 if weighted else np.int64)
+        np.testing.assert_array_equal(one, other)  # the same sums in the same order
+
+
+def test_sums_of_entries_are_those_of_the_twin(rng):
+    codes, sizes = make_codes(rng)
+    families = [*FAMILIES, ()]
+    tables = [rng.standard_normal((*sizes[list(family)], 3)) for family in families]
+    out = np.zeros((codes.shape[1], 3))
+    add_family_logs(codes, sizes, families, tables, out)
+    np.testing.assert_allclose(out, plain.family_logs(codes, sizes, families, tables, 3), rtol=0, atol=1e-14)
+
+
+def test_threads_change_nothing(rng):
+    codes, sizes = make_codes(rng, n_rows=200_000)
+    weights = rng.random(codes.shape[1])
+    tables = [rng.standard_normal((*sizes[list(family)], 2)) for family in FAMILIES]
+    results = []
+    for n_threads in (1, 3):
+        out = np.zeros((codes.shape[1], 2))
+        add_family_logs(codes, sizes, FAMILIES, tables, out, n_threads)
+        results.append([*family_counts(codes, sizes, FAMILIES, weights, n_threads), out])
+    for one, many in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, many)
+
+
+def test_no_rows():
+    codes, sizes = np.zeros((2, 0), np.uint8), np.array([2, 3])
+    assert family_counts(codes, sizes, [(0, 1)])[0].tolist() == [[0, 0, 0], [0, 0, 0]]
+    add_family_logs(codes, sizes, [(0, 1)], [np.zeros((2, 3, 1))], np.zeros((0, 1)))

@@ -1,0 +1,14 @@
+"""scikit-learn's own checks of the Bayesian network, with no expected failure."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fastens import BayesianNetwork
+
+MODELS = [BayesianNetwork(), BayesianNetwork("tan"), BayesianNetwork("chow-liu", smoothing="bdeu")]
+
+
+@parametrize_with_checks(MODELS)
+def test_sklearn_check(estimator, check):
+    check(estimator)
