@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import Table
 from benchmarks.peer_models import loss
-from comparison.category_tables import CHOOSING, LIBRARIES, REPORTING, Library, read, settings_for, variants
+from comparison.category_tables import CHOOSING, LIBRARIES, MAKERS, REPORTING, Library, read, settings_for, variants
 
 
 def arguments() -> argparse.Namespace:
@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", choices=[*CHOOSING, *REPORTING], default=list(REPORTING), metavar="NAME")
     parser.add_argument("--libraries", nargs="*", choices=names, default=names, metavar="NAME")
     parser.add_argument("--variants", type=json.loads, default={}, help="fastens with other parameters, as JSON")
+    parser.add_argument("--family", choices=list(MAKERS), default="boosting", help="what the variants are of")
     parser.add_argument("--seeds", type=int, default=3, help="splits into training and test rows (default 3)")
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
@@ -68,7 +69,9 @@ def compare(tables: Iterable[Table], libraries: list[Library], n_seeds: int, n_t
 def main() -> None:
     args = arguments()
     warnings.filterwarnings("ignore")
-    libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(args.variants)
+    libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(
+        args.variants, args.family
+    )
     compare(map(read, args.tables), libraries, args.seeds, args.threads)
 
 
