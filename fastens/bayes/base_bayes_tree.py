@@ -35,8 +35,9 @@ _DECLINE = Rule(
         isinstance(value, tuple | list) and len(value) == 2 and _PROBABILITY.holds(value[0]) and real(0).holds(value[1])
     ),
 )
+_NOT_OF_THIS = ("ccp_alpha", "monotonic_cst", "categorical_encoding", "categorical_missing")
 RULES: dict[str, Rule] = {
-    **{name: rule for name, rule in TREE_RULES.items() if name not in ("ccp_alpha", "monotonic_cst")},
+    **{name: rule for name, rule in TREE_RULES.items() if name not in _NOT_OF_THIS},
     **SPLITTER,
     "split_prior": one_of(*NAMES) | _PROBABILITY | _DECLINE,
     "temperature": real(0, open_low=True),

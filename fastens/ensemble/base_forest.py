@@ -68,13 +68,14 @@ class BaseForest(ForestUncertainty, BaseTrees):
         goes_on = self._goes_on()
         data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
+        weight = self._plan_bags(data, n_threads)
+        data = (self._learn_same_statistics if goes_on else self._learn_statistics)(data, self._seed)
         binning = (
             self._ensemble.binning
             if goes_on
-            else learn_binning(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
+            else learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
         )
         matrix = binning.transform(data.X, n_threads)
-        weight = self._plan_bags(data, n_threads)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if goes_on:
             store.keep(self._ensemble)
@@ -148,8 +149,8 @@ class BaseForest(ForestUncertainty, BaseTrees):
         return None
 
     def _bags(self) -> Bags:
-        per_tree = n_chosen(self.max_features_per_tree, self.n_features_in_)
-        return Bags(self._seed, self._bootstrap, self.n_features_in_, per_tree)
+        n_features = len(self._column_of)
+        return Bags(self._seed, self._bootstrap, n_features, n_chosen(self.max_features_per_tree, n_features))
 
     def _grow(self, store: TreeStore, data: TrainingData, matrix: BinnedMatrix, weight: Weighting) -> None:
         """Add trees to those there are."""
