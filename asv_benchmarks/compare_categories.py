@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import Table
 from benchmarks.peer_models import loss
-from comparison.category_tables import CHOOSING, LIBRARIES, REPORTING, Library, read, settings_for, variants
+from comparison.category_tables import CHOOSING, LIBRARIES, MAKERS, REPORTING, Library, read, settings_for, variants
 
 
 def arguments() -> argparse.Namespace:
@@ -27,6 +27,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", choices=[*CHOOSING, *REPORTING], default=list(REPORTING), metavar="NAME")
     parser.add_argument("--libraries", nargs="*", choices=names, default=names, metavar="NAME")
     parser.add_argument("--variants", type=json.loads, default={}, help="fastens with other parameters, as JSON")
+    parser.add_argument("--family", choices=list(MAKERS), default="boosting", help="what the variants are of")
     parser.add_argument("--seeds", type=int, default=3, help="splits into training and test rows (default 3)")
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
@@ -50,7 +51,9 @@ def measured(library: Library, table: Table, n_seeds: int, n_threads: int) -> tu
 def main() -> None:
     args = arguments()
     warnings.filterwarnings("ignore")
-    libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(args.variants)
+    libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(
+        args.variants, args.family
+    )
     names = [library.name for library in libraries]
     print("| table | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
     ratios = []

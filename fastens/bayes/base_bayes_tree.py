@@ -30,8 +30,9 @@ from fastens.parameters import Rule, one_of, real
 Array = NDArray[np.float64]
 HONEST = "honest"
 
+_NOT_OF_THIS = ("ccp_alpha", "monotonic_cst", "categorical_encoding", "categorical_missing")
 RULES: dict[str, Rule] = {
-    **{name: rule for name, rule in TREE_RULES.items() if name not in ("ccp_alpha", "monotonic_cst")},
+    **{name: rule for name, rule in TREE_RULES.items() if name not in _NOT_OF_THIS},
     **SPLITTER,
     "split_prior": SPLIT_PRIOR,
     "temperature": real(0, open_low=True),

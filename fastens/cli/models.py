@@ -50,6 +50,7 @@ FAMILIES = {
     "bayes-tree": Family(
         "single tree, averaged over all its prunings", fastens.BayesTreeClassifier, fastens.BayesTreeRegressor
     ),
+    "exact-trees": Family("all trees on a few questions", fastens.ExactTreeAverageClassifier, None),
     "bagging": Family("bagged trees", fastens.BaggingClassifier, fastens.BaggingRegressor, "members"),
     "adaboost": Family("AdaBoost", fastens.AdaBoostClassifier, fastens.AdaBoostRegressor),
     "naive-bayes": Family("naive Bayes, each column of its own kind", fastens.MixedNB, None),
@@ -64,6 +65,9 @@ FAMILIES = {
     ),
     "stacking": Family(
         "a model of the predictions of others", fastens.StackingClassifier, fastens.StackingRegressor, is_composed=True
+    ),
+    "bayes-optimal": Family(
+        "several models, by their posterior", fastens.BayesOptimalClassifier, None, is_composed=True
     ),
     "cascade": Family(
         "layers of forests", fastens.CascadeForestClassifier, fastens.CascadeForestRegressor, is_composed=True

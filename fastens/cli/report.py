@@ -14,6 +14,7 @@ from rich.table import Table
 from fastens.cli.leaderboard import Entry
 from fastens.cli.scores import Scores
 
+MOST_DIGITS = 6  # equal scores of all folds may have an error of rounding
 NO_VALUE = "-"
 N_IMPORTANT = 10
 PIPED_WIDTH = 120
@@ -137,7 +138,7 @@ def with_error(name: str, value: float, error: float) -> str:
         return NO_VALUE
     if name == "accuracy":
         return f"{value:.1%} ± {error:.1%}"
-    n_digits = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 4
+    n_digits = min(max(0, 1 - math.floor(math.log10(error))), MOST_DIGITS) if error > 0 else 4
     return f"{value:,.{n_digits}f} ± {error:,.{n_digits}f}"
 
 

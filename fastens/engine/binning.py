@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -120,7 +120,7 @@ class BinnedMatrix:
     """Binned rows, twice: by column for partitioning, by row for histograms.
 
     A record is the codes of a row in the order of the features, padding, and at `payload_offset` four bytes that belong
-    to the histogram kernels. Both arrays start at a multiple of 64 bytes.
+    to the histogram kernels, or so many payloads. Both arrays start at a multiple of 64 bytes.
     """
 
     columns: np.ndarray
@@ -129,6 +129,7 @@ class BinnedMatrix:
     n_codes: np.ndarray
     is_categorical: np.ndarray
     thresholds: list[np.ndarray]
+    n_payloads: int = 1
 
     @property
     def n_rows(self) -> int:
@@ -139,6 +140,13 @@ class BinnedMatrix:
     def n_features(self) -> int:
         """Number of columns."""
         return self.columns.shape[0]
+
+    def with_payloads(self, n: int) -> BinnedMatrix:
+        """Return the same rows with room for so many payloads in every record, one after another."""
+        stride = _record_stride(self.payload_offset + n * _PAYLOAD_BYTES)
+        records = _aligned((self.n_rows, stride), self.records.dtype)
+        records[:, : self.payload_offset] = self.records[:, : self.payload_offset]
+        return replace(self, records=records, n_payloads=n)
 
 
 def _record_stride(n_bytes: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.kernels.grow import Grower
+from fastens.engine.kernels.joint_grow import JointGrower
 from fastens.engine.kernels.values import bind_values, leaf_means
 from fastens.engine.trees import Tree
 
@@ -128,7 +129,10 @@ class TreeGrower:
     ) -> None:
         self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
         growing = replace(rules, max_delta_step=None) if renews_leaves else rules
-        self._grower = Grower(matrix, growing, sample_weight, constant_hessian, n_threads)
+        self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
+
+    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
+        return Grower(matrix, rules, self._sample_weight, constant_hessian, n_threads)
 
     def grow(
         self,
@@ -152,17 +156,23 @@ class TreeGrower:
             Sums the histograms of a set of nodes over workers, in place.
         """
         tree = Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
-        if self._rules.bind_values and not self._renews_leaves:
-            self._bind(tree, tree.weight + self._rules.l2_regularization)
+        self._bind(tree, tree.weight[:, None])
         return tree
 
-    def _bind(self, tree: Tree, weight: NDArray[np.float64]) -> None:
-        """Put the values of a tree within their limits, in place."""
-        rules, value = self._rules, tree.value[:, 0].copy()
+    def _bind(self, tree: Tree, hessians: NDArray[np.float64]) -> None:
+        """Put the Newton steps of a tree within their limits, in place."""
+        if self._rules.bind_values and not self._renews_leaves:
+            for column, hessian in enumerate(hessians.T):
+                weight = hessian + self._rules.l2_regularization
+                tree.value[:, column] = self._bound(tree, tree.value[:, column].copy(), weight)
+
+    def _bound(self, tree: Tree, value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of nodes within their limits."""
+        rules = self._rules
         bind_values(
             value, weight, tree.feature, tree.left_child, rules.monotone, rules.path_smooth, rules.max_delta_step
         )
-        tree.value[:, 0] = value
+        return value
 
     def renew_leaves(
         self,
@@ -171,10 +181,12 @@ class TreeGrower:
         residuals: NDArray[np.float64],
         n_threads: int = 1,
         factors: NDArray[np.float32] | None = None,
+        column: int = 0,
     ) -> Tree:
         """Return the tree just grown with leaf values that `loss` finds from the residuals of their rows.
 
-        `factors` of the rows that it was grown on, if given, are multiplied with their weights.
+        `factors` of the rows that it was grown on, if given, are multiplied with their weights; `column` is that of the
+        values that are found.
         """
         nodes, rows, starts = self.leaves()
         weights = None if self._sample_weight is None else self._sample_weight[rows]
@@ -182,13 +194,14 @@ class TreeGrower:
             of_row = np.zeros(len(residuals))
             of_row[np.sort(rows)] = factors
             weights = of_row[rows] if weights is None else weights * of_row[rows]
-        value = np.zeros_like(tree.value)
-        value[nodes, 0] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
-        tree = replace(tree, value=value)
+        found = np.zeros(tree.n_nodes)
+        found[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
         if self._rules.bind_values:
-            leaf_means(value[:, 0], tree.weight, tree.left_child)
-            self._bind(tree, tree.weight)
-        return tree
+            leaf_means(found, tree.weight, tree.left_child)
+            found = self._bound(tree, found, tree.weight)
+        value = tree.value.copy()
+        value[:, column] = found
+        return replace(tree, value=value)
 
     def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
         """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
@@ -198,6 +211,67 @@ class TreeGrower:
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
         self._grower.add_values(value[:, 0], raw)
+
+
+class JointTreeGrower(TreeGrower):
+    """Grows trees that have a value for each of several outputs in every leaf.
+
+    The gain of a split is the sum of its gains for the outputs. `min_child_weight` is of the mean hessian of the
+    outputs; limits of values (`path_smooth`, `max_delta_step`) are kept, but splits are chosen as if values were free.
+    There are no monotone constraints.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        The rows, with a payload for each output.
+    rules, sample_weight, constant_hessian, renews_leaves, n_threads
+        As for `TreeGrower`; leaves are renewed one output after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.binning import learn_binning
+    >>> from fastens.engine.growth import GrowthRules, JointTreeGrower
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> matrix = learn_binning(X).transform(X).with_payloads(2)
+    >>> grower = JointTreeGrower(matrix, GrowthRules(min_samples_leaf=1, max_leaf_nodes=2))
+    >>> gradients = np.array([[1, 1, -1, -1], [2, 2, 4, 4]], dtype=np.float32)
+    >>> grower.grow(gradients, np.ones_like(gradients)).value[1:]
+    array([[-1., -2.],
+           [ 1., -4.]])
+    """
+
+    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
+        return JointGrower(matrix, rules, self._sample_weight, constant_hessian, n_threads, matrix.n_payloads)
+
+    def grow(
+        self,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32],
+        rows: NDArray[np.uint32] | None = None,
+        seed: int = 0,
+        reduce: Reduce | None = None,
+    ) -> Tree:
+        """Grow a tree from unweighted gradients and hessians, both of shape (n_outputs, n_rows).
+
+        Parameters
+        ----------
+        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
+            Derivatives of the loss by the raw predictions.
+        rows, seed
+            As for `TreeGrower`.
+        reduce : None
+            Such trees grow on one worker.
+        """
+        assert reduce is None
+        tree = Tree(**self._grower.grow_jointly(gradients, hessians, rows, seed))
+        self._bind(tree, self._grower.hessians)
+        return tree
+
+    def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+        """Add to `raw`, (n_outputs, n_rows), for every row that the tree was given, the values of its leaf."""
+        for column, own in enumerate(raw):
+            self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
 
 
 def leaves_within_limits(

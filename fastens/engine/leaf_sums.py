@@ -49,9 +49,3 @@ def leaf_sums(leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, 
         return np.zeros(n_nodes)
     unit = 2.0 ** (np.floor(np.log2(total)) - _BITS)
     return np.asarray(np.bincount(leaf, np.rint(given / unit), n_nodes) * unit, dtype=np.float64)
-
-
-def add_up(sums: Array, left_child: NDArray[np.int32]) -> None:
-    """Put at every inner node the sum of its children, in place."""
-    for node in np.flatnonzero(left_child)[::-1]:
-        sums[node] = sums[left_child[node]] + sums[left_child[node] + 1]

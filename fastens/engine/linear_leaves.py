@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.kernels.linear_leaves import add_linear, fit_leaves
+from fastens.engine.kernels.predict import add_to_raw
 from fastens.engine.leaf_sums import leaves_of_rows
 from fastens.engine.structure import require
 from fastens.engine.threads import threads_for
-from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.engine.trees import ENSEMBLE_DTYPES, Tree, TreeEnsemble
 
 Array = NDArray[np.float64]
 PREFIX = "linear."
@@ -21,10 +23,12 @@ DTYPES: dict[str, type[np.generic]] = {
     "starts": np.int64,
     "features": np.int32,
     "slopes": np.float64,
+    "lower": np.float64,
+    "upper": np.float64,
     "centres": np.float64,
 }
 # Rows whose leaves are in memory at a time.
-_BLOCK = 1 << 14
+_BLOCK = 1 << 12
 # Nanoseconds that a thread should have to do, and what a row and tree take.
 _GRAIN = 20_000
 _PER_LEAF = 20
@@ -35,7 +39,8 @@ class LinearLeaves:
     """The linear models of a tree's leaves, or of all trees one after another.
 
     A row's prediction is its leaf's value, plus for each term the slope times the row's value, minus the leaf's centre.
-    It is the leaf's value where one of these values is missing or infinite.
+    It is the leaf's value where one of these values is missing or infinite. Values beyond those of the leaf's training
+    rows count as the nearest of them: a line is not trusted where it was not seen.
 
     Attributes
     ----------
@@ -45,6 +50,8 @@ class LinearLeaves:
         The feature of each term.
     slopes : float64 array of shape (n_terms,)
         Its slope.
+    lower, upper : float64 arrays of shape (n_terms,)
+        The range of its values.
     centres : float64 array of shape (n_nodes,)
         What the terms add up to at the leaf's means.
     """
@@ -52,23 +59,34 @@ class LinearLeaves:
     starts: NDArray[np.int64]
     features: NDArray[np.int32]
     slopes: Array
+    lower: Array
+    upper: Array
     centres: Array
 
     @classmethod
     def of_terms(
-        cls, n_terms: NDArray[np.int64], features: NDArray[np.int32], slopes: Array, centres: Array
+        cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, centres: Array
     ) -> LinearLeaves:
-        """Make models from the number of terms of each node; terms without slope are left out."""
-        node = np.repeat(np.arange(len(n_terms)), n_terms)
-        kept = slopes != 0
-        counts = np.bincount(node[kept], minlength=len(n_terms))
-        starts = np.append(0, np.cumsum(counts)).astype(np.int64)
-        return cls(starts, features[kept].astype(np.int32), slopes[kept], centres)
+        """Make models from terms in any order: their nodes, features, and slopes with ranges, (3, n_terms).
+
+        Terms without slope are left out.
+        """
+        chosen = np.flatnonzero(terms[0])
+        chosen = chosen[np.argsort(node[chosen], kind="stable")]
+        starts = np.append(0, np.cumsum(np.bincount(node[chosen], minlength=len(centres)))).astype(np.int64)
+        slopes, lower, upper = np.ascontiguousarray(terms[:, chosen])
+        return cls(starts, features[chosen], slopes, lower, upper, centres)
+
+    @property
+    def nodes(self) -> NDArray[np.intp]:
+        """The node of each term."""
+        return np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
 
     @classmethod
     def join(cls, parts: Sequence[LinearLeaves]) -> LinearLeaves:
         """Put the models of trees one after another."""
-        none = cls(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
+        empty = np.zeros(0)
+        none = cls(np.zeros(1, np.int64), np.zeros(0, np.int32), empty, empty, empty, empty)
         parts = [none, *parts]
         counts = np.concatenate([np.diff(part.starts) for part in parts])
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in list(DTYPES)[1:]}
@@ -78,24 +96,26 @@ class LinearLeaves:
         """The models of some nodes."""
         terms = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
-        return LinearLeaves(starts, self.features[terms], self.slopes[terms], self.centres[first:last])
+        ranges = self.lower[terms], self.upper[terms]
+        return LinearLeaves(starts, self.features[terms], self.slopes[terms], *ranges, self.centres[first:last])
 
     def times(self, factor: Array) -> LinearLeaves:
         """The same with the models of each node multiplied by a factor."""
-        slopes = self.slopes * np.repeat(factor, np.diff(self.starts))
-        return replace(self, slopes=slopes, centres=self.centres * factor)
+        return replace(self, slopes=self.slopes * factor[self.nodes], centres=self.centres * factor)
 
     def plus(self, other: LinearLeaves) -> LinearLeaves:
-        """The sum of the models of each node."""
-        n_nodes = len(self.centres)
-        parts = (self, other)
-        node = np.concatenate([np.repeat(np.arange(n_nodes), np.diff(part.starts)) for part in parts])
-        feature = np.concatenate([part.features for part in parts])
-        slopes = np.concatenate([part.slopes for part in parts])
-        pairs, place = np.unique(np.stack([node, feature]), axis=1, return_inverse=True)
-        counts = np.bincount(pairs[0], minlength=n_nodes)
-        sums = np.bincount(place, slopes, pairs.shape[1]).astype(np.float64)
-        return self.of_terms(counts, pairs[1].astype(np.int32), sums, self.centres + other.centres)
+        """The sum of the models of each node; the ranges of a feature's terms are joined."""
+        node, features, slopes, lower, upper = (
+            np.concatenate([getattr(part, name) for part in (self, other)])
+            for name in ("nodes", "features", "slopes", "lower", "upper")
+        )
+        pairs, place = np.unique(np.stack([node, features]), axis=1, return_inverse=True)
+        terms = np.tile([[0.0], [np.inf], [-np.inf]], (1, pairs.shape[1]))
+        np.add.at(terms[0], place, slopes)
+        counts = slopes != 0
+        np.minimum.at(terms[1], place[counts], lower[counts])
+        np.maximum.at(terms[2], place[counts], upper[counts])
+        return self.of_terms(pairs[0], pairs[1].astype(np.int32), terms, self.centres + other.centres)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays under names with a prefix."""
@@ -113,7 +133,8 @@ class LinearLeaves:
         require(linear.starts[-1] == n_terms and bool(np.all(np.diff(linear.starts) >= 0)), PREFIX + "starts")
         is_known = (linear.features >= 0) & (linear.features < len(is_categorical))
         require(bool(is_known.all()) and not is_categorical[linear.features].any(), PREFIX + "features")
-        require(len(linear.slopes) == n_terms, PREFIX + "slopes")
+        for name in ("slopes", "lower", "upper"):
+            require(len(found[name]) == n_terms, PREFIX + name)
         require(len(linear.centres) == n_nodes, PREFIX + "centres")
         return linear
 
@@ -145,7 +166,7 @@ class LinearTree(Tree):
             How many threads there may be.
         """
         first, output = np.zeros(1, np.int64), np.zeros(1, np.int32)
-        _add(self, X, leaf.astype(np.int32)[:, None], (first, output), raw_column[:, None], n_threads)
+        _add(self, X, leaf.astype(np.int32)[None], (first, output), raw_column[:, None], n_threads)
 
 
 class LinearEnsemble(TreeEnsemble):
@@ -197,9 +218,28 @@ class LinearEnsemble(TreeEnsemble):
         raw = np.tile(self.baseline, (X.shape[0], 1))
         for first in range(0, X.shape[0], _BLOCK):
             block = slice(first, first + _BLOCK)
-            leaves = self.apply(X[block], n_threads)[:, :n_trees]
-            _add(self, X[block], leaves, (self.node_offsets[:-1], self.tree_output), raw[block], n_threads)
+            leaves = self._leaves(X[block], n_threads, n_trees)
+            places = self.node_offsets[:n_trees], self.tree_output[:n_trees]
+            _add(self, X[block], leaves, places, raw[block], n_threads)
         return raw
+
+    @cached_property
+    def _numbered(self) -> TreeEnsemble:
+        """The trees with the number of each node as its value, and an output for each tree: finds leaves fastest."""
+        n_nodes = np.diff(self.node_offsets)
+        number = np.arange(len(self.value)) - np.repeat(self.node_offsets[:-1], n_nodes)
+        arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
+        arrays |= {"value": number[:, None], "tree_output": np.arange(self.n_trees), "baseline": np.zeros(self.n_trees)}
+        return TreeEnsemble(self.binning, **arrays)
+
+    def _leaves(self, X: np.ndarray, n_threads: int, n_trees: int) -> NDArray[np.int32]:
+        """The leaves of rows in the first trees, (n_trees, n_rows)."""
+        trees = self._numbered
+        n_threads = threads_for(X.shape[0] * self.n_trees, n_threads, _GRAIN)
+        codes = trees.lean.binning.codes(X, n_threads)
+        leaves = np.zeros((self.n_trees, X.shape[0]))
+        add_to_raw(trees.compiled, codes, leaves, 0, n_trees, n_threads)
+        return leaves[:n_trees].astype(np.int32)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
         """Yield the raw predictions after each round; see `TreeEnsemble.staged_raw`."""
@@ -267,19 +307,16 @@ class LeafModels:
         n_terms = np.array([len(paths[node]) for node in nodes], dtype=np.int64)
         features = np.array([feature for node in nodes for feature in paths[node]], dtype=np.int32)
         starts = np.append(0, np.cumsum(n_terms)).astype(np.int64)
-        slopes, centres = np.zeros(len(features)), np.zeros(tree.n_nodes)
+        terms, centres = np.zeros((3, len(features))), np.zeros(tree.n_nodes)
         n_threads = threads_for(len(rows) * 5 * _PER_LEAF, self._n_threads, _GRAIN)
         weight = (self._weight, self._whole)
         of_leaves = np.zeros(len(nodes))
         fit_leaves(
-            self.X, rows, row_starts, features, starts, gradients, hessians, *weight, self._l2, n_threads, slopes,
+            self.X, rows, row_starts, features, starts, gradients, hessians, *weight, self._l2, n_threads, terms,
             of_leaves,
         )  # fmt: skip
         centres[nodes] = of_leaves
-        counts = np.zeros(tree.n_nodes, dtype=np.int64)
-        counts[nodes] = n_terms
-        by_node = np.argsort(np.repeat(nodes, n_terms), kind="stable")
-        return LinearLeaves.of_terms(counts, features[by_node], slopes[by_node], centres)
+        return LinearLeaves.of_terms(np.repeat(nodes, n_terms), features, terms, centres)
 
     def _features_of(self, tree: Tree) -> list[tuple[int, ...]]:
         """The numeric features on the way to each node, in the order in which they first come."""

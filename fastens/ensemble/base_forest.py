@@ -72,13 +72,14 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         goes_on = self._goes_on()
         data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
+        weight = self._plan_bags(data, n_threads)
+        data = (self._learn_same_statistics if goes_on else self._learn_statistics)(data, self._seed)
         binning = (
             self._ensemble.binning
             if goes_on
-            else learn_binning(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
+            else learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
         )
         matrix = binning.transform(data.X, n_threads)
-        weight = self._plan_bags(data, n_threads)
         averager = self._make_averager(data, matrix, goes_on=goes_on)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if goes_on:
@@ -155,8 +156,8 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         return None
 
     def _bags(self) -> Bags:
-        per_tree = n_chosen(self.max_features_per_tree, self.n_features_in_)
-        return Bags(self._seed, self._bootstrap, self.n_features_in_, per_tree)
+        n_features = len(self._column_of)
+        return Bags(self._seed, self._bootstrap, n_features, n_chosen(self.max_features_per_tree, n_features))
 
     def _grow(
         self,

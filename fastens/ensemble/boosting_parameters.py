@@ -152,8 +152,9 @@ PARAMETERS = """\
         Largest absolute value of a leaf, before the learning rate.
     linear_leaves : bool, default=False
         Whether leaves are linear models of the numeric features on their paths (Shi, Li & Li 2019), where none of these
-        is missing. Not with `monotonic_cst`, `max_delta_step`, boosting="dart" or losses without a hessian.
-    linear_l2 : float, default=1
+        is missing; values outside the range of a leaf's training rows count as its ends. Not with `monotonic_cst`,
+        `max_delta_step`, boosting="dart" or losses without a hessian.
+    linear_l2 : float, default=10
         The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
         variance 1 there.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"

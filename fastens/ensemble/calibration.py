@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
-from fastens.base import check_weights
+from fastens.base import TrainingData, check_weights
 from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.conformal_scores import (
     COVERAGE,
@@ -20,6 +20,7 @@ from fastens.ensemble.conformal_scores import (
     nearest_columns,
     sets,
 )
+from fastens.ensemble.rounds import BoostingRun
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
@@ -31,11 +32,15 @@ _CONFORMITY = one_of(*SET_SCORES)
 class CalibratedTrees(BoostedTrees):
     """Boosted trees that are told how far they err by rows they have not seen."""
 
-    # What such rows have told; a further fit forgets it.
+    # What such rows have told; a further fit, or new leaf values, forget it.
     _calibration: Any = None
 
-    def _finish(self, run: Any, n_rounds: int | None = None) -> None:
-        super()._finish(run, n_rounds)
+    def _keep(self, run: BoostingRun, n_rounds: int) -> None:
+        super()._keep(run, n_rounds)
+        self.__dict__.pop("_calibration", None)
+
+    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
+        super()._leaves_changed(data, decay)
         self.__dict__.pop("_calibration", None)
 
     def _labels_to_calibrate(self, y: Any, n_rows: int) -> Array:

@@ -63,6 +63,12 @@ class ExtraTreesClassifier(ForestClassifier):
         Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=255
         Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
         missing values have a bin of their own besides.
@@ -131,6 +137,8 @@ class ExtraTreesClassifier(ForestClassifier):
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         max_bins: int = 255,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -192,6 +200,12 @@ class ExtraTreesRegressor(ForestRegressor):
         Features with which the prediction must not fall (1) or rise (-1).
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=255
         Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
         missing values have a bin of their own besides.
@@ -255,6 +269,8 @@ class ExtraTreesRegressor(ForestRegressor):
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         max_bins: int = 255,
         random_state: Any = None,
         n_jobs: int | None = None,

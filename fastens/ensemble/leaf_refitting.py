@@ -65,7 +65,6 @@ class RefitsLeaves(BaseGradientBoosting):
         data = self._apply_statistics(data)
         step = LeafStep(loss, self.learning_rate, self._growth_rules())
         model = copy(self)
-        model.__dict__.pop("_calibration", None)  # learned of the old values
         if isinstance(self._ensemble, LinearEnsemble):
             model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
         else:

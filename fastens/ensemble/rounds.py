@@ -255,14 +255,15 @@ class BoostingRun:
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
-        self._grower = TreeGrower(
-            self.matrix,
-            growth,
-            self.train.weight,
-            constant_hessian=self.loss.constant_hessian and not (self._sampler and self.rules.sampling.reweights),
-            renews_leaves=self.loss.renews_leaves,
-            n_threads=self.rules.n_threads,
-        )
+        self._grower = TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+
+    def _growing(self) -> dict[str, Any]:
+        """What a grower is told besides."""
+        return {
+            "constant_hessian": self.loss.constant_hessian and not (self._sampler and self.rules.sampling.reweights),
+            "renews_leaves": self.loss.renews_leaves,
+            "n_threads": self.rules.n_threads,
+        }
 
     def _start(self, data: TrainingData) -> Array:
         if data.offset is not None:
@@ -324,22 +325,26 @@ class BoostingRun:
 
     def _grow_all(self, sample: RowSample | None, index: int) -> list[Tree]:
         """Grow the trees of a round and add them to the raw predictions."""
-        return [self._grow(output, sample, index) for output in range(self.loss.n_outputs)]
+        return [self._grow(output, sample, index) for output in range(self._trees_per_round)]
 
     def _grow(self, output: int, sample: RowSample | None, index: int) -> Tree:
         """Grow the tree of one output and add it to the raw predictions."""
         rows = None if sample is None else sample.rows
-        seed = ((self.rules.seed << 32) + index * self.loss.n_outputs + output) % 2**64
+        seed = ((self.rules.seed << 32) + index * self._trees_per_round + output) % 2**64
         gradients, hessians = self._derivatives(output, sample)
         tree = self._grower.grow(gradients, hessians, rows, seed)
         if self.loss.renews_leaves:
-            factors = None if sample is None else sample.factors
-            residuals = self.loss.residuals(self.train.y, self.train.raw, output)
-            loss = self.loss.of_output(output)
-            tree = self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors)
+            tree = self._renewed(tree, output, sample)
         tree = self._finished(tree, gradients, hessians)
         self._add(tree, output, is_last_grown=rows is None)
         return tree
+
+    def _renewed(self, tree: Tree, output: int, sample: RowSample | None, column: int = 0) -> Tree:
+        """The tree just grown with values of an output that follow from its residuals."""
+        factors = None if sample is None else sample.factors
+        residuals = self.loss.residuals(self.train.y, self.train.raw, output)
+        loss = self.loss.of_output(output)
+        return self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors, column)
 
     def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
         """The tree just grown as the model has it."""
@@ -349,14 +354,16 @@ class BoostingRun:
         """What a tree with such values adds."""
         return self.rules.learning_rate * self.loss.damped(values)
 
-    def _derivatives(self, output: int, sample: RowSample | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gradients and hessians of one output; those of rows that stand for others are multiplied."""
+    def _derivatives(
+        self, output: int | slice, sample: RowSample | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gradients and hessians of outputs; those of rows that stand for others are multiplied."""
         gradients, hessians = self._gradients[output], self._hessians[output]
         if sample is None or sample.factors is None:
             return gradients, hessians
         gradients, hessians = gradients.copy(), hessians.copy()
-        gradients[sample.rows] *= sample.factors
-        hessians[sample.rows] *= sample.factors
+        gradients[..., sample.rows] *= sample.factors
+        hessians[..., sample.rows] *= sample.factors
         return gradients, hessians
 
     def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:

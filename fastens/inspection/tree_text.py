@@ -129,15 +129,17 @@ def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
     names : Names
         Of columns and classes.
     decimals : int
-        How many to write; slopes have as many significant digits, and one more.
+        How many to write; slopes and ranges have as many significant digits, and one more.
     """
     text = value_text(trees.value[node], names, decimals)
     if trees.has_constant_leaves or trees.linear.starts[node] == trees.linear.starts[node + 1]:
         return text
-    terms = slice(trees.linear.starts[node], trees.linear.starts[node + 1])
-    formula = f"{trees.value[node, 0] - trees.linear.centres[node]:.{decimals}f}"
-    for feature, slope in zip(trees.linear.features[terms], trees.linear.slopes[terms], strict=True):
-        formula += f" {'-' if slope < 0 else '+'} {abs(slope):.{decimals + 1}g} * {names.column(feature)}"
+    linear, digits = trees.linear, f".{decimals + 1}g"
+    formula = f"{trees.value[node, 0] - linear.centres[node]:.{decimals}f}"
+    for term in range(linear.starts[node], linear.starts[node + 1]):
+        slope, column = linear.slopes[term], names.column(linear.features[term])
+        seen = f"from {linear.lower[term]:{digits}} to {linear.upper[term]:{digits}}"
+        formula += f" {'-' if slope < 0 else '+'} {abs(slope):{digits}} * {column} ({seen})"
     return f"value: {formula}, or {text.removeprefix('value: ')} where one is missing"
 
 

@@ -72,6 +72,8 @@ def test_every_option_is_a_parameter_of_some_model():
          {"final_estimator": "boosting", "passthrough": True}),
         (("--model", "voting", "--members", "tree,naive-bayes", "--member-weights", "nnls"),
          {"voting": "soft", "weights": "nnls"}),
+        (("--model", "bayes-optimal", "--members", "tree,naive-bayes"), {"refit": True}),
+        (("--model", "aode", "--smoothing", "m", "--max-bins", 5), {"smoothing": "m", "max_bins": 5}),
         (("--model", "cascade", "--max-layers", 1, "--members", "tree"), {"max_layers": 1}),
     ],
 )  # fmt: skip

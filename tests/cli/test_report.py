@@ -68,6 +68,7 @@ def test_progress_is_silent_elsewhere():
         ("RMSE", 31003.4, 812.0, "31,003 ± 812"),
         ("AUC", 0.5, 0.0, "0.5000 ± 0.0000"),
         ("AUC", float("nan"), 0.1, "-"),
+        ("log loss", 0.667021110783824, 4.5e-17, "0.667021 ± 0.000000"),
     ],
 )
 def test_standard_errors_have_two_digits(name, value, error, text):

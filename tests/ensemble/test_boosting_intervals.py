@@ -236,6 +236,16 @@ def test_errors_of_sets(call, message, rng):
         call(GradientBoostingClassifier(n_estimators=2).fit(X, y % 2), X, y % 2)
 
 
+def test_several_targets_have_no_calibration(rng):
+    X, y = make_rows(rng, 60)
+    numbers = np.column_stack([y, -y])
+    with pytest.raises(ValueError, match="calibrate must be used with one target; y has 2"):
+        GradientBoostingRegressor(n_estimators=2).fit(X, numbers).calibrate(X, numbers)
+    classes = (numbers > 0).astype(int)
+    with pytest.raises(ValueError, match="calibrate must be used with one target; this model has 2"):
+        GradientBoostingClassifier(n_estimators=2).fit(X, classes).calibrate(X, classes)
+
+
 def test_nothing_before_a_fit(rng):
     X, y = make_rows(rng, 20)
     for call in (lambda m: m.calibrate(X, y), lambda m: m.predict_interval(X)):

@@ -24,10 +24,11 @@ def slopes_of_leaf(X, gradients, hessians, weights, l2):
 
 
 def predict(X, leaves, value, terms, centres):
-    """What a tree says to rows: `terms` are (features, slopes) of each node."""
+    """What a tree says to rows: `terms` are (features, slopes, smallest, largest values) of each node."""
     out = np.empty(len(X))
     for i, leaf in enumerate(leaves):
-        features, slopes = terms[leaf]
+        features, slopes, lower, upper = terms[leaf]
         x = X[i, features]
-        out[i] = value[leaf] - centres[leaf] + x @ slopes if np.isfinite(x).all() else value[leaf]
+        line = value[leaf] - centres[leaf] + np.clip(x, lower, upper) @ slopes
+        out[i] = line if np.isfinite(x).all() else value[leaf]
     return out

@@ -11,22 +11,10 @@ from .gain cimport (
 )
 from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t
 
-cdef enum:
-    POOL = -1                       # stands for all the rare categories of a node
-
-
-cdef inline bint _is_one_hot(const Feature* feature, const SplitRules* rules) noexcept nogil:
-    return feature.n_codes <= rules.one_hot_codes
-
 
 cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil:
     """What is added to lambda for the freedom of choosing a set."""
-    return 0.0 if _is_one_hot(feature, rules) else rules.category_l2
-
-
-cdef inline bint _is_rare(int32_t code, int64_t count, const SplitRules* rules) noexcept nogil:
-    """Missing, code 0, is no category and never rare."""
-    return code > 0 and count < rules.min_category_count
+    return 0.0 if is_one_hot(feature, rules) else rules.category_l2
 
 
 cdef inline void _append(ScanRoom* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing) noexcept nogil:
@@ -34,7 +22,7 @@ cdef inline void _append(ScanRoom* room, int32_t n, int32_t code, const Sums* su
     room.codes[n] = code
 
 
-cdef int32_t _order_categories(
+cdef int32_t order_categories(
     const Histogram* histogram, const CellLayout* layout, const Feature* feature,
     const SplitRules* rules, ScanRoom* room,
 ) noexcept nogil:
@@ -46,7 +34,7 @@ cdef int32_t _order_categories(
         cell = cell_sums(histogram, feature.offset + code, layout)
         if cell.count == 0:
             continue
-        if _is_rare(code, cell.count, rules):
+        if is_rare(code, cell.count, rules):
             add_sums(&room.pooled, &cell)
         else:
             _append(room, n, code, &cell, rules.category_smoothing)
@@ -102,9 +90,9 @@ cdef void scan_categories(
     const SplitRules* rules, ScanRoom* room, Scan* scan,
 ) noexcept nogil:
     """The best split of the ordered categories; `bin` is the place of the last one on the left, counted from 1."""
-    cdef int32_t n = _order_categories(histogram, layout, feature, rules, room)
+    cdef int32_t n = order_categories(histogram, layout, feature, rules, room)
     cdef int32_t k
-    cdef bint one_hot = _is_one_hot(feature, rules)
+    cdef bint one_hot = is_one_hot(feature, rules)
     cdef int32_t most = rules.max_categories if rules.max_categories > 0 else n
     cdef Sums left, cell
     clear_sums(&left)
@@ -138,7 +126,7 @@ cdef void _put_rare(
     cdef int64_t count
     for code in range(1, feature.n_codes):
         count = cell_sums(histogram, feature.offset + code, layout).count
-        if count > 0 and _is_rare(code, count, rules):
+        if count > 0 and is_rare(code, count, rules):
             _put(words, code, left)
 
 
@@ -147,9 +135,9 @@ cdef void write_category_set(
     const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
 ) noexcept nogil:
     """Write the bit set of the codes that go left; codes that the node does not have go to its larger side."""
-    cdef int32_t n = _order_categories(histogram, layout, feature, rules, room)
+    cdef int32_t n = order_categories(histogram, layout, feature, rules, room)
     cdef int32_t k
-    cdef bint one_hot = _is_one_hot(feature, rules), left
+    cdef bint one_hot = is_one_hot(feature, rules), left
     cdef int64_t hessian = 0
     for k in range(n):
         hessian += _sums_of(histogram, layout, feature, room, k).hessian

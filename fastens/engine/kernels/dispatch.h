@@ -8,6 +8,12 @@
 #ifndef FASTENS_DISPATCH_H
 #define FASTENS_DISPATCH_H
 
+#if defined(__GNUC__) || defined(__clang__)
+#define FASTENS_NOINLINE static inline __attribute__((noinline))
+#else
+#define FASTENS_NOINLINE static inline
+#endif
+
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
 #define FASTENS_INLINE static inline __attribute__((always_inline))
 #define FASTENS_CHOOSE(name, parameters, arguments)                                                   \

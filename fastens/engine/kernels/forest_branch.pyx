@@ -8,7 +8,6 @@ from libc.string cimport memcpy, memset
 
 from .forest_groups cimport column_of
 from .forest_median cimport weighted_medians
-from .forest_records cimport has_records, make_records, part_node, settle
 from .forest_room cimport reserve_nodes, reserve_open
 from .forest_search cimport find_split, is_pure_word
 from .forest_tree cimport (
@@ -26,13 +25,13 @@ cdef extern from "forest_rows.h" nogil:
 
 
 cdef int32_t _add_node(
-    const Forest* forest, const Sample* sample, Room* room, Grown* grown, uint32_t begin, uint32_t end
+    const Forest* forest, const Sample* sample, Room* room, Grown* grown, uint32_t begin, uint32_t end, uint64_t total
 ) noexcept nogil:
     """A new leaf; there must be place for it."""
     cdef ForestNode* node = &grown.nodes[grown.n]
     cdef NodeSums rows
     memset(node, 0, sizeof(ForestNode))
-    node.begin, node.end = begin, end
+    node.begin, node.end, node.total = begin, end, total
     node.feature = node.category_set = -1
     if forest.rules.criterion == ABSOLUTE:
         rows.rows, rows.n_rows = sample.entries + begin, end - begin
@@ -57,7 +56,7 @@ cdef bint plant(
     room.n_open = room.n_heap = 0
     if not (reserve_nodes(grown, 1, 0) and reserve_open(room, 1)):
         return False
-    root.node = _add_node(forest, sample, room, grown, root.begin, root.end)
+    root.node = _add_node(forest, sample, room, grown, root.begin, root.end, root.total)
     memcpy(room.masks, mask, room.n_mask_words * sizeof(uint64_t))
     room.open[0] = root[0]
     room.n_open = _may_split(forest, sample, root)
@@ -91,8 +90,7 @@ cdef void _open_child(
     child.depth = parent.depth + 1
     child.key = random_bits(parent.key, right)
     child.begin, child.end = node.begin, node.end
-    child.buffer = 3 - parent.buffer if parent.buffer > 0 else 0
-    child.total = parent.total - parent.split.left_word if right else parent.split.left_word
+    child.total = node.total
     if forest.rules.monotonic != NULL:
         sign = forest.rules.monotonic[parent.split.feature]
         middle = (parent.split.left_value + parent.split.right_value) / 2
@@ -113,16 +111,13 @@ cdef bint _split(
     if not reserve_nodes(grown, 2, room.n_set_words):
         return False
     _record_split(forest, grown, open, set_words)
-    if open.buffer > 0:
-        middle = open.begin + <uint32_t>part_node(room, open)
-    else:
-        middle = open.begin + <uint32_t>part_entries(
-            forest.table.code_size, &column, <uint32_t>open.split.last_code, open.split.missing_left,
-            set_words if open.split.is_set else NULL, sample.entries + open.begin, open.end - open.begin,
-            sample.scratch + open.begin,
-        )
-    left = _add_node(forest, sample, room, grown, open.begin, middle)
-    _add_node(forest, sample, room, grown, middle, open.end)
+    middle = open.begin + <uint32_t>part_entries(
+        forest.table.code_size, &column, <uint32_t>open.split.last_code, open.split.missing_left,
+        set_words if open.split.is_set else NULL, sample.entries + open.begin, open.end - open.begin,
+        sample.scratch + open.begin,
+    )
+    left = _add_node(forest, sample, room, grown, open.begin, middle, open.split.left_word)
+    _add_node(forest, sample, room, grown, middle, open.end, open.total - open.split.left_word)
     _open_child(forest, open, &grown.nodes[left], False, &children[0])
     _open_child(forest, open, &grown.nodes[left + 1], True, &children[1])
     children[0].node, children[1].node = left, left + 1
@@ -159,11 +154,7 @@ cdef Outcome grow_depth_first(
             _push(branches, &open, mask)
             continue
         work[0] -= (open.end - open.begin) * forest.rules.n_drawn
-        if branches == NULL and open.buffer == 0 and has_records(forest, sample):
-            make_records(forest, sample, room, &open)
         if not find_split(forest, sample, room, &open, mask):
-            if open.buffer > 0:
-                settle(sample, room, &open)
             continue
         if not (reserve_open(room, 2) and _split(forest, sample, room, grown, &open, room.set_words, children)):
             return OUT_OF_MEMORY
@@ -171,8 +162,6 @@ cdef Outcome grow_depth_first(
         for i in range(1, -1, -1):
             if _may_split(forest, sample, &children[i]):
                 _push(room, &children[i], mask)
-            elif children[i].buffer > 0:
-                settle(sample, room, &children[i])
     return GROWING if room.n_open > 0 else COMPLETE
 
 

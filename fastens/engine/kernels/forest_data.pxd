@@ -11,6 +11,7 @@ cdef class ForestData:
 
     cdef size_t _pointer(self, array, dtype) except 0
     cdef _set_table(self, matrix, centres)
+    cdef _set_cells(self, centres)
     cdef _set_targets(self, target, criterion)
     cdef _set_classes(self, target)
     cdef _set_numbers(self, y, criterion)

@@ -2,7 +2,7 @@
 
 from cython cimport final
 
-from .forest_tree cimport ABSOLUTE, ENTROPY, GRID, POISSON, SQUARES
+from .forest_tree cimport ABSOLUTE, CELL_BITS, ENTROPY, FIRST_CELL, N_CELLS, POISSON, SQUARES, WINDOW
 from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t
 
 import numpy as np
@@ -39,12 +39,20 @@ cdef class ForestData:
         table.has_categories = matrix.is_categorical.any()
         table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
         if centres is not None:
-            sizes = [len(of_feature) for of_feature in centres]
-            table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
-            places = np.append(np.linspace(0.0, 1.0, GRID + 1), 1.0).astype(np.float32)
-            grid = [np.searchsorted(of_feature[1:], places, side="right") for of_feature in centres]
-            table.grid = <const uint16_t*>self._pointer(np.maximum(np.concatenate(grid), 1), np.uint16)
-            table.centres = <const float32_t*>self._pointer(np.concatenate(centres), np.float32)
+            self._set_cells([of_feature.astype(np.float32) for of_feature in centres])
+
+    cdef _set_cells(self, centres):
+        """Where random thresholds are looked up."""
+        table = &self.forest.table
+        firsts = (np.arange(FIRST_CELL, FIRST_CELL + N_CELLS + 1, dtype=np.uint32) << CELL_BITS).view(np.float32)
+        firsts[0] = 0.0
+        cells = [np.searchsorted(of_feature[1:], firsts, side="right") for of_feature in centres]
+        behind = np.full(WINDOW, np.inf)
+        sizes = [len(of_feature) + WINDOW for of_feature in centres]
+        table.cells = <const uint16_t*>self._pointer(np.maximum(np.concatenate(cells), 1), np.uint16)
+        table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
+        padded = [part for of_feature in centres for part in (of_feature, behind)]
+        table.centres = <const float32_t*>self._pointer(np.concatenate(padded), np.float32)
 
     cdef _set_targets(self, target, criterion):
         targets = &self.forest.targets

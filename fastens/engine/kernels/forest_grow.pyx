@@ -12,12 +12,13 @@ from libc.string cimport memcpy, memset
 
 from .forest_branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
 from .forest_data cimport ForestData
+from .forest_records cimport allocate_records, grow_records, has_records, make_records, plant_records
 from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
 from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
 from .forest_search cimport packed_total
-from .forest_tree cimport ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample
+from .forest_tree cimport ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets
 from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 import numpy as np
@@ -92,6 +93,8 @@ cdef class TreeWorker:
         free(self.sums)
         free(self.sample.entries)
         free(self.sample.scratch)
+        free(self.sample.records[0])
+        free(self.sample.records[1])
         free(self.sample.numbers)
 
     def grow(self, const float64_t[::1] weights, features, uint64_t seed, const uint8_t[::1] stop):
@@ -176,6 +179,8 @@ cdef class TreeWorker:
         fill_entries(forest, weights, &self.sample)
         if self.sample.numbers != NULL:
             round_numbers(forest, &self.sample)
+        if has_records(forest, &self.sample):
+            make_records(forest, &self.sample)
         return True
 
     cdef bint _allocate(self, Py_ssize_t n) noexcept nogil:
@@ -188,6 +193,8 @@ cdef class TreeWorker:
             self.sample.entries = <Entry*>malloc(n * sizeof(Entry))
             self.sample.scratch = <Entry*>malloc(n * sizeof(Entry))
             if self.sample.entries == NULL or self.sample.scratch == NULL:
+                return False
+            if not allocate_records(forest, n, &self.sample):
                 return False
             for i in range(self.n_threads + 1):
                 if not allocate_room(forest, &self.sample.layout, n, &self.rooms[i]):
@@ -210,15 +217,27 @@ cdef class TreeWorker:
         for i in range(self.n_threads + 1):
             self.grown[i].n = self.grown[i].n_words = 0
             self.rooms[i].n_open = 0
-        return plant(&self.data.forest, &self.sample, &self.rooms[0], &self.grown[self.n_threads], &root, &self.mask[0])
+        return self._plant_at(&self.rooms[0], &self.grown[self.n_threads], &root, &self.mask[0])
+
+    cdef bint _plant_at(self, Room* room, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
+        """Make and open the first node of the tree or of a branch; False without memory."""
+        if not plant(&self.data.forest, &self.sample, room, grown, root, mask):
+            return False
+        return not has_records(&self.data.forest, &self.sample) or plant_records(
+            &self.data.forest, &self.sample, room, root
+        )
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
         cdef Grown* trunk = &self.grown[self.n_threads]
         if self.data.forest.rules.max_leaves > 0:
             return grow_best_first(&self.data.forest, &self.sample, &self.rooms[0], trunk, &self.work)
-        return grow_depth_first(
-            &self.data.forest, &self.sample, &self.rooms[0], trunk, &self.rooms[self.n_threads], &self.work
-        )
+        return self._grow_nodes(&self.rooms[0], trunk, &self.rooms[self.n_threads], &self.work)
+
+    cdef Outcome _grow_nodes(self, Room* room, Grown* grown, Room* branches, Py_ssize_t* work) noexcept nogil:
+        """Depth first, from the open nodes."""
+        if has_records(&self.data.forest, &self.sample):
+            return grow_records(&self.data.forest, &self.sample, room, grown, branches, work)
+        return grow_depth_first(&self.data.forest, &self.sample, room, grown, branches, work)
 
     cdef bint _make_branches(self) noexcept nogil:
         free(self.branches)
@@ -256,11 +275,11 @@ cdef class TreeWorker:
         cdef Py_ssize_t work = <Py_ssize_t>1 << 62
         branch.thread = thread
         branch.first, branch.first_word = grown.n, grown.n_words
-        branch.outcome = GROWING if plant(
-            &self.data.forest, &self.sample, room, grown, &root, roots.masks + <Py_ssize_t>i * roots.n_mask_words
+        branch.outcome = GROWING if self._plant_at(
+            room, grown, &root, roots.masks + <Py_ssize_t>i * roots.n_mask_words
         ) else OUT_OF_MEMORY
         if branch.outcome == GROWING:
-            branch.outcome = grow_depth_first(&self.data.forest, &self.sample, room, grown, NULL, &work)
+            branch.outcome = self._grow_nodes(room, grown, NULL, &work)
         branch.end, branch.end_word = grown.n, grown.n_words
 
     cdef bint _join_branches(self) noexcept nogil:
@@ -385,7 +404,12 @@ cdef class TreeWorker:
     cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
         """The sums of a node: those of its children, or of its rows."""
         cdef Py_ssize_t n = self.data.n_values + 1, i, k
+        cdef const Targets* targets = &self.data.forest.targets
         cdef const int64_t* children = self.sums + node.left_child * n
+        if self.sample.layout.packed and targets.classes != NULL and targets.n_stats == 2:
+            sums[0] = <int64_t>(node.total >> self.sample.layout.number_shift)
+            sums[1] = <int64_t>((node.total >> self.sample.layout.weight_shift) & self.sample.layout.weight_mask)
+            return
         if node.left_child > 0:
             for k in range(n):
                 sums[k] = children[k] + children[n + k]

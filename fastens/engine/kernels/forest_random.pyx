@@ -3,9 +3,9 @@
 from libc.string cimport memset
 
 from .forest_groups cimport add_row, column_of
-from .forest_scan cimport Groups, consider_left, random_code
+from .forest_scan cimport Groups, consider_left
+from .forest_threshold cimport CodeRange, draw_threshold
 from .forest_tree cimport FEATURES_AT_ONCE, CodeColumn, Entry, Forest, FoundSplit, NodeSums, Room, Sample
-from .random cimport random_bits
 from .structs cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
@@ -56,28 +56,6 @@ cdef void _sum_left(
             add_row(forest, sample, &node.rows[i], room.left)
 
 
-cdef int32_t draw_threshold(
-    const Forest* forest, const Groups* groups, const CodeRange* range_, bint* missing_left
-) noexcept nogil:
-    """The last code on the left of a threshold between the smallest and the largest value, and a side for missing rows;
-    0 where all rows have the same code."""
-    missing_left[0] = False
-    if range_.largest == 0 or (range_.smallest == range_.largest and not range_.has_missing):
-        return 0
-    if range_.smallest == range_.largest:
-        return forest.table.n_codes[groups.feature] - 1
-    missing_left[0] = range_.has_missing and random_bits(groups.key, 1) & 1
-    return random_code(forest, groups, <int32_t>range_.smallest, <int32_t>range_.largest)
-
-
-cdef void keep_threshold(
-    const NodeSums* node, const CodeRange* range_, int32_t last, bint missing_left, FoundSplit* best
-) noexcept nogil:
-    best.is_set = False
-    best.position, best.last_code = 0, last
-    best.missing_left = missing_left if range_.has_missing else 2 * best.left_weight > node.weight
-
-
 cdef void search_threshold(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups,
     FoundSplit* best,
@@ -86,11 +64,13 @@ cdef void search_threshold(
     cdef const void* codes = room.row_codes + place * room.n_row_codes * forest.table.code_size
     cdef CodeRange range_ = code_range(forest.table.code_size, codes, node.n_rows)
     cdef bint missing_left
-    cdef int32_t last = draw_threshold(forest, groups, &range_, &missing_left)
+    cdef int32_t last = draw_threshold(&forest.table, groups.feature, groups.key, &range_, &missing_left)
     groups.n = 1 if last == 0 else 2
     if groups.n == 1:
         return
     _sum_left(forest, sample, room, node, codes, last, missing_left)
     consider_left(forest, sample, room, node, groups.feature, best)
     if best.feature == groups.feature:
-        keep_threshold(node, &range_, last, missing_left, best)
+        best.is_set = False
+        best.position, best.last_code = 0, last
+        best.missing_left = missing_left if range_.has_missing else 2 * best.left_weight > node.weight

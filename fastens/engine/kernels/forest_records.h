@@ -1,6 +1,5 @@
 /* The loops over the rows of a small node as records of their own: all codes of a row lie in one or two vectors, so that
- * a pass over the rows serves all features at once. A record ends with the row's place among the entries of its branch
- * (three bytes) and its class (0 or 1).
+ * a pass over the rows serves all features at once. A record ends with the row's class (0 or 1).
  */
 #ifndef FASTENS_FOREST_RECORDS_H
 #define FASTENS_FOREST_RECORDS_H
@@ -11,7 +10,7 @@
 
 #include "dispatch.h"
 
-enum { RECORD_BYTES = 32, MAX_RECORD_BYTES = 64, RECORD_TAIL = 4, ROWS_IN_BYTES = 255 };
+enum { RECORD_BYTES = 32, MAX_RECORD_BYTES = 64, ROWS_IN_BYTES = 255 };
 
 /* Of each feature: the smallest code less 1 (of a missing one, 0, that is 255), the largest code, the largest less 1. */
 typedef struct {
@@ -25,7 +24,7 @@ typedef struct {
 
 /* Of the rows that go left, how many there are and how many are of class 1. */
 typedef struct {
-    uint32_t rows[MAX_RECORD_BYTES], second[MAX_RECORD_BYTES];
+    uint8_t rows[MAX_RECORD_BYTES], second[MAX_RECORD_BYTES];
 } RecordCounts;
 
 FASTENS_INLINE uint8_t smaller(uint8_t a, uint8_t b)
@@ -69,36 +68,30 @@ FASTENS_INLINE void range_loop(const uint8_t* records, ptrdiff_t n_rows, ptrdiff
     }
 }
 
+/* Of up to ROWS_IN_BYTES rows. */
 FASTENS_INLINE void count_loop(const uint8_t* records, ptrdiff_t n_rows, ptrdiff_t n_bytes, const RecordLimits* limits,
                                RecordCounts* counts)
 {
     for (ptrdiff_t first = 0; first < n_bytes; first += RECORD_BYTES) {
-        uint8_t shift[RECORD_BYTES], limit[RECORD_BYTES];
+        uint8_t shift[RECORD_BYTES], limit[RECORD_BYTES], rows[RECORD_BYTES], second[RECORD_BYTES];
         memcpy(shift, limits->shift + first, RECORD_BYTES);
         memcpy(limit, limits->limit + first, RECORD_BYTES);
-        memset(counts->rows + first, 0, RECORD_BYTES * sizeof(uint32_t));
-        memset(counts->second + first, 0, RECORD_BYTES * sizeof(uint32_t));
-        for (ptrdiff_t i = 0; i < n_rows; i += ROWS_IN_BYTES) {
-            const ptrdiff_t end = i + ROWS_IN_BYTES < n_rows ? i + ROWS_IN_BYTES : n_rows;
-            uint8_t rows[RECORD_BYTES], second[RECORD_BYTES];
-            memset(rows, 0, RECORD_BYTES);
-            memset(second, 0, RECORD_BYTES);
-            for (ptrdiff_t k = i; k < end; k++) {
-                const uint8_t* record = records + k * n_bytes + first;
-                const uint8_t class_ = records[k * n_bytes + n_bytes - 1];
-                for (int j = 0; j < RECORD_BYTES; j++) {
-                    const uint8_t left = (uint8_t)(record[j] - shift[j]) <= limit[j];
-                    rows[j] = (uint8_t)(rows[j] + left);
-                    second[j] = (uint8_t)(second[j] + (left & class_));
-                }
-            }
+        memset(rows, 0, RECORD_BYTES);
+        memset(second, 0, RECORD_BYTES);
+        for (ptrdiff_t i = 0; i < n_rows; i++) {
+            const uint8_t* record = records + i * n_bytes + first;
+            const uint8_t class_ = records[i * n_bytes + n_bytes - 1];
             for (int j = 0; j < RECORD_BYTES; j++) {
-                counts->rows[first + j] += rows[j];
-                counts->second[first + j] += second[j];
+                const uint8_t left = (uint8_t)(record[j] - shift[j]) <= limit[j];
+                rows[j] = (uint8_t)(rows[j] + left);
+                second[j] = (uint8_t)(second[j] + (left & class_));
             }
         }
+        memcpy(counts->rows + first, rows, RECORD_BYTES);
+        memcpy(counts->second + first, second, RECORD_BYTES);
     }
 }
+
 FASTENS_INLINE void range_narrow_loop(const uint8_t* records, ptrdiff_t n_rows, RecordRanges* ranges)
 {
     range_loop(records, n_rows, RECORD_BYTES, ranges);
@@ -154,9 +147,11 @@ FASTENS_INLINE ptrdiff_t part_bytes(const uint8_t* records, ptrdiff_t n_rows, pt
     ptrdiff_t n_left = 0;
     for (ptrdiff_t i = 0; i < n_rows; i++) {
         const uint8_t* record = records + i * n_bytes;
-        memcpy(to + n_left * n_bytes, record, (size_t)n_bytes);
-        memcpy(to + (n_rows - 1 - i + n_left) * n_bytes, record, (size_t)n_bytes);
-        n_left += (uint8_t)(record[feature] - shift) <= limit;
+        const ptrdiff_t left = (uint8_t)(record[feature] - shift) <= limit;
+        const ptrdiff_t right_place = n_rows - 1 - i + n_left;
+        /* Chosen without a branch: half the guesses would be wrong. */
+        memcpy(to + (right_place ^ ((right_place ^ n_left) & -left)) * n_bytes, record, (size_t)n_bytes);
+        n_left += left;
     }
     return n_left;
 }

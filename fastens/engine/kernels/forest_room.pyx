@@ -2,8 +2,9 @@
 
 from libc.stdlib cimport calloc, free, realloc
 
-from .forest_records cimport record_bytes
-from .forest_tree cimport ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, Room, branch_rows
+from .forest_tree cimport (
+    ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, RecordNode, Room
+)
 from .structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
@@ -38,7 +39,6 @@ cdef void _plan_room(
     const Forest* forest, const Layout* layout, Py_ssize_t n_entries, Room* room, Plan* plan
 ) noexcept nogil:
     cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
-    cdef int32_t i
     _plan_cells(forest, layout, room, plan)
     room.codes = <uint16_t*>_part(plan, n_codes + 1, sizeof(uint16_t))
     room.found = <uint64_t*>_part(plan, 2 * (n_codes + 1) * layout.n_words, sizeof(uint64_t))
@@ -57,8 +57,6 @@ cdef void _plan_room(
         room.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
         room.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * room.n_row_codes, forest.table.code_size)
         room.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
-        for i in range(2):
-            room.records[i] = <uint8_t*>_part(plan, branch_rows(n_entries), record_bytes(forest))
     if forest.rules.criterion == ABSOLUTE:
         _plan_medians(&room.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
 
@@ -98,6 +96,7 @@ cdef bint allocate_room(const Forest* forest, const Layout* layout, Py_ssize_t n
 cdef void free_room(Room* room) noexcept nogil:
     free(room.memory)
     free(room.open)
+    free(room.record_nodes)
     free(room.masks)
     free(room.heap)
     free(room.sets)
@@ -125,6 +124,17 @@ cdef bint reserve_open(Room* room, int32_t n) noexcept nogil:
     ):
         return False
     room.open_capacity = <int32_t>capacity
+    return True
+
+
+cdef bint reserve_record_nodes(Room* room, int32_t n) noexcept nogil:
+    """Make place for n more open nodes whose rows have records."""
+    cdef Py_ssize_t capacity
+    if room.n_record_nodes + n > room.record_nodes_capacity:
+        capacity = max(2 * room.record_nodes_capacity, 64)
+        if not _resize(<void**>&room.record_nodes, capacity * sizeof(RecordNode)):
+            return False
+        room.record_nodes_capacity = <int32_t>capacity
     return True
 
 

@@ -230,6 +230,18 @@ static inline int32_t collect_marked(const Cells* from, int code_size, ptrdiff_t
 FASTENS_READ_ROWS(uint8_t)
 FASTENS_READ_ROWS(uint16_t)
 
+/* How many of the next WINDOW values, which ascend, are up to a limit. */
+enum { WINDOW = 16 };
+
+/* Not inlined: within a loop the compiler would unroll it before it looks for vectors. */
+FASTENS_NOINLINE int32_t count_up_to(const float* values, float limit)
+{
+    int32_t n = 0;
+    for (int k = 0; k < WINDOW; k++)
+        n += values[k] <= limit;
+    return n;
+}
+
 /* The smallest and the largest code that is not missing (0). */
 typedef struct {
     uint32_t smallest, largest;

@@ -27,4 +27,3 @@ cdef void finish_split(
 cdef void consider_left(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t feature, FoundSplit* best
 ) noexcept nogil
-cdef int32_t random_code(const Forest* forest, const Groups* groups, int32_t low, int32_t high) noexcept nogil

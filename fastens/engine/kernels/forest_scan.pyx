@@ -7,10 +7,11 @@ two sides minus that of the node: how much it lowers the node's weight times its
 
 from libc.math cimport INFINITY, log, log2
 
-from .forest_tree cimport ENTROPY, GRID, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
-from .random cimport random_below, random_bits, random_share
+from .forest_threshold cimport random_code
+from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
+from .random cimport random_below, random_bits
 from .split cimport first_with
-from .structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "scan.h" nogil:
@@ -268,22 +269,6 @@ cdef void _scan_one(
     _scan(forest, sample, room, node, groups, &last, best)
 
 
-cdef int32_t random_code(const Forest* forest, const Groups* groups, int32_t low, int32_t high) noexcept nogil:
-    """The last code on the left of a threshold drawn between the values of two codes."""
-    cdef const float32_t* centres = forest.table.centres + forest.table.first_centre[groups.feature]
-    cdef float32_t threshold = centres[low] + <float32_t>random_share(groups.key, 0) * (centres[high] - centres[low])
-    cdef const uint16_t* grid = forest.table.grid + groups.feature * (GRID + 2) + <int32_t>(threshold * GRID)
-    cdef int32_t half, length
-    low = max(low, <int32_t>grid[0])
-    length = min(high, grid[1] + 1) - low
-    while length > 1:
-        half = length // 2
-        if centres[low + half] <= threshold:
-            low += half
-        length -= half
-    return low
-
-
 cdef int32_t random_candidate(
     const Forest* forest, const Room* room, const Groups* groups, bint* missing_left, int32_t* last_code
 ) noexcept nogil:
@@ -296,7 +281,9 @@ cdef int32_t random_candidate(
     if groups.n - has_missing == 1:
         missing_left[0] = False
         return 1
-    last_code[0] = random_code(forest, groups, room.codes[has_missing], room.codes[groups.n - 1])
+    last_code[0] = random_code(
+        &forest.table, groups.feature, groups.key, room.codes[has_missing], room.codes[groups.n - 1]
+    )
     while room.codes[last + 1] <= last_code[0]:
         last += 1
     return last

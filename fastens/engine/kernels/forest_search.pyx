@@ -7,81 +7,24 @@ constant in its children: they do not draw it.
 from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
+from .forest_draw cimport Draw, add_feature, draw_features
 from .forest_groups cimport add_row, collect_groups, count_features
 from .forest_median cimport median_score, search_medians
 from .forest_random cimport copy_codes, copy_words, search_threshold
-from .forest_records cimport count_records, read_ranges, records_of, search_record
 from .forest_scan cimport Groups, search_groups, words_score, words_weight
 from .forest_tree cimport (
     ABSOLUTE, FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Room, Sample
 )
-from .random cimport random_below, random_bits
+from .random cimport random_bits
 from .structs cimport float64_t, int32_t, uint32_t, uint64_t
 
 
 cdef enum:
-    # With less than this share of the features left, the next one is found by its rank, not by trying.
-    SCARCE = 8
     # A node of so little weight looks at one feature after another, for one that parts the classes ends the search.
     # (Not: of so few rows, for a weight means as many copies.)
     LITTLE_WEIGHT = 16
     # Cells of one feature that need so many words leave no place in the cache for those of another.
     CACHED_WORDS = 1 << 14
-
-
-cdef inline bint _has(const uint64_t* mask, int32_t feature) noexcept nogil:
-    return (mask[feature >> 6] >> (feature & 63)) & 1
-
-
-cdef inline void _set(uint64_t* mask, int32_t feature) noexcept nogil:
-    mask[feature >> 6] |= <uint64_t>1 << (feature & 63)
-
-
-cdef int32_t _free_by_rank(const uint64_t* mask, int32_t rank) noexcept nogil:
-    """The feature that has `rank` unmarked ones before it."""
-    cdef int32_t feature = 0
-    while True:
-        if not _has(mask, feature):
-            if rank == 0:
-                return feature
-            rank -= 1
-        feature += 1
-
-
-cdef void _shuffle(int32_t* features, int32_t n, uint64_t key, uint64_t* counter) noexcept nogil:
-    cdef int32_t i, j
-    for i in range(n - 1, 0, -1):
-        j = <int32_t>random_below(key, counter[0], i + 1)
-        counter[0] += 1
-        features[i], features[j] = features[j], features[i]
-
-
-cdef int32_t _draw(
-    const Forest* forest, Room* room, uint64_t key, int32_t n_wanted, int32_t n_left, uint64_t* counter
-) noexcept nogil:
-    """Draw features that were not visited, n_left of them, without replacement; return how many."""
-    cdef int32_t i, feature = 0, n_features = forest.table.n_features
-    if n_left <= n_wanted:
-        for i in range(n_left):
-            while _has(room.visited, feature):
-                feature += 1
-            room.drawn[i] = feature
-            feature += 1
-        if forest.rules.in_random_order:
-            _shuffle(room.drawn, n_left, key, counter)
-        return n_left
-    for i in range(n_wanted):
-        if (n_left - i) * SCARCE < n_features:
-            feature = _free_by_rank(room.visited, <int32_t>random_below(key, counter[0], n_left - i))
-        else:
-            feature = <int32_t>random_below(key, counter[0], n_features)
-            while _has(room.visited, feature):
-                counter[0] += 1
-                feature = <int32_t>random_below(key, counter[0], n_features)
-        counter[0] += 1
-        _set(room.visited, feature)
-        room.drawn[i] = feature
-    return n_wanted
 
 
 cdef bint is_pure_word(const Forest* forest, const Sample* sample, uint64_t total) noexcept nogil:
@@ -138,11 +81,10 @@ cdef bint find_split(
     """Find the node's best split and mark the features that are constant in it; say whether there is one."""
     cdef FoundSplit* best = &open.split
     cdef NodeSums node
-    cdef uint64_t counter = 0
+    cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, open.key, 0)
     cdef int32_t i, n, n_seen = 0, n_left = forest.table.n_features - open.n_excluded
     best.feature, best.gain = -1, -INFINITY
     node.rows, node.n_rows = sample.entries + open.begin, open.end - open.begin
-    node.records = records_of(room, open)
     node.lower, node.upper = open.lower, open.upper
     if is_pure_word(forest, sample, open.total) or (
         not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(forest, &node)
@@ -151,12 +93,10 @@ cdef bint find_split(
     _sum_up(forest, sample, room, open, &node)
     if node.weight < 2 * sample.min_weight:
         return False
-    if node.records != NULL:
-        read_ranges(room, &node)
     memcpy(room.visited, mask, room.n_mask_words * sizeof(uint64_t))
     room.found_perfect = False
     while n_seen < forest.rules.n_drawn and n_left > 0 and not room.found_perfect:
-        n = _draw(forest, room, open.key, forest.rules.n_drawn - n_seen, n_left, &counter)
+        n = draw_features(&draw, room.visited, forest.rules.n_drawn - n_seen, n_left, room.drawn)
         n_left -= n
         i = _search_features(forest, sample, room, &node, open.key, n, mask, best)
         n_seen += n - i
@@ -180,19 +120,15 @@ cdef int32_t _search_features(
         or <Py_ssize_t>forest.table.max_codes * sample.layout.n_words > CACHED_WORDS
     ):
         at_once = 1
-    elif node.records != NULL:
-        at_once = n
-    if is_random and sample.layout.packed and node.records == NULL:
+    if is_random and sample.layout.packed:
         copy_words(node, room)
     for i in range(n):
         if i % at_once == 0 and forest.rules.criterion != ABSOLUTE:
-            _prepare(forest, sample, room, node, key, room.drawn + i, min(n - i, at_once))
+            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, at_once))
         groups.feature = room.drawn[i]
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
         if forest.rules.criterion == ABSOLUTE:
             search_medians(forest, sample, room, node, &groups, best)
-        elif node.records != NULL:
-            search_record(forest, sample, room, node, &groups, best)
         elif is_random and forest.table.is_categorical[groups.feature]:
             count_features(forest, sample, room, node, &groups.feature, 1)
             _search_counted(forest, sample, room, node, 0, &groups, best)
@@ -201,7 +137,7 @@ cdef int32_t _search_features(
         else:
             _search_counted(forest, sample, room, node, i % at_once, &groups, best)
         if groups.n == 1:
-            _set(mask, groups.feature)
+            add_feature(mask, groups.feature)
             n_constant += 1
         elif at_once == 1 and best.feature == groups.feature and _is_perfect(forest, sample, room, node, best):
             room.found_perfect = True
@@ -220,13 +156,10 @@ cdef inline bint _is_perfect(
 
 
 cdef inline void _prepare(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, uint64_t key, const int32_t* features,
-    int32_t n,
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const int32_t* features, int32_t n
 ) noexcept nogil:
     """Read the codes of a few features in one go through the rows."""
-    if node.records != NULL:
-        count_records(forest, room, node, key, features, n)
-    elif forest.rules.random_thresholds:
+    if forest.rules.random_thresholds:
         copy_codes(forest, room, node, features, n)
     else:
         count_features(forest, sample, room, node, features, n)

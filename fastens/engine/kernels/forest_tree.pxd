@@ -5,6 +5,7 @@ from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, u
 cdef extern from "forest_rows.h" nogil:
     enum:
         FEATURES_AT_ONCE
+        WINDOW
 
     ctypedef struct Entry:
         uint32_t row
@@ -24,7 +25,6 @@ cdef extern from "forest_records.h" nogil:
     enum:
         RECORD_BYTES
         MAX_RECORD_BYTES
-        RECORD_TAIL
 
     ctypedef struct RecordRanges:
         uint8_t smallest[64]
@@ -36,11 +36,14 @@ cdef extern from "forest_records.h" nogil:
         uint8_t limit[64]
 
     ctypedef struct RecordCounts:
-        uint32_t rows[64]
-        uint32_t second[64]
+        uint8_t rows[64]
+        uint8_t second[64]
 
 cdef enum:
-    GRID = 64
+    # Cells of shares of a range, 32 to each power of two from 2**-12 to 1: also of skewed features each has few codes.
+    CELL_BITS = 18
+    FIRST_CELL = 115 << 5
+    N_CELLS = (12 << 5) + 1
 
 cdef enum Criterion:
     SQUARES                         # Gini, squared error: sum of squares over the weight
@@ -61,11 +64,12 @@ cdef struct ForestTable:
     const int32_t* n_codes
     const uint8_t* is_categorical
     bint has_categories
-    # a value within each bin of each feature, as a share of the feature's range: centres[first_centre[f] + code]
+    # a value within each bin of each feature, as a share of the feature's range: centres[first_centre[f] + code];
+    # behind those of a feature stand WINDOW infinite ones
     const float32_t* centres
     const int64_t* first_centre
-    # and the last code up to each place on a grid of GRID steps over the range: grid[f * (GRID + 2) + step]
-    const uint16_t* grid
+    # and the last code up to the first share of each cell: cells[f * (N_CELLS + 1) + cell]
+    const uint16_t* cells
 
 
 cdef struct Targets:
@@ -125,6 +129,7 @@ cdef struct Sample:
     Layout layout
     bint by_class                   # all rows of a class, the first or the second, have the same word
     uint64_t class_words[2]
+    uint8_t* records[2]             # see forest_records.pyx
     int64_t* numbers                # (n_rows, n_targets): rounded numbers where they are not in the entries' words
     int64_t min_weight              # of a leaf, in units
     float64_t min_gain
@@ -137,6 +142,7 @@ cdef struct ForestNode:
     uint32_t begin, end             # entries
     int32_t feature                 # -1: leaf
     int32_t left_child              # 0: leaf
+    uint64_t total                  # packed sums of its rows
     int32_t category_set            # first word, -1 for a threshold
     uint16_t last_code              # codes 1 .. last_code go left
     uint8_t missing_left
@@ -163,14 +169,25 @@ cdef struct Open:
     float64_t lower, upper          # bounds of its values that monotone constraints set
     uint64_t total                  # packed sums of its rows
     int32_t n_excluded              # features that are constant here, or not allowed: the bits of its mask
-    int32_t buffer                  # of its rows' records, counted from 1; 0: none
+    int32_t buffer                  # where its records are, if rows have any: 0 or 1
     FoundSplit split
+
+
+cdef struct RecordNode:
+    # A node that may be split, whose rows have records.
+    uint64_t key
+    uint64_t mask                   # of features that are constant here, or not allowed
+    uint32_t begin, end
+    uint32_t second                 # of its rows, how many are of class 1
+    int32_t node
+    int32_t depth
+    int32_t n_excluded              # bits of the mask
+    int32_t buffer
 
 
 cdef struct NodeSums:
     # One node's sums; its words are in the room.
     const Entry* rows
-    const uint8_t* records          # NULL: none
     Py_ssize_t n_rows
     int64_t weight
     float64_t score
@@ -220,13 +237,6 @@ cdef struct Room:
     uint8_t* row_codes
     uint64_t* row_words
     Py_ssize_t n_row_codes
-    # And the records of a branch, see forest_records.pyx.
-    uint8_t* records[2]
-    Py_ssize_t n_record_bytes, first_record
-    RecordRanges ranges
-    RecordLimits limits
-    RecordCounts counts
-    int32_t last_codes[64]
     uint32_t* set_words             # of the best split so far
     MedianRoom medians
     void* memory
@@ -236,6 +246,8 @@ cdef struct Room:
     Open* open
     uint64_t* masks
     int32_t n_open, open_capacity
+    RecordNode* record_nodes        # the same where rows have records, see forest_records.pyx
+    int32_t n_record_nodes, record_nodes_capacity
     int32_t* heap                   # best-first: open nodes that have a split, the best in front
     int32_t n_heap
     uint32_t* sets                  # and the categories that go left

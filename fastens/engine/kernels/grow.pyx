@@ -7,7 +7,6 @@ touching every cell.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from cython cimport final
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, ceil
 from libc.stdlib cimport malloc
@@ -20,7 +19,7 @@ from .frontier cimport (
 )
 from .gain cimport SplitRules
 from .histogram cimport CELL_STRIDE
-from .quantise cimport RowGradients, exact_sums, quantise
+from .quantise cimport Quantised, RowGradients, Scales, exact_sums, quantise
 from .search cimport counted_histogram
 from .structs cimport (
     PREFETCH_AHEAD, Feature, Histogram, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint8_t, uint16_t,
@@ -37,16 +36,18 @@ cdef enum:
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
 
 
-cdef void _leaf_sums(Workspace* ws, const RowGradients* source, int64_t* gradients, int64_t* hessians) noexcept nogil:
+cdef void leaf_sums(
+    Workspace* ws, const RowGradients* source, const Scales* scales, int64_t* gradients, int64_t* hessians
+) noexcept nogil:
     """Exact sums of every node, from the rows of the leaves upwards."""
     cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
     cdef const Node* node
     if n_threads == 1:
         for i in range(ws.n_nodes):
-            _sums_if_leaf(ws, source, i, gradients, hessians)
+            _sums_if_leaf(ws, source, scales, i, gradients, hessians)
     else:
         for i in prange(ws.n_nodes, num_threads=n_threads, schedule="dynamic"):
-            _sums_if_leaf(ws, source, i, gradients, hessians)
+            _sums_if_leaf(ws, source, scales, i, gradients, hessians)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
         if node.left_child > 0:
@@ -55,13 +56,12 @@ cdef void _leaf_sums(Workspace* ws, const RowGradients* source, int64_t* gradien
 
 
 cdef void _sums_if_leaf(
-    const Workspace* ws, const RowGradients* source, int32_t id, int64_t* gradients, int64_t* hessians
+    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t id, int64_t* gradients,
+    int64_t* hessians,
 ) noexcept nogil:
     cdef const Node* node = &ws.nodes[id]
     if node.left_child == 0:
-        exact_sums(
-            source, &ws.quantised.scales, ws.rows + node.begin, node.end - node.begin, &gradients[id], &hessians[id]
-        )
+        exact_sums(source, scales, ws.rows + node.begin, node.end - node.begin, &gradients[id], &hessians[id])
 
 
 cdef void _add_if_leaf(const Workspace* ws, int32_t id, float64_t value, float64_t* raw) noexcept nogil:
@@ -74,17 +74,11 @@ cdef void _add_if_leaf(const Workspace* ws, int32_t id, float64_t value, float64
             raw[ws.rows[i]] += value
 
 
-@final
 cdef class Grower:
     """Working memory and rules for growing trees on one BinnedMatrix; not for use by two threads at once.
 
     Arguments are trusted; fastens.engine.growth is the door.
     """
-
-    cdef Workspace ws
-    cdef RowGradients source
-    cdef Limits limits
-    cdef object matrix, rules, row_weights, kept
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights
@@ -183,18 +177,19 @@ cdef class Grower:
                 self.source.weight_scale = 2.0**30 / self.source.total_weight
         self.source.constant_hessian = constant_hessian and self.source.whole_weights
 
-    cdef _scale_rules(self):
+    cdef SplitRules _scaled(self, const Quantised* quantised):
         """The rules in the units of the quantised sums, which change from tree to tree."""
-        cdef SplitRules* scaled = &self.ws.rules
-        cdef float64_t gradient = self.ws.quantised.scales.gradient, hessian = self.ws.quantised.scales.hessian
+        cdef SplitRules scaled = self.ws.rules
+        cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
         rules = self.rules
         scaled.min_hessian = <int64_t>ceil(rules.min_child_weight * hessian)
         scaled.min_weight = <int64_t>ceil(rules.min_weight_leaf * self.source.weight_scale)
         scaled.l2 = rules.l2_regularization * hessian
         scaled.path_smooth = rules.path_smooth * hessian
-        scaled.category_l2 = rules.category_l2 * self.ws.quantised.mean_hessian
-        scaled.category_smoothing = rules.category_smoothing * self.ws.quantised.mean_hessian
+        scaled.category_l2 = rules.category_l2 * quantised.mean_hessian
+        scaled.category_smoothing = rules.category_smoothing * quantised.mean_hessian
         scaled.min_gain = rules.min_gain_to_split * gradient * gradient / hessian
+        return scaled
 
     cdef _start(self, rows):
         """Put the rows of the tree in place and make the root."""
@@ -248,8 +243,6 @@ cdef class Grower:
         -------
         dict of the arrays of a Tree
         """
-        cdef Outcome outcome = GROWING
-        cdef int32_t n_leaves = 1
         cdef bint finite, need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
         self.source.gradients, self.source.hessians = &gradients[0], &hessians[0]
         self.ws.seed = seed
@@ -260,8 +253,13 @@ cdef class Grower:
             finite = quantise(&self.source, need_weights, &self.ws.quantised, self.ws.n_threads)
         if not finite:
             raise FloatingPointError("the gradients of the loss are not finite: lower learning_rate")
-        self._scale_rules()
+        self.ws.rules = self._scaled(&self.ws.quantised)
         self._start(rows)
+        return self._grow_tree(reduce)
+
+    cdef _grow_tree(self, reduce):
+        cdef Outcome outcome = GROWING
+        cdef int32_t n_leaves = 1
         while outcome == GROWING:
             if reduce is None:
                 with nogil:
@@ -282,10 +280,13 @@ cdef class Grower:
         while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
             for i in range(ws.n_tasks):
                 work += (ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin) * ws.table.n_features
-            run_tasks(ws)
+            self._run_tasks()
             collect_candidates(ws, &self.limits)
             outcome = next_set(ws, &self.limits, n_leaves)
         return outcome
+
+    cdef void _run_tasks(self) noexcept nogil:
+        run_tasks(&self.ws)
 
     cdef Outcome _advance_together(self, reduce, int32_t* n_leaves) except *:
         """The same once, with the histograms of all tasks exchanged before their splits are searched."""
@@ -303,19 +304,18 @@ cdef class Grower:
         cdef Histogram histogram = counted_histogram(&self.ws, &self.ws.tasks[task], 0)
         return np.asarray(<int64_t[:3 * self.ws.table.n_cells]>histogram.cells)
 
-    def _tree(self):
+    cdef _tree(self):
         """The arrays of the tree just grown."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i, n = ws.n_nodes
         cdef const Node* node
-        cdef float64_t gain_unit = self.ws.quantised.scales.hessian / self.ws.quantised.scales.gradient ** 2
+        cdef float64_t gain_unit = self._gain_unit()
         arrays = {
             "feature": np.empty(n, np.int32),
             "bin_threshold": np.zeros(n, np.uint16),
             "missing_left": np.zeros(n, np.uint8),
             "category_set": np.full(n, -1, np.int32),
             "left_child": np.empty(n, np.int32),
-            "value": np.empty((n, 1), np.float64),
             "gain": np.zeros(n, np.float64),
             "n_samples": np.empty(n, np.int64),
             "weight": np.empty(n, np.float64),
@@ -336,25 +336,36 @@ cdef class Grower:
                 if not ws.features[node.split.feature].is_categorical:
                     bin_threshold[i] = node.split.bin
                     missing_left[i] = node.split.missing_left
-        self._write_values(arrays["value"][:, 0])
+        arrays["value"] = self._values(arrays["weight"])
         arrays["category_words"] = self._category_words(arrays["category_set"])
         return arrays
 
-    cdef _write_values(self, float64_t[::1] value):
-        """Newton step of every node from exact sums: -G / (H + lambda) (Chen & Guestrin 2016, eq. 5)."""
+    cdef float64_t _gain_unit(self):
+        """What the gains of splits are multiplied with to be those of the loss."""
+        return self.ws.quantised.scales.hessian / self.ws.quantised.scales.gradient ** 2
+
+    cdef _values(self, float64_t[::1] weight):
+        """Newton step of every node, (n_nodes, 1)."""
+        values = np.empty((self.ws.n_nodes, 1))
+        values[:, 0], _ = self._newton_steps(&self.source, &self.ws.quantised.scales)
+        return values
+
+    cdef tuple _newton_steps(self, const RowGradients* source, const Scales* scales):
+        """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i
-        cdef float64_t hessian
         cdef float64_t l2 = self.rules.l2_regularization
         cdef int64_t[::1] gradients = np.empty(ws.n_nodes, np.int64)
         cdef int64_t[::1] hessians = np.empty(ws.n_nodes, np.int64)
+        cdef float64_t[::1] steps = np.zeros(ws.n_nodes)
+        cdef float64_t[::1] weights = np.empty(ws.n_nodes)
         with nogil:
-            _leaf_sums(ws, &self.source, &gradients[0], &hessians[0])
+            leaf_sums(ws, source, scales, &gradients[0], &hessians[0])
             for i in range(ws.n_nodes):
-                hessian = <float64_t>hessians[i] / ws.quantised.scales.exact_hessian + l2
-                value[i] = 0.0
-                if hessian > 0:
-                    value[i] = -<float64_t>gradients[i] / ws.quantised.scales.exact_gradient / hessian
+                weights[i] = <float64_t>hessians[i] / scales.exact_hessian
+                if weights[i] + l2 > 0:
+                    steps[i] = -<float64_t>gradients[i] / scales.exact_gradient / (weights[i] + l2)
+        return np.asarray(steps), np.asarray(weights)
 
     cdef _category_words(self, int32_t[::1] category_set):
         """The sets of the nodes that split on categories, without gaps."""

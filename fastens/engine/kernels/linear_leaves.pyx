@@ -9,7 +9,17 @@ from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
 from libc.stdlib cimport calloc, free
 
-from .structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, value_t
+from .structs cimport PREFETCH_AHEAD, float32_t, float64_t, int32_t, int64_t, prefetch, uint32_t, value_t
+
+cdef extern from "linear_loops.h" nogil:
+    enum:
+        LINEAR_BLOCK
+    void widen_ranges(const double* values, Py_ssize_t k, Py_ssize_t n, double* lower, double* upper) noexcept
+    void add_products(
+        double* values, const double* gradients, const double* hessians, const double* copies, Py_ssize_t k,
+        Py_ssize_t n, const double* middle, const double* half, double of_gradient, double of_hessian, double* sums,
+        double* moments, double* products
+    ) noexcept
 
 cdef enum:
     SUM_BITS = 50           # of a sum, at most, above the unit that products are rounded to
@@ -30,16 +40,16 @@ cdef struct Data:
     float64_t l2
 
 
-cdef struct Row:
-    # A row stands for `copies`, each with this gradient and hessian.
-    float64_t gradient
-    float64_t hessian
-    float64_t copies
-
-
-cdef struct Room:
-    # Of one leaf with k features.
-    float64_t* value                # k values of a row
+cdef struct Leaf:
+    # Rows, features, and room for what is made of them.
+    Py_ssize_t first
+    Py_ssize_t last
+    Py_ssize_t k
+    const int32_t* features
+    float64_t* gradients            # a block of complete rows: each stands for so many `copies`
+    float64_t* hessians
+    float64_t* copies
+    float64_t* values               # k blocks
     float64_t* lower                # k: the range, then its middle
     float64_t* upper                # k: the range, then half its length
     float64_t* sums                 # k: sums of h z, then the means
@@ -56,53 +66,73 @@ cdef struct Totals:
     float64_t most_hessian
 
 
-cdef Room room_at(float64_t* memory, Py_ssize_t k) noexcept nogil:
-    return Room(memory, memory + k, memory + 2 * k, memory + 3 * k, memory + 4 * k, memory + 5 * k, memory + 6 * k)
+cdef Leaf leaf_of(Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const int32_t* features) noexcept nogil:
+    cdef Leaf leaf
+    leaf.first, leaf.last, leaf.k, leaf.features = first, last, k, features
+    return leaf
 
 
-cdef inline Row row_of(const Data* data, Py_ssize_t row) noexcept nogil:
-    cdef Row found = Row(data.gradients[row], data.hessians[row], 1.0)
-    if data.weights != NULL:
-        if data.whole:
-            found.copies = data.weights[row]
-        else:
-            found.gradient *= data.weights[row]
-            found.hessian *= data.weights[row]
-    return found
+cdef Py_ssize_t room_for(Py_ssize_t k) noexcept nogil:
+    return (k + 3) * LINEAR_BLOCK + k * (k + 5)
 
 
-cdef inline bint read_values(
-    const value_t[:, :] X, Py_ssize_t row, const int32_t* features, Py_ssize_t k, float64_t* value
-) noexcept nogil:
-    """Whether a row has all values."""
-    cdef Py_ssize_t j
-    cdef bint complete = True
-    for j in range(k):
-        value[j] = X[row, features[j]]
-        complete &= isfinite(value[j])
-    return complete
+cdef void give_room(Leaf* leaf, float64_t* memory) noexcept nogil:
+    cdef Py_ssize_t k = leaf.k
+    leaf.gradients, leaf.hessians = memory, memory + LINEAR_BLOCK
+    leaf.copies, leaf.values = memory + 2 * LINEAR_BLOCK, memory + 3 * LINEAR_BLOCK
+    memory += (k + 3) * LINEAR_BLOCK
+    leaf.lower, leaf.upper, leaf.sums = memory, memory + k, memory + 2 * k
+    leaf.moments, leaf.scale, leaf.products = memory + 3 * k, memory + 4 * k, memory + 5 * k
 
 
-cdef Totals measure(
-    const value_t[:, :] X, const Data* data, Py_ssize_t first, Py_ssize_t last, const int32_t* features, Py_ssize_t k,
-    Room room
-) noexcept nogil:
+cdef inline void read_row(const Data* data, Leaf* leaf, Py_ssize_t row, Py_ssize_t place) noexcept nogil:
+    leaf.gradients[place], leaf.hessians[place] = data.gradients[row], data.hessians[row]
+    leaf.copies[place] = 1.0
+    if data.weights == NULL:
+        return
+    if data.whole:
+        leaf.copies[place] = data.weights[row]
+    else:
+        leaf.gradients[place] *= data.weights[row]
+        leaf.hessians[place] *= data.weights[row]
+
+
+cdef Py_ssize_t read_block(const value_t[:, :] X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
+    """Read the next rows, at most a block; returns how many of them are complete."""
+    cdef Py_ssize_t i, j, row, n = 0
+    cdef float64_t value
+    cdef bint complete
+    for i in range(first, min(first + LINEAR_BLOCK, leaf.last)):
+        if i + PREFETCH_AHEAD < leaf.last:
+            for j in range(leaf.k):
+                prefetch(&X[data.rows[i + PREFETCH_AHEAD], leaf.features[j]])
+        row = data.rows[i]
+        complete = True
+        for j in range(leaf.k):
+            value = X[row, leaf.features[j]]
+            leaf.values[j * LINEAR_BLOCK + n] = value
+            complete &= isfinite(value)
+        if complete:
+            read_row(data, leaf, row, n)
+            n += 1
+    return n
+
+
+cdef Totals measure(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
     """The range of each feature, and the size of the derivatives, over complete rows."""
-    cdef Py_ssize_t i, j
-    cdef Row row
+    cdef Py_ssize_t first, i, n
     cdef Totals totals = Totals(0.0, 0.0, 0.0, 0.0, 0.0)
-    for j in range(k):
-        room.lower[j], room.upper[j] = INFINITY, -INFINITY
-    for i in range(first, last):
-        if not read_values(X, data.rows[i], features, k, room.value):
-            continue
-        for j in range(k):
-            room.lower[j] = min(room.lower[j], room.value[j])
-            room.upper[j] = max(room.upper[j], room.value[j])
-        row = row_of(data, data.rows[i])
-        totals.weight += row.copies
-        totals.most_gradient = max(totals.most_gradient, fabs(row.gradient))
-        totals.most_hessian = max(totals.most_hessian, row.hessian)
+    for i in range(leaf.k):
+        leaf.lower[i], leaf.upper[i] = INFINITY, -INFINITY
+    first = leaf.first
+    while first < leaf.last:
+        n = read_block(X, data, leaf, first)
+        first += LINEAR_BLOCK
+        widen_ranges(leaf.values, leaf.k, n, leaf.lower, leaf.upper)
+        for i in range(n):
+            totals.weight += leaf.copies[i]
+            totals.most_gradient = max(totals.most_gradient, fabs(leaf.gradients[i]))
+            totals.most_hessian = max(totals.most_hessian, leaf.hessians[i])
     return totals
 
 
@@ -113,49 +143,42 @@ cdef inline float64_t rounder(float64_t bound) noexcept nogil:
     return 1.5 * ldexp(1.0, exponent - SUM_BITS + 52)
 
 
-cdef void accumulate(
-    const value_t[:, :] X, const Data* data, Py_ssize_t first, Py_ssize_t last, const int32_t* features, Py_ssize_t k,
-    Room room, Totals* totals
-) noexcept nogil:
+cdef void accumulate(const value_t[:, :] X, const Data* data, Leaf* leaf, Totals* totals) noexcept nogil:
     """The sums of the normal equations over complete rows."""
-    cdef Py_ssize_t i, j, m
-    cdef Row row
+    cdef Py_ssize_t first, i, n
     cdef float64_t of_gradient = rounder(totals.weight * totals.most_gradient)
     cdef float64_t of_hessian = rounder(totals.weight * totals.most_hessian)
-    cdef float64_t part
-    for i in range(first, last):
-        if not read_values(X, data.rows[i], features, k, room.value):
-            continue
-        row = row_of(data, data.rows[i])
-        totals.gradient += row.copies * ((row.gradient + of_gradient) - of_gradient)
-        totals.hessian += row.copies * ((row.hessian + of_hessian) - of_hessian)
-        for j in range(k):
-            room.value[j] = (room.value[j] - room.lower[j]) / room.upper[j]
-            room.moments[j] += row.copies * ((row.gradient * room.value[j] + of_gradient) - of_gradient)
-            part = row.hessian * room.value[j]
-            room.sums[j] += row.copies * ((part + of_hessian) - of_hessian)
-            for m in range(j + 1):
-                room.products[j * k + m] += row.copies * ((part * room.value[m] + of_hessian) - of_hessian)
+    first = leaf.first
+    while first < leaf.last:
+        n = read_block(X, data, leaf, first)
+        first += LINEAR_BLOCK
+        for i in range(n):
+            totals.gradient += leaf.copies[i] * ((leaf.gradients[i] + of_gradient) - of_gradient)
+            totals.hessian += leaf.copies[i] * ((leaf.hessians[i] + of_hessian) - of_hessian)
+        add_products(
+            leaf.values, leaf.gradients, leaf.hessians, leaf.copies, leaf.k, n, leaf.lower, leaf.upper, of_gradient,
+            of_hessian, leaf.sums, leaf.moments, leaf.products
+        )
 
 
-cdef void centre(Room room, Py_ssize_t k, const Totals* totals, float64_t l2) noexcept nogil:
+cdef void centre(Leaf* leaf, const Totals* totals, float64_t l2) noexcept nogil:
     """From sums to the ridge system of features of mean 0 and variance 1; no slope where a feature hardly varies."""
-    cdef Py_ssize_t j, m
+    cdef Py_ssize_t j, m, k = leaf.k
     cdef float64_t variance
     for j in range(k):
-        room.sums[j] /= totals.hessian
-        room.moments[j] = totals.gradient * room.sums[j] - room.moments[j]
+        leaf.sums[j] /= totals.hessian
+        leaf.moments[j] = totals.gradient * leaf.sums[j] - leaf.moments[j]
     for j in range(k):
         for m in range(j + 1):
-            room.products[j * k + m] -= totals.hessian * room.sums[j] * room.sums[m]
+            leaf.products[j * k + m] -= totals.hessian * leaf.sums[j] * leaf.sums[m]
     for j in range(k):
-        variance = room.products[j * k + j] / totals.hessian
-        room.scale[j] = sqrt(variance) if variance > LEAST_VARIANCE else 1.0
-        room.products[j * k + j] = totals.hessian + l2 if variance > LEAST_VARIANCE else INFINITY
-        room.moments[j] /= room.scale[j]
+        variance = leaf.products[j * k + j] / totals.hessian
+        leaf.scale[j] = sqrt(variance) if variance > LEAST_VARIANCE else 1.0
+        leaf.products[j * k + j] = totals.hessian + l2 if variance > LEAST_VARIANCE else INFINITY
+        leaf.moments[j] /= leaf.scale[j]
     for j in range(k):
         for m in range(j):
-            room.products[j * k + m] /= room.scale[j] * room.scale[m]
+            leaf.products[j * k + m] /= leaf.scale[j] * leaf.scale[m]
 
 
 cdef void solve(float64_t* a, float64_t* b, Py_ssize_t k, float64_t least) noexcept nogil:
@@ -177,51 +200,51 @@ cdef void solve(float64_t* a, float64_t* b, Py_ssize_t k, float64_t least) noexc
         b[j] /= a[j * k + j]
 
 
-cdef float64_t write_slopes(const Room* room, Py_ssize_t k, float64_t* slopes) noexcept nogil:
+cdef float64_t write_slopes(const Leaf* leaf, float64_t* slopes) noexcept nogil:
     """Slopes by the features as they are; returns what they add up to at the mean. None where one is not finite."""
     cdef Py_ssize_t j
     cdef float64_t at_mean = 0.0
-    for j in range(k):
-        slopes[j] = room.moments[j] / (room.scale[j] * room.upper[j])
-        at_mean += slopes[j] * (room.lower[j] + room.upper[j] * room.sums[j])
+    for j in range(leaf.k):
+        slopes[j] = leaf.moments[j] / (leaf.scale[j] * leaf.upper[j])
+        at_mean += slopes[j] * (leaf.lower[j] + leaf.upper[j] * leaf.sums[j])
     if not isfinite(at_mean):
-        for j in range(k):
+        for j in range(leaf.k):
             slopes[j] = 0.0
         return 0.0
     return at_mean
 
 
 cdef float64_t fit_leaf(
-    const value_t[:, :] X, const Data* data, Py_ssize_t first, Py_ssize_t last, const int32_t* features, Py_ssize_t k,
-    float64_t* memory, float64_t* slopes
+    const value_t[:, :] X, const Data* data, Leaf leaf, float64_t* memory, float64_t* slopes, float64_t* lower,
+    float64_t* upper
 ) noexcept nogil:
-    cdef Room room = room_at(memory, k)
     cdef Py_ssize_t j
     cdef float64_t half
-    cdef Totals totals = measure(X, data, first, last, features, k, room)
-    for j in range(k):
-        slopes[j] = 0.0
+    give_room(&leaf, memory)
+    cdef Totals totals = measure(X, data, &leaf)
+    for j in range(leaf.k):
+        slopes[j], lower[j], upper[j] = 0.0, leaf.lower[j], leaf.upper[j]
     if totals.most_hessian <= 0:
         return 0.0
-    for j in range(k):
-        half = 0.5 * room.upper[j] - 0.5 * room.lower[j]
-        room.lower[j] = 0.5 * room.upper[j] + 0.5 * room.lower[j]
-        room.upper[j] = half if half > 0 else 1.0
-        room.sums[j] = room.moments[j] = 0.0
-    for j in range(k * k):
-        room.products[j] = 0.0
-    accumulate(X, data, first, last, features, k, room, &totals)
+    for j in range(leaf.k):
+        half = 0.5 * upper[j] - 0.5 * lower[j]
+        leaf.lower[j] = 0.5 * upper[j] + 0.5 * lower[j]
+        leaf.upper[j] = half if half > 0 else 1.0
+        leaf.sums[j] = leaf.moments[j] = 0.0
+    for j in range(leaf.k * leaf.k):
+        leaf.products[j] = 0.0
+    accumulate(X, data, &leaf, &totals)
     if totals.hessian <= 0:
         return 0.0
-    centre(room, k, &totals, data.l2)
-    solve(room.products, room.moments, k, LEAST_PIVOT * totals.hessian)
-    return write_slopes(&room, k, slopes)
+    centre(&leaf, &totals, data.l2)
+    solve(leaf.products, leaf.moments, leaf.k, LEAST_PIVOT * totals.hessian)
+    return write_slopes(&leaf, slopes)
 
 
 def fit_leaves(
     const value_t[:, :] X, const uint32_t[::1] rows, const int64_t[::1] row_starts, const int32_t[::1] features,
     const int64_t[::1] starts, const float32_t[::1] gradients, const float32_t[::1] hessians,
-    const float64_t[::1] weights, bint whole, float64_t l2, int n_threads, float64_t[::1] slopes,
+    const float64_t[::1] weights, bint whole, float64_t l2, int n_threads, float64_t[:, ::1] terms,
     float64_t[::1] centres
 ):
     """Fit a ridge regression of the second-order objective in each leaf, beside the leaf's value.
@@ -242,8 +265,10 @@ def fit_leaves(
         Added to the sum of hessians on the diagonal, the features having variance 1.
     n_threads : int
         Number of threads.
-    slopes, centres : float64 arrays
-        Written: the slope of each feature, and of each leaf what its features add up to at their means.
+    terms : float64 array of shape (3, n_terms)
+        Written: the slope of each feature, its smallest value in the leaf, and its largest.
+    centres : float64 array of shape (n_leaves,)
+        Written: what the features of a leaf add up to at their means.
     """
     cdef Py_ssize_t leaf, k, most = 0, n_leaves = centres.shape[0]
     cdef Data data
@@ -254,7 +279,7 @@ def fit_leaves(
         most = max(most, <Py_ssize_t> (starts[leaf + 1] - starts[leaf]))
     if most == 0:
         return
-    cdef Py_ssize_t size = most * (most + 6)
+    cdef Py_ssize_t size = room_for(most)
     cdef float64_t* memory = <float64_t*> calloc(n_threads * size, sizeof(float64_t))
     if memory == NULL:
         raise MemoryError(f"no memory for linear models of {most} features")
@@ -264,8 +289,8 @@ def fit_leaves(
         k = starts[leaf + 1] - starts[leaf]
         if k > 0:
             centres[leaf] = fit_leaf(
-                X, &data, row_starts[leaf], row_starts[leaf + 1], &features[starts[leaf]], k,
-                memory + threadid() * size, &slopes[starts[leaf]]
+                X, &data, leaf_of(row_starts[leaf], row_starts[leaf + 1], k, &features[starts[leaf]]),
+                memory + threadid() * size, &terms[0, starts[leaf]], &terms[1, starts[leaf]], &terms[2, starts[leaf]]
             )
     free(memory)
 
@@ -279,24 +304,35 @@ cdef struct Model:
     const int64_t* starts
     const int32_t* features
     const float64_t* slopes
+    const float64_t* lower
+    const float64_t* upper
 
 
-cdef void add_row(
-    const Model* model, const value_t[:, :] X, const int32_t[:, :] leaves, Py_ssize_t row, float64_t[:, :] raw
+cdef inline float64_t say(
+    const Model* model, const value_t[:, :] X, Py_ssize_t row, Py_ssize_t node
 ) noexcept nogil:
-    cdef Py_ssize_t tree, node, term
-    cdef float64_t out
-    for tree in range(leaves.shape[1]):
-        node = model.offsets[tree] + leaves[row, tree]
-        out = model.value[node] - model.centres[node]
-        for term in range(model.starts[node], model.starts[node + 1]):
-            out += model.slopes[term] * X[row, model.features[term]]
-        # Anything missing or infinite ends here.
-        raw[row, model.outputs[tree]] += out if isfinite(out) else model.value[node]
+    cdef Py_ssize_t term
+    cdef float64_t value, out = model.value[node] - model.centres[node]
+    for term in range(model.starts[node], model.starts[node + 1]):
+        value = X[row, model.features[term]]
+        if not isfinite(value):
+            return model.value[node]
+        out += model.slopes[term] * min(max(value, model.lower[term]), model.upper[term])
+    return out
+
+
+cdef void add_block(
+    const Model* model, const value_t[:, :] X, const int32_t[:, ::1] leaves, Py_ssize_t first, Py_ssize_t last,
+    float64_t[:, :] raw
+) noexcept nogil:
+    cdef Py_ssize_t tree, row
+    for tree in range(leaves.shape[0]):
+        for row in range(first, last):
+            raw[row, model.outputs[tree]] += say(model, X, row, model.offsets[tree] + leaves[tree, row])
 
 
 def add_linear(
-    const value_t[:, :] X, const int32_t[:, :] leaves, const int64_t[::1] offsets, const int32_t[::1] outputs,
+    const value_t[:, :] X, const int32_t[:, ::1] leaves, const int64_t[::1] offsets, const int32_t[::1] outputs,
     const float64_t[::1] value, linear, float64_t[:, :] raw, int n_threads
 ):
     """Add what leaves with linear models say to raw predictions, tree after tree.
@@ -305,7 +341,7 @@ def add_linear(
     ----------
     X : float32 or float64 array of shape (n_rows, n_features)
         Values.
-    leaves : int32 array of shape (n_rows, n_trees)
+    leaves : int32 array of shape (n_trees, n_rows)
         The leaf of each row in each tree.
     offsets, outputs : int64 and int32 arrays of shape (n_trees,)
         The first node of each tree, and the column of `raw` that it adds to.
@@ -321,16 +357,16 @@ def add_linear(
     cdef const int64_t[::1] starts = linear.starts
     cdef const int32_t[::1] features = linear.features
     cdef const float64_t[::1] slopes = linear.slopes, centres = linear.centres
-    cdef Py_ssize_t n_rows = leaves.shape[0], block, row
+    cdef const float64_t[::1] lower = linear.lower, upper = linear.upper
+    cdef Py_ssize_t n_rows = leaves.shape[1], block
     cdef Model model
-    if n_rows == 0 or leaves.shape[1] == 0:
+    if n_rows == 0 or leaves.shape[0] == 0:
         return
     model.offsets, model.outputs, model.value = &offsets[0], &outputs[0], &value[0]
     model.starts, model.centres = &starts[0], &centres[0]
     if slopes.shape[0]:
-        model.features, model.slopes = &features[0], &slopes[0]
+        model.features, model.slopes, model.lower, model.upper = &features[0], &slopes[0], &lower[0], &upper[0]
     for block in prange(
         (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1
     ):
-        for row in range(block * BLOCK_ROWS, min(n_rows, (block + 1) * BLOCK_ROWS)):
-            add_row(&model, X, leaves, row, raw)
+        add_block(&model, X, leaves, block * BLOCK_ROWS, min(n_rows, (block + 1) * BLOCK_ROWS), raw)

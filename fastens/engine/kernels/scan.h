@@ -21,6 +21,8 @@ typedef struct {
     double lower, upper;
     double smooth, smooth_gradient; /* path_smooth, and times the value of the node */
     double node_score;
+    /* of several outputs: what this one's gain and hessian are multiplied with before they are summed up */
+    double gain_unit, hessian_unit;
 } ScanNode;
 
 /* A whole number below 2^52 as a double: or-ing it into the bits of 2^52 needs no conversion, which old vectors lack. */
@@ -89,6 +91,20 @@ FASTENS_INLINE void ordered_gains_loop(const uint64_t* sums, ptrdiff_t n, const 
     }
 }
 
+/* The same for one of several outputs: adds its part of the gains, and of the hessians on the left. */
+FASTENS_INLINE void joint_gains_loop(
+    const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* hessians)
+{
+    const ScanNode s = *node;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        LeftSide side = left_side(sums[i], &s);
+        double left = side.hessian + s.l2;
+        double distance = side.gradient - s.ratio * left;
+        gains[i] += s.gain_unit * (distance * distance / (left * (s.hessian - left)));
+        hessians[i] += s.hessian_unit * side.hessian;
+    }
+}
+
 FASTENS_INLINE double bound_value(double gradient, double hessian, const ScanNode* s)
 {
     double divisor = hessian + s->smooth;
@@ -139,6 +155,8 @@ FASTENS_INLINE void largest_loop(const double* values, ptrdiff_t n, double* resu
 FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
 FASTENS_CHOOSE(ordered_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
 FASTENS_CHOOSE(bound_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
+FASTENS_CHOOSE(joint_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* hessians),
+    (sums, n, node, gains, hessians))
 FASTENS_CHOOSE(largest, (const double* values, ptrdiff_t n, double* result), (values, n, result))
 
 #endif

@@ -10,35 +10,8 @@ from .gain cimport (
     Scan, ScanRoom, SplitRules, ValueLimits, add_sums, cell_sums, clear_sums, consider, is_large_enough,
     keep_split, leaves_enough, node_score, score_at, sums_difference, unpack
 )
+from .scan cimport ScanNode, bound_gains, largest, ordered_gains, running_sums, split_gains
 from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
-
-
-cdef extern from "scan.h" nogil:
-    ctypedef struct ScanNode:
-        uint64_t count_mask
-        uint64_t hessian_mask
-        int32_t gradient_shift
-        int32_t hessian_shift
-        float64_t gradient_bias
-        float64_t ratio
-        float64_t hessian
-        float64_t l2
-        float64_t min_hessian
-        float64_t max_hessian
-        int32_t monotone
-        float64_t total_gradient
-        float64_t total_hessian
-        float64_t lower
-        float64_t upper
-        float64_t smooth
-        float64_t smooth_gradient
-        float64_t node_score
-
-    void running_sums(const uint64_t* cells, Py_ssize_t n, uint64_t start, uint64_t* sums)
-    void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
-    void ordered_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
-    void bound_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
-    void largest(const float64_t* values, Py_ssize_t n, float64_t* result)
 
 
 cdef void _start_scan(

@@ -27,22 +27,24 @@ def fit(X, leaf, gradients, hessians, weights=None, *, whole=False, l2=0.5, n_th
     row_starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(FEATURES))))
     starts = np.append(0, np.cumsum([len(part) for part in FEATURES]))
     features = np.concatenate(FEATURES).astype(np.int32)
-    slopes, centres = np.full(len(features), np.nan), np.zeros(len(FEATURES))
+    terms, centres = np.full((3, len(features)), np.nan), np.zeros(len(FEATURES))
     data = rows, row_starts, features, starts, gradients, hessians
-    kernels.fit_leaves(X, *data, weights, whole, l2, n_threads, slopes, centres)
-    return slopes, centres
+    kernels.fit_leaves(X, *data, weights, whole, l2, n_threads, terms, centres)
+    return *terms, centres
 
 
 def expected(X, leaf, gradients, hessians, weights, l2=0.5):
-    slopes, centres = [], []
+    slopes, lower, upper, centres = [], [], [], []
     for number, features in enumerate(FEATURES):
         rows = leaf == number
-        found, mean = naive.slopes_of_leaf(
-            X[np.ix_(rows, features)], gradients[rows], hessians[rows], weights[rows], l2
-        )
+        values = X[np.ix_(rows, features)]
+        found, mean = naive.slopes_of_leaf(values, gradients[rows], hessians[rows], weights[rows], l2)
+        complete = values[np.isfinite(values).all(axis=1)]
         slopes.append(found)
+        lower.append(complete.min(axis=0))
+        upper.append(complete.max(axis=0))
         centres.append(found @ mean)
-    return np.concatenate(slopes), np.array(centres)
+    return *map(np.concatenate, (slopes, lower, upper)), np.array(centres)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -76,7 +78,7 @@ def test_no_slope_where_there_is_nothing_to_learn_it_from(rng):
     X[:, 0] = 7.0  # constant
     X[:, 3] = 2 * X[:, 1] + 1  # the same as another one
     X[leaf == 1, 4] = np.nan  # never there
-    slopes, centres = fit(X, leaf, gradients, hessians, l2=0.0)
+    slopes, *_, centres = fit(X, leaf, gradients, hessians, l2=0.0)
     assert np.isfinite(slopes).all()
     assert slopes[0] == 0
     assert slopes[2] == 0
@@ -85,7 +87,7 @@ def test_no_slope_where_there_is_nothing_to_learn_it_from(rng):
     assert of_constant == 0
     assert of_copy == 0
     assert of_second != 0
-    slopes, centres = fit(X, leaf, gradients, np.zeros_like(hessians))
+    slopes, *_, centres = fit(X, leaf, gradients, np.zeros_like(hessians))
     assert not slopes.any()
     assert not centres.any()
 
@@ -94,7 +96,7 @@ def test_values_of_any_size_give_finite_slopes(rng):
     X, *rest = make(rng)
     X[:, 0] *= 1e300
     X[:, 1] *= 1e-310
-    slopes, centres = fit(X, *rest)
+    slopes, *_, centres = fit(X, *rest)
     assert np.isfinite(slopes).all()
     assert np.isfinite(centres).all()
 
@@ -105,12 +107,13 @@ def test_predictions(rng, dtype, n_threads):
     X, leaf, *_ = make(rng, dtype, n=1000)
     counts = np.array([len(part) for part in FEATURES])
     slopes, value, centres = rng.standard_normal(counts.sum()), rng.standard_normal(4), rng.standard_normal(4)
+    lower, upper = np.sort(rng.standard_normal((2, counts.sum())), axis=0)
     features = np.concatenate(FEATURES).astype(np.int32)
-    linear = LinearLeaves(np.append(0, np.cumsum(counts)), features, slopes, centres)
+    linear = LinearLeaves(np.append(0, np.cumsum(counts)), features, slopes, lower, upper, centres)
     raw = np.zeros((len(X), 2))
-    leaves = leaf.astype(np.int32)[:, None]
+    leaves = leaf.astype(np.int32)[None]
     kernels.add_linear(X, leaves, np.zeros(1, np.int64), np.ones(1, np.int32), value, linear, raw, n_threads)
-    terms = list(zip(FEATURES, np.split(slopes, np.cumsum(counts)[:-1]), strict=True))
-    terms = [(np.array(chosen, dtype=int), of) for chosen, of in terms]
+    of_nodes = [np.split(part, np.cumsum(counts)[:-1]) for part in (features, slopes, lower, upper)]
+    terms = list(zip(*of_nodes, strict=True))
     np.testing.assert_allclose(raw[:, 1], naive.predict(X.astype(float), leaf, value, terms, centres), rtol=1e-12)
     assert not raw[:, 0].any()

@@ -1,0 +1,139 @@
+"""Grow trees that have a value for each of several outputs in every leaf."""
+
+from cython cimport final
+from libc.math cimport INFINITY
+from libc.stdlib cimport calloc, free, malloc
+
+from .gain cimport SplitRules
+from .grow cimport Grower
+from .joint_search cimport Joint, JointRoom, Output, run_joint_tasks
+from .quantise cimport quantise
+from .structs cimport Histogram, Sums, float32_t, float64_t, int32_t, int64_t, uint64_t
+
+import numpy as np
+
+
+@final
+cdef class JointGrower(Grower):
+    """A Grower of such trees. The matrix has room for a payload of each output in its records.
+
+    Arguments are trusted; fastens.engine.growth is the door.
+    """
+
+    cdef Joint joint
+    cdef readonly object hessians   # of the nodes of the tree just grown, (n_nodes, n_outputs)
+
+    def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads, int n_outputs):
+        self.joint.n_outputs = n_outputs
+        Grower.__init__(self, matrix, rules, weights, constant_hessian, n_threads)
+        self._set_outputs()
+
+    def __dealloc__(self):
+        cdef int32_t i
+        if self.joint.outputs != NULL:
+            for i in range(self.joint.n_outputs):
+                free(self.joint.outputs[i].quantised.wide)
+        if self.joint.rooms != NULL:
+            for i in range(self.ws.n_threads):
+                free(self.joint.rooms[i].hessians)
+                free(self.joint.rooms[i].left)
+                free(self.joint.rooms[i].pooled)
+        free(self.joint.outputs)
+        free(self.joint.rooms)
+        free(self.joint.histograms)
+        free(self.joint.totals)
+        free(self.joint.cells)
+
+    cdef _set_table(self):
+        Grower._set_table(self)
+        # The workspace has room for the cells of all outputs.
+        self.joint.n_cells = self.ws.table.n_cells
+        self.ws.table.n_cells *= self.joint.n_outputs
+
+    cdef _set_outputs(self):
+        cdef Joint* joint = &self.joint
+        cdef Output* out
+        cdef int32_t i, k = joint.n_outputs, widest = self.matrix.n_codes.max()
+        joint.outputs = <Output*>calloc(k, sizeof(Output))
+        joint.rooms = <JointRoom*>calloc(self.ws.n_threads, sizeof(JointRoom))
+        joint.histograms = <Histogram*>malloc(2 * k * sizeof(Histogram))
+        joint.totals = <Sums*>malloc(2 * k * sizeof(Sums))
+        joint.cells = <int64_t*>malloc(4 * k * joint.n_cells * sizeof(int64_t))
+        ready = joint.outputs and joint.rooms and joint.histograms and joint.totals and joint.cells
+        if ready:
+            for i in range(self.ws.n_threads):
+                joint.rooms[i].hessians = <float64_t*>malloc(widest * sizeof(float64_t))
+                joint.rooms[i].left = <Sums*>malloc(k * sizeof(Sums))
+                joint.rooms[i].pooled = <Sums*>malloc(k * sizeof(Sums))
+                ready = ready and joint.rooms[i].hessians and joint.rooms[i].left and joint.rooms[i].pooled
+        if not ready:
+            raise MemoryError(f"no memory for growing trees of {k} outputs")
+        for i in range(k):
+            out = &joint.outputs[i]
+            out.table = self.ws.table
+            out.table.payload += 4 * i
+            out.quantised.payload = self.ws.quantised.payload
+            out.quantised.payload.first += 4 * i
+        joint.min_hessian = self.rules.min_child_weight
+        joint.min_gain = self.rules.min_gain_to_split
+
+    cdef _limit_root(self):
+        # Values are bound when the tree is grown; its splits are those of free values.
+        self.ws.nodes[0].limits.lower, self.ws.nodes[0].limits.upper = -INFINITY, INFINITY
+        self.ws.nodes[0].limits.is_free = True
+
+    def grow_jointly(self, const float32_t[:, ::1] gradients, const float32_t[:, ::1] hessians, rows, uint64_t seed):
+        """Grow one tree.
+
+        Parameters
+        ----------
+        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
+            Unweighted.
+        rows : uint32 array or None
+            The rows to use, ascending; None for all.
+        seed : int
+            Of the features' subsets.
+
+        Returns
+        -------
+        dict of the arrays of a Tree
+        """
+        cdef Output* out
+        cdef bint finite, need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
+        cdef int32_t i
+        for i in range(self.joint.n_outputs):
+            out = &self.joint.outputs[i]
+            out.source = self.source
+            out.source.gradients, out.source.hessians = &gradients[i, 0], &hessians[i, 0]
+            with nogil:
+                finite = quantise(&out.source, need_weights, &out.quantised, self.ws.n_threads)
+            if not finite:
+                raise FloatingPointError("the gradients of the loss are not finite: lower learning_rate")
+            out.rules = self._scaled(&out.quantised)
+            out.gain_unit = out.quantised.scales.hessian / out.quantised.scales.gradient ** 2
+            out.hessian_unit = 1.0 / (out.quantised.scales.hessian * self.joint.n_outputs)
+        # The rules that do not depend on an output's units; hessians are looked at together.
+        self.ws.rules = self.joint.outputs[0].rules
+        self.ws.rules.min_hessian = 0
+        self.ws.seed = seed
+        self._start(rows)
+        return self._grow_tree(None)
+
+    cdef void _run_tasks(self) noexcept nogil:
+        run_joint_tasks(&self.ws, &self.joint)
+
+    cdef float64_t _gain_unit(self):
+        return 1.0
+
+    cdef _values(self, float64_t[::1] weight):
+        """Newton steps of every node, (n_nodes, n_outputs); its weight is the mean hessian."""
+        cdef int32_t i
+        values = np.empty((self.ws.n_nodes, self.joint.n_outputs))
+        hessians = np.empty_like(values)
+        for i in range(self.joint.n_outputs):
+            values[:, i], hessians[:, i] = self._newton_steps(
+                &self.joint.outputs[i].source, &self.joint.outputs[i].quantised.scales
+            )
+        np.asarray(weight)[:] = hessians.mean(axis=1)
+        self.hessians = hessians
+        return values
