@@ -13,7 +13,7 @@ from fastens.bayes.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.dirichlet import SMOOTHING_RULES
 from fastens.bayes.likelihoods import Likelihood
 from fastens.bayes.naive_bayes import smoothing_of
-from fastens.bayes.pair_likelihoods import OneDependenceLikelihood, PairLikelihood, TreeLikelihood
+from fastens.bayes.pair_likelihoods import OneDependenceLikelihood, PairLikelihood, TreeLikelihood, as_floats
 from fastens.engine.binning import learn_binning
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
@@ -44,6 +44,7 @@ class _PairModel(CategoryDoor):
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        data = data._replace(X=as_floats(data.X))
         self._limits = self._learn_limits(data)
         return self._count(data)
 
@@ -51,9 +52,8 @@ class _PairModel(CategoryDoor):
         is_categorical = self._encoder.is_categorical
         if is_categorical.all():
             return [None] * self.n_features_in_
-        X = data.X if data.X.dtype.kind == "f" else data.X.astype(np.float64)
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning = learn_binning(X, data.sample_weight, self.max_bins, is_categorical, n_threads)
+        binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
         return [None if kind else limits for kind, limits in zip(is_categorical, binning.thresholds, strict=True)]
 
     def _make_likelihoods(self) -> list[Likelihood]:

@@ -17,6 +17,15 @@ from fastens.engine.binning import Binning
 from fastens.engine.threads import threads_for
 
 SCORES = 256  # rows that a thread scores at a time, as the kernel has it
+WHOLE_FLOAT32 = 1 << 24  # smaller whole numbers are exact in float32
+
+
+def as_floats(X: Any) -> Any:
+    """Numbers as bins are learned from, in the smaller type where whole numbers allow it."""
+    if X.dtype.kind == "f":
+        return X
+    is_small = X.size == 0 or -WHOLE_FLOAT32 < X.min() <= X.max() < WHOLE_FLOAT32
+    return X.astype(np.float32 if is_small else np.float64)
 
 
 class PairLikelihood(CellLikelihood):
@@ -54,8 +63,7 @@ class PairLikelihood(CellLikelihood):
         ]
         limits = [np.zeros(0) if limits is None else limits for limits in self.limits]
         binning = Binning(limits, categories)
-        X = X if X.dtype.kind == "f" else X.astype(np.float64)
-        codes = binning.codes(X, n_threads)
+        codes = binning.codes(as_floats(X), n_threads)
         if self.unseen != "ignore":
             for index in np.flatnonzero(binning.is_categorical):
                 codes[index, X[:, index] < 0] = self.sizes[index] + 1
