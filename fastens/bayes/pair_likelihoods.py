@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
+from fastens.bayes.column_bins import Limits, as_floats
 from fastens.bayes.counting import check_pairs, offsets_of, pair_counts, without_missing
 from fastens.bayes.dirichlet import Groups, Smoothing
 from fastens.bayes.kernels.codes import add_entries
@@ -17,15 +18,6 @@ from fastens.engine.binning import Binning
 from fastens.engine.threads import threads_for
 
 SCORES = 256  # rows that a thread scores at a time, as the kernel has it
-WHOLE_FLOAT32 = 1 << 24  # smaller whole numbers are exact in float32
-
-
-def as_floats(X: Any) -> Any:
-    """Numbers as bins are learned from, in the smaller type where whole numbers allow it."""
-    if X.dtype.kind == "f":
-        return X
-    is_small = X.size == 0 or -WHOLE_FLOAT32 < X.min() <= X.max() < WHOLE_FLOAT32
-    return X.astype(np.float32 if is_small else np.float64)
 
 
 class PairLikelihood(CellLikelihood):
@@ -46,9 +38,7 @@ class PairLikelihood(CellLikelihood):
     statistics: ClassVar[tuple[str, ...]] = ("counts",)
     tables: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, smoothing: Smoothing, limits: list[Array | None], sizes: NDArray[np.int64], unseen: str = "ignore"
-    ) -> None:
+    def __init__(self, smoothing: Smoothing, limits: Limits, sizes: NDArray[np.int64], unseen: str = "ignore") -> None:
         super().__init__(smoothing)
         self.limits = limits
         self.sizes = sizes
