@@ -31,12 +31,6 @@ class SearchCost:
     features_per_split: int | None
     random_thresholds: bool
 
-    @classmethod
-    def of(cls, n_codes: NDArray[Any], features_per_split: int | None, *, random_thresholds: bool) -> SearchCost:
-        """From the numbers of codes: code 0, of missing values, and one for each interval or category."""
-        n_thresholds = np.sort(np.asarray(n_codes, dtype=np.float64) - 2)
-        return cls(n_thresholds[n_thresholds > 0], features_per_split, random_thresholds)
-
     def n_splits(self, weight: Array) -> Array:
         """The number of splits of nodes by their weights: of n rows a feature parts at most n - 1 ways. At least 1."""
         n_features = max(len(self.n_thresholds), 1)
@@ -47,6 +41,15 @@ class SearchCost:
         place = np.searchsorted(self.n_thresholds, most)
         below = np.append(0.0, np.cumsum(self.n_thresholds))
         return np.maximum(1.0, share * (below[place] + (len(self.n_thresholds) - place) * most))
+
+
+def thresholds_of_features(n_codes: NDArray[Any]) -> Array:
+    """The numbers of thresholds, ascending, of features that have any.
+
+    A feature has a code for missing values and one for each interval or category.
+    """
+    n_thresholds = np.sort(np.asarray(n_codes, dtype=np.float64) - 2)
+    return n_thresholds[n_thresholds > 0]
 
 
 def split_probability(prior: Any, weight: Array, depth: NDArray[Any], cost: SearchCost) -> Array:
@@ -66,8 +69,8 @@ def split_probability(prior: Any, weight: Array, depth: NDArray[Any], cost: Sear
     Examples
     --------
     >>> import numpy as np
-    >>> from fastens.engine.split_priors import SearchCost, split_probability
-    >>> cost = SearchCost.of(np.array([3, 102]), None, random_thresholds=False)
+    >>> from fastens.engine.split_priors import SearchCost, split_probability, thresholds_of_features
+    >>> cost = SearchCost(thresholds_of_features(np.array([3, 102])), None, random_thresholds=False)
     >>> split_probability("strict", np.array([4.0, 1000.0]), np.array([1, 0]), cost)
     array([0.125    , 0.0049505])
     """

@@ -52,6 +52,10 @@ class ExtraTreesClassifier(ForestClassifier):
     class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None, default=None
         Factors of the rows' weights by class; with bootstrap, of their chances to be drawn. "balanced_subsample"
         balances the classes of each bag instead. A list has a dict for each target.
+    averaging : "posterior", dict or None, default=None
+        Average each tree over all its prunings (see `BayesTreeClassifier`); predicting costs the same. A dict has
+        values for the prior: "alpha", "split_prior", "temperature"; and "evidence":
+        "train", the rows of the bag, or "oob", the others, given those.
     ccp_alpha : float, default=0
         Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
         pruning, Breiman et al. 1984).
@@ -129,6 +133,7 @@ class ExtraTreesClassifier(ForestClassifier):
         warm_start: bool = False,
         voting: str = "soft",
         class_weight: Any = None,
+        averaging: Any = None,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
@@ -184,6 +189,10 @@ class ExtraTreesRegressor(ForestRegressor):
         `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same forest as all at once.
     keep_leaves : bool, default=False
         Keep the training targets of every leaf, which `predict_quantiles` needs.
+    averaging : "posterior", dict or None, default=None
+        Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. A dict has
+        values for the prior: "prior_weight", "prior_shape", "prior_scale", "split_prior", "temperature"; and
+        "evidence": "train", the rows of the bag, or "oob", the others, given those.
     ccp_alpha : float, default=0
         Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
         pruning, Breiman et al. 1984).
@@ -256,6 +265,7 @@ class ExtraTreesRegressor(ForestRegressor):
         oob_score: bool | Callable[..., float] = False,
         warm_start: bool = False,
         keep_leaves: bool = False,
+        averaging: Any = None,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",

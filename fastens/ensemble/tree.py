@@ -61,7 +61,7 @@ class BaseDecisionTree(BaseTrees):
         n_threads = resolve_n_jobs(self.n_jobs)
         binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
         weight = self._growing_weight(data)
-        n_rows = len(data.y) if weight is None else np.count_nonzero(weight)
+        n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
         rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
         matrix = binning.transform(data.X, n_threads)
         grower = ForestGrower(matrix, self._target(data.y), rules, n_threads)
