@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastens.engine.conformal import ConformalScores, upper_ends
 from fastens.ensemble.conformal_scores import (
-    ConformalScores,
+    COVERAGE,
     Errors,
     SetScore,
     intervals,
     middle_column,
     nearest_columns,
     sets,
-    upper_ends,
 )
 from reference import conformal as naive
 
@@ -38,10 +38,11 @@ def make_folds(seed, n_folds):
 def test_ends_are_those_of_all_sums_in_order(seed, n_folds, coverage):
     rng, folds = make_folds(seed, n_folds)
     parts = [ConformalScores.of(*fold) for fold in folds]
-    centers, scales = rng.normal(scale=3, size=(n_folds, 7)), rng.exponential(size=(n_folds, 7)) + 0.1
+    centers, scales = rng.normal(scale=3, size=(7, n_folds)), rng.exponential(size=(7, n_folds)) + 0.1
     scores = [naive.repeated(*fold) for fold in folds]
-    expected = [naive.upper_end(scores, centers[:, i], scales[:, i], coverage) for i in range(7)]
-    np.testing.assert_allclose(upper_ends(parts, centers, scales, coverage), expected, rtol=1e-12, atol=1e-12)
+    expected = [naive.upper_end(scores, centers[i], scales[i], coverage) for i in range(7)]
+    for n_threads in (1, 3):
+        np.testing.assert_array_equal(upper_ends(parts, centers, scales, coverage, n_threads), expected)
 
 
 @given(seed=st.integers(0, 10_000), n_folds=st.integers(1, 6), coverage=COVERAGES)
@@ -79,7 +80,7 @@ def test_quantile_is_the_smallest_that_covers(n_rows, coverage):
 
 def test_too_few_rows_promise_nothing():
     part = ConformalScores.of(np.arange(8.0))
-    assert upper_ends([part, part], np.zeros((2, 3)), np.ones((2, 3)), 0.95).tolist() == [math.inf] * 3
+    assert upper_ends([part, part], np.zeros((3, 2)), np.ones((3, 2)), 0.95).tolist() == [math.inf] * 3
     assert sets([part], [np.full((1, 2), 100.0)], 0.9).all()
     assert ConformalScores.of(np.arange(9.0)).quantile(0.9) == 8.0
 
@@ -105,7 +106,7 @@ def test_split_conformal_covers_exactly():
 def test_ends_that_pass_each_other_meet():
     said = np.array([[0.0, 10.0]] * 30)
     errors = Errors.of(said, np.full(30, 5.0), np.ones(30), None)  # all targets are 5 units inside
-    found = intervals([errors.scores((0, 1))], [np.array([[0.0, 10.0], [4.0, 6.0]])], [np.ones(2)], (0, 1), 0.9)
+    found = intervals([errors.scores((0, 1))], [np.array([[0.0, 10.0], [4.0, 6.0]])], [np.ones(2)], (0, 1), 0.9, 1)
     np.testing.assert_array_equal(found, [[5.0, 5.0], [5.0, 5.0]])
 
 
@@ -130,7 +131,13 @@ def test_column_nearest_to_the_median():
     assert middle_column(None, 1) == 0
 
 
+def test_what_is_not_a_number_ends():
+    parts = [ConformalScores.of(np.arange(20.0)), ConformalScores.of(np.arange(30.0))]
+    centers = np.array([[np.nan, 0.0], [0.0, np.nan], [np.nan, np.nan], [0.0, 0.0]])
+    assert upper_ends(parts, centers, np.ones((4, 2)), 0.5)[3] == 12.0
+
+
 @pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.1, "most", None, float("nan")])
 def test_coverage_must_be_a_share(coverage):
     with pytest.raises(ValueError, match="coverage must be a number greater than 0 and less than 1; got"):
-        ConformalScores.of(np.arange(5.0)).quantile(coverage)
+        COVERAGE.check("coverage", coverage)
