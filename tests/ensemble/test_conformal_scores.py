@@ -1,4 +1,4 @@
-"""Scores of rows not seen: against their definitions, and the coverage that follows from them."""
+"""Intervals and sets from scores of rows not seen, against their definitions."""
 
 from __future__ import annotations
 
@@ -24,30 +24,9 @@ from reference import conformal as naive
 COVERAGES = st.sampled_from([0.07, 0.5, 0.8, 0.9, 0.95, 0.99])
 
 
-def make_folds(seed, n_folds):
-    rng = np.random.default_rng(seed)
-    folds = []
-    for _ in range(n_folds):
-        n_rows = rng.integers(1, 25)
-        folds.append((np.round(rng.normal(size=n_rows), rng.integers(0, 4)), rng.integers(0, 4, n_rows).astype(float)))
-    folds[0] = folds[0][0], np.maximum(folds[0][1], 1.0)
-    return rng, folds
-
-
-@given(seed=st.integers(0, 10_000), n_folds=st.integers(1, 6), coverage=COVERAGES)
-def test_ends_are_those_of_all_sums_in_order(seed, n_folds, coverage):
-    rng, folds = make_folds(seed, n_folds)
-    parts = [ConformalScores.of(*fold) for fold in folds]
-    centers, scales = rng.normal(scale=3, size=(7, n_folds)), rng.exponential(size=(7, n_folds)) + 0.1
-    scores = [naive.repeated(*fold) for fold in folds]
-    expected = [naive.upper_end(scores, centers[i], scales[i], coverage) for i in range(7)]
-    for n_threads in (1, 3):
-        np.testing.assert_array_equal(upper_ends(parts, centers, scales, coverage, n_threads), expected)
-
-
 @given(seed=st.integers(0, 10_000), n_folds=st.integers(1, 6), coverage=COVERAGES)
 def test_sets_hold_the_classes_that_are_not_too_strange(seed, n_folds, coverage):
-    rng, folds = make_folds(seed, n_folds)
+    rng, folds = naive.make_folds(seed, n_folds)
     candidates = np.round(rng.normal(size=(n_folds, 5, 3)), 1)
     found = sets([ConformalScores.of(*fold) for fold in folds], list(candidates), coverage)
     scores = [naive.repeated(*fold) for fold in folds]
@@ -68,39 +47,11 @@ def test_scores_of_classes(rng, name):
     )
 
 
-@pytest.mark.parametrize("n_rows", [1, 5, 9, 10, 19, 100, 999])
-@pytest.mark.parametrize("coverage", [0.07, 0.5, 0.8, 0.9, 0.95])
-def test_quantile_is_the_smallest_that_covers(n_rows, coverage):
-    """Of n + 1 rows in random order, each as likely to be the new one, exactly enough are covered."""
-    found = ConformalScores.of(np.arange(n_rows, dtype=float)).quantile(coverage)
-    covered = 1.0 if math.isinf(found) else (found + 1) / (n_rows + 1)
-    assert covered >= coverage - 1e-9
-    assert covered < coverage + 1 / (n_rows + 1) + 1e-9
-
-
 def test_too_few_rows_promise_nothing():
     part = ConformalScores.of(np.arange(8.0))
     assert upper_ends([part, part], np.zeros((3, 2)), np.ones((3, 2)), 0.95).tolist() == [math.inf] * 3
     assert sets([part], [np.full((1, 2), 100.0)], 0.9).all()
     assert ConformalScores.of(np.arange(9.0)).quantile(0.9) == 8.0
-
-
-def test_weights_mean_repetition(rng):
-    scores, weight = rng.normal(size=50), rng.integers(0, 4, 50).astype(float)
-    weighted, many = ConformalScores.of(scores, weight), ConformalScores.of(np.repeat(scores, weight.astype(int)))
-    assert weighted.total == many.total
-    for coverage in np.linspace(0.01, 0.999, 97):
-        assert weighted.quantile(coverage) == many.quantile(coverage)
-
-
-def test_split_conformal_covers_exactly():
-    """Simulated: normal errors, 19 rows to calibrate on; the mean coverage over many draws is 0.9 = 18 / 20."""
-    rng = np.random.default_rng(0)
-    covered = []
-    for _ in range(4000):
-        scores = ConformalScores.of(np.abs(rng.standard_normal(19)))
-        covered.append(abs(rng.standard_normal()) <= scores.quantile(0.9))
-    assert np.mean(covered) == pytest.approx(0.9, abs=4 * math.sqrt(0.09 / 4000))
 
 
 def test_ends_that_pass_each_other_meet():
@@ -129,12 +80,6 @@ def test_column_nearest_to_the_median():
     assert middle_column([0.1, 0.4, 0.9], 3) == 1
     assert middle_column(None, 3) == 1
     assert middle_column(None, 1) == 0
-
-
-def test_what_is_not_a_number_ends():
-    parts = [ConformalScores.of(np.arange(20.0)), ConformalScores.of(np.arange(30.0))]
-    centers = np.array([[np.nan, 0.0], [0.0, np.nan], [np.nan, np.nan], [0.0, 0.0]])
-    assert upper_ends(parts, centers, np.ones((4, 2)), 0.5)[3] == 12.0
 
 
 @pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.1, "most", None, float("nan")])
