@@ -12,6 +12,7 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -48,29 +49,30 @@ def measured(library: Library, table: Table, n_seeds: int, n_threads: int) -> tu
     return float(np.mean(losses)), float(np.mean(seconds))
 
 
+def compare(tables: Iterable[Table], libraries: list[Library], n_seeds: int, n_threads: int) -> None:
+    """Print the losses of libraries on tables, and the times to the other stream."""
+    names = [library.name for library in libraries]
+    print("| table | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
+    ratios = []
+    for table in tables:
+        found = [measured(library, table, n_seeds, n_threads) for library in libraries]
+        best = min(value for value, _ in found)
+        ratios.append([value / best for value, _ in found])
+        cells = [f"**{value:.4g}**" if value == best else f"{value:.4g}" for value, _ in found]
+        print(f"| {table.name} | " + " | ".join(cells) + " |", flush=True)
+        seconds = " ".join(f"{who} {seconds:.2f} s" for who, (_, seconds) in zip(names, found, strict=True))
+        print(table.name, seconds, file=sys.stderr)
+    means = np.exp(np.mean(np.log(ratios), axis=0))
+    print("| loss over the best, geometric mean | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+
+
 def main() -> None:
     args = arguments()
     warnings.filterwarnings("ignore")
     libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(
         args.variants, args.family
     )
-    names = [library.name for library in libraries]
-    print("| table | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
-    ratios = []
-    for name in args.tables:
-        table = read(name)
-        found = [measured(library, table, args.seeds, args.threads) for library in libraries]
-        best = min(value for value, _ in found)
-        ratios.append([value / best for value, _ in found])
-        cells = [f"**{value:.4g}**" if value == best else f"{value:.4g}" for value, _ in found]
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-        print(
-            name,
-            " ".join(f"{who} {seconds:.2f} s" for who, (_, seconds) in zip(names, found, strict=True)),
-            file=sys.stderr,
-        )
-    means = np.exp(np.mean(np.log(ratios), axis=0))
-    print("| loss over the best, geometric mean | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+    compare(map(read, args.tables), libraries, args.seeds, args.threads)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -17,10 +17,10 @@ Codes = NDArray[np.int64]
 MISSING = -1  # also a value that was not there in fit: no constraint on the attribute holds for it
 
 
-class CategoryDoor(BaseClassifier):
+class AttributeDoor(BaseClassifier):
     """The door of a classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
 
-    categorical_features: ClassVar[str] = "all"  # what the door reads; not a parameter
+    categorical_features: Any = "all"  # what the door reads; not a parameter
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -37,7 +37,7 @@ class CategoryDoor(BaseClassifier):
         return super()._check_table(_dense(X))
 
 
-class DiscreteClassifier(CategoryDoor):
+class DiscreteClassifier(AttributeDoor):
     """The same with integer codes, -1 for missing and unseen."""
 
     def _learn_table(self, X: Any) -> Codes:

@@ -123,6 +123,26 @@ def test_an_unknown_value_is_as_if_missing(asia, rows):
     assert_array_equal(asia.predict_proba(X), asia.predict_proba(missing))
 
 
+def test_numbers_in_bins(rng):
+    X = pd.DataFrame({"size": rng.random(2000), "few": rng.integers(0, 3, 2000), "word": rng.choice(["a", "b"], 2000)})
+    X.loc[::7, "size"] = np.nan
+    y = (X["size"].fillna(0) > 0.5).astype(int)
+    model = BayesianNetwork(max_bins=4).fit(X, y)
+    assert [len(model.states_[name]) for name in X.columns] == [4, 3, 2]
+    assert model.states_["few"] == ["<= 0.5", "0.5 to 1.5", "> 1.5"]
+    assert model.query("class", {"size": 0.99})[1] > 0.9  # a number stands for its bin
+    assert model.query("class", {"size": 0.99}) == model.query("class", {"size": model.states_["size"][-1]})
+    with pytest.raises(ValueError, match="evidence of 'size' must be one of its values"):
+        model.query("class", {"size": "large"})
+    far = pd.DataFrame({"size": [-5.0, 7.0], "few": [0, 9], "word": ["a", "c"]})
+    assert model.predict(far).tolist() == [0, 1]
+    weight = rng.integers(0, 3, 2000)
+    one = BayesianNetwork(max_bins=4).fit(X, y, weight)
+    other = BayesianNetwork(max_bins=4).fit(X.loc[X.index.repeat(weight)], y.repeat(weight))
+    assert one.states_ == other.states_
+    assert_allclose(one.predict_proba(X), other.predict_proba(X))
+
+
 # Missing values --------------------------------------------------
 
 
@@ -366,14 +386,16 @@ def test_saved_and_loaded(rows, holed, asia, tmp_path):
         BayesianNetwork("tan").fit(*rows),
         BayesianNetwork(asia.structure, class_name="bronc").fit(*holed),
         BayesianNetwork([("z", 0), ("z", 1), ("z", 4)], hidden={"z": 2}, random_state=1, tol=1e-3).fit(rows[0]),
+        BayesianNetwork("tan", max_bins=2).fit(rows[0].assign(n=np.arange(3000) % 7), rows[1]),
         asia,
     ]
     for model in models:
         model.save(tmp_path / "net.fastens")
         loaded = fastens.load(tmp_path / "net.fastens")
         copied = pickle.loads(pickle.dumps(model))
+        X = rows[0].assign(n=3) if model.n_features_in_ == 8 else rows[0]
         for other in (loaded, copied):
-            assert_array_equal(other.score_samples(rows[0]), model.score_samples(rows[0]))
+            assert_array_equal(other.score_samples(X), model.score_samples(X))
             assert other.edges_ == model.edges_
             assert other.states_ == model.states_
         assert hasattr(loaded, "classes_") == hasattr(model, "classes_")
