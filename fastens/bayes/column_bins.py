@@ -12,6 +12,15 @@ from fastens.engine.binning import learn_binning
 
 Array = NDArray[np.float64]
 Limits = list[Array | None]  # the upper ends of each column's bins but the last; None where it has categories
+WHOLE_FLOAT32 = 1 << 24  # smaller whole numbers are exact in float32
+
+
+def as_floats(X: Any) -> Any:
+    """Numbers as bins are learned from, in the smaller type where whole numbers allow it."""
+    if X.dtype.kind == "f":
+        return X
+    is_small = X.size == 0 or -WHOLE_FLOAT32 < X.min() <= X.max() < WHOLE_FLOAT32
+    return X.astype(np.float32 if is_small else np.float64)
 
 
 def learn_limits(
@@ -34,8 +43,7 @@ def learn_limits(
     """
     if is_categorical.all():
         return [None] * len(is_categorical)
-    X = X if X.dtype.kind == "f" else X.astype(np.float64)
-    binning = learn_binning(X, weights, max_bins, is_categorical, n_threads)
+    binning = learn_binning(as_floats(X), weights, max_bins, is_categorical, n_threads)
     return [None if kind else limits for kind, limits in zip(is_categorical, binning.thresholds, strict=True)]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastens.base import TrainingData
 from fastens.bayes.base_naive_bayes import COMMON_RULES, PosteriorNaiveBayes
 from fastens.bayes.category_door import UNSEEN, CategoryDoor
-from fastens.bayes.column_bins import Limits, learn_limits, limits_from_arrays, limits_to_arrays
+from fastens.bayes.column_bins import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.dirichlet import SMOOTHING_RULES
 from fastens.bayes.likelihoods import Likelihood
 from fastens.bayes.naive_bayes import smoothing_of
@@ -44,6 +44,7 @@ class _PairModel(CategoryDoor):
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        data = data._replace(X=as_floats(data.X))
         self._limits = self._learn_limits(data)
         return self._count(data)
 

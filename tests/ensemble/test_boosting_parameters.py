@@ -160,6 +160,16 @@ def test_it_acts_on_its_estimator(kind, name, table):
     assert not np.array_equal(answers(before, table[0]), answers(after, table[0]))
 
 
+@pytest.mark.parametrize("more", [{}, {"boosting": "dart", "rate_drop": 0.5}, {"sampling": "goss"}], ids=str)
+@pytest.mark.parametrize("kind", [GradientBoostingRanker, GradientBoostingSurvival])
+def test_order_is_kept(kind, more, table):
+    """Every row's prediction falls with a and rises with b, against and along what the target does."""
+    model = fit(kind, table, monotonic_cst={"a": -1, "b": 1}, n_estimators=12, max_leaf_nodes=None, max_depth=6, **more)
+    for name, sign in (("a", -1), ("b", 1)):
+        at = [model.predict(table[0].assign(**{name: value})) for value in np.linspace(-3, 3, 40)]
+        assert (sign * np.diff(at, axis=0) >= -1e-12).all()
+
+
 def mean_distance(y, said):
     return float(np.mean(said) - np.mean(y))
 
