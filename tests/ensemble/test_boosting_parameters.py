@@ -52,7 +52,7 @@ EFFECTS = {
     "validation_fraction": (STOPS, 0.1, 0.4),
     "early_stopping": (STOPS, True, False),
     "validation": (STOPS, None, TimeSeriesSplit(3)),
-    "eval_metric": (STOPS, "loss", "max_error"),
+    "eval_metric": (STOPS, "loss", "neg_median_absolute_error"),
     "refit": (STOPS, False, True),
     "n_iter_no_change": (STOPS, 10, 1),
     "tol": (STOPS, 1e-7, 1.0),
