@@ -16,7 +16,8 @@ NANOSECONDS_PER_NODE = 10.0  # what a row costs for each value of each node, on 
 
 def explains(model: Any) -> bool:
     """Whether the model can say what each column contributes: where it is made of trees."""
-    return hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
+    has_trees = hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
+    return has_trees and model._ensemble.has_constant_leaves
 
 
 def affordable_rows(model: Any, seconds: float) -> int:

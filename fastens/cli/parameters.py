@@ -94,6 +94,8 @@ PARAMETERS = (
     Parameter("min_impurity_decrease", float, "GAIN", "smallest decrease of impurity worth a split"),
     Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
     Parameter("path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),
+    Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
+    Parameter("linear_l2", float, "L2", "shrinks the slopes of --linear-leaves"),
     Parameter("max_bins", int, "N", "bins of a column"),
     Parameter("max_features", amount, "M", "columns tried at each split: a count, a share; sqrt, log2 or none"),
     Parameter("max_features_per_tree", amount, "M", "columns drawn for each tree, as --max-features"),
