@@ -147,6 +147,15 @@ def test_a_model_from_python(run, houses, write_csv):
     assert page().headings[0] == "Which columns matter?"
 
 
+def test_models_without_contributions_say_so(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("price"))
+    train(run, path, "sold", "--n-estimators", 5, "--linear-leaves")
+    done = run("explain", "model.fastens", path, "--contributions", "parts.csv")
+    assert done.code == 0
+    assert done.err == "nothing written to parts.csv: GradientBoostingClassifier has no contributions\n"
+    assert "What do their values do?" not in page().headings
+
+
 def test_training_curve_if_kept(run, houses, write_csv):
     path = write_csv(houses.drop_columns("price"))
     train(run, path, "sold", "--early-stopping")
