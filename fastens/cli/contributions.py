@@ -15,9 +15,9 @@ NANOSECONDS_PER_NODE = 10.0  # what a row costs for each value of each node, on 
 
 
 def explains(model: Any) -> bool:
-    """Whether the model can say what each column contributes: where it is made of trees with constant leaves."""
-    of_trees = hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
-    return of_trees and not getattr(model, "linear_leaves", False)
+    """Whether the model can say what each column contributes: where it is made of trees."""
+    has_trees = hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
+    return has_trees and model._ensemble.has_constant_leaves
 
 
 def affordable_rows(model: Any, seconds: float) -> int:

@@ -105,7 +105,11 @@ GROUPS = {
         Parameter("max_features", amount, "M", "columns tried at each split: a count, a share; sqrt, log2 or none"),
         Parameter("max_features_per_tree", amount, "M", "columns drawn for each tree, as --max-features"),
         Parameter(
-            "criterion", str, "NAME", "what a split lowers: gini or entropy; squared_error, absolute_error, poisson"
+            "criterion",
+            str,
+            "NAME",
+            "what a split lowers: gini or entropy; squared_error, absolute_error, poisson; what the search for a "
+            "network raises: bic, aic, bdeu or k2",
         ),
         Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
         Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
@@ -116,7 +120,8 @@ GROUPS = {
         Parameter(
             "sampling", str, "KIND", "rows of each round of boosting: uniform, goss or mvs; of bagging: rows or weights"
         ),
-        Parameter("linear_leaves", None, "", "a line in each leaf of boosting instead of a number"),
+        Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
+        Parameter("linear_l2", float, "L2", "shrinks the slopes of --linear-leaves"),
         Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
         Parameter("categorical_missing", str, "KIND", "a missing category is missing, or a category"),
         Parameter("categorical_encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
@@ -168,7 +173,9 @@ GROUPS = {
         Parameter("max_layers", int, "N", "most layers of a cascade"),
     ),
     "Bayesian models": (
-        Parameter("smoothing", str, "KIND", "of naive Bayes: laplace, m, kt, bdeu or none"),
+        Parameter("smoothing", str, "KIND", "of naive Bayes and networks: laplace, m, kt, bdeu or none"),
+        Parameter("structure", str, "KIND", "of a network: hill-climb, chow-liu or tan"),
+        Parameter("max_parents", int, "N", "most parents of a column in a network that is searched for"),
         Parameter(
             "feature_prior", float, "P", "of naive Bayes: average over subsets of columns, each in with this chance"
         ),

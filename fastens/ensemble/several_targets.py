@@ -40,7 +40,8 @@ class SeveralTargets(BoostedTrees):
         return (*super()._fitted_names(), "_n_targets")
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] > 1:
             for name, neutral in _NEUTRAL.items():
                 if getattr(self, name) is not neutral:
                     raise ValueError(f"{name} must be {neutral} with several targets; got {getattr(self, name)!r}.")

@@ -267,8 +267,8 @@ def test_the_number_of_targets_stays(X, Y):
 
 @parametrize_with_checks(
     [
-        GradientBoostingRegressor("poisson", n_estimators=20, boosting="dart", skip_drop=0.0),
-        GradientBoostingClassifier(n_estimators=20, sampling="mvs", subsample=0.7, oob_score=True),
+        GradientBoostingRegressor("log_cosh", n_estimators=20, boosting="dart", skip_drop=0.0),
+        GradientBoostingClassifier(n_estimators=20, sampling="mvs", subsample=0.7, oob_score=True, min_samples_leaf=1),
     ]
 )
 def test_sklearn_check(estimator, check):
