@@ -4,7 +4,7 @@ from .structs cimport float64_t, int64_t, uint64_t
 
 
 cdef enum:
-    MAX_SQUARED = 1 << 31           # weights below it have squares whose sums fit 62 bits
+    MAX_SQUARED = 0x7FFFFFFF        # weights below it have squares whose sums fit 62 bits
 
 
 cdef inline bint has_class_words(const Forest* forest, const Sample* sample) noexcept nogil:
