@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
-from fastens.engine.binning import BinnedMatrix, learn_binning
+from fastens.engine.binned import BinnedMatrix
+from fastens.engine.binning import learn_and_bin
 from fastens.engine.forests import ForestGrower
 from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes
@@ -68,12 +69,12 @@ class BaseForest(ForestUncertainty, BaseTrees):
         goes_on = self._goes_on()
         data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning = (
-            self._ensemble.binning
-            if goes_on
-            else learn_binning(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
-        )
-        matrix = binning.transform(data.X, n_threads)
+        if goes_on:
+            binning = self._ensemble.binning
+            matrix = binning.transform(data.X, n_threads)
+        else:
+            is_categorical = self._encoder.is_categorical
+            binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
         weight = self._plan_bags(data, n_threads)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if goes_on:

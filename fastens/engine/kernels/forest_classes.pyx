@@ -1,4 +1,4 @@
-"""Splits of more than two classes by Gini: only what a group of rows has of some classes changes the sums of squares."""
+"""Splits of more than two classes by Gini: a group of rows changes the sums of squares only for the classes it has."""
 
 from .forest_scan cimport Candidates, Groups, keep
 from .forest_tree cimport Forest, FoundSplit, Layout, NodeSums, Room, Sample
@@ -28,7 +28,9 @@ cdef float64_t class_score(const Layout* layout, const uint64_t* words, Py_ssize
     return squares / weight
 
 
-cdef inline void _move(const Layout* layout, const uint64_t* cell, int32_t n_classes, Side* from_, Side* to) noexcept nogil:
+cdef inline void _move(
+    const Layout* layout, const uint64_t* cell, int32_t n_classes, Side* from_, Side* to
+) noexcept nogil:
     """Move a group's rows from one side to the other."""
     cdef int32_t k
     cdef int64_t weight
