@@ -12,13 +12,14 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import Table
 from benchmarks.peer_models import loss
-from comparison.category_tables import CHOOSING, LIBRARIES, REPORTING, Library, read, settings_for, variants
+from comparison.category_tables import CHOOSING, LIBRARIES, MAKERS, REPORTING, Library, read, settings_for, variants
 
 
 def arguments() -> argparse.Namespace:
@@ -27,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", choices=[*CHOOSING, *REPORTING], default=list(REPORTING), metavar="NAME")
     parser.add_argument("--libraries", nargs="*", choices=names, default=names, metavar="NAME")
     parser.add_argument("--variants", type=json.loads, default={}, help="fastens with other parameters, as JSON")
+    parser.add_argument("--family", choices=list(MAKERS), default="boosting", help="what the variants are of")
     parser.add_argument("--seeds", type=int, default=3, help="splits into training and test rows (default 3)")
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
@@ -47,27 +49,30 @@ def measured(library: Library, table: Table, n_seeds: int, n_threads: int) -> tu
     return float(np.mean(losses)), float(np.mean(seconds))
 
 
-def main() -> None:
-    args = arguments()
-    warnings.filterwarnings("ignore")
-    libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(args.variants)
+def compare(tables: Iterable[Table], libraries: list[Library], n_seeds: int, n_threads: int) -> None:
+    """Print the losses of libraries on tables, and the times to the other stream."""
     names = [library.name for library in libraries]
     print("| table | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
     ratios = []
-    for name in args.tables:
-        table = read(name)
-        found = [measured(library, table, args.seeds, args.threads) for library in libraries]
+    for table in tables:
+        found = [measured(library, table, n_seeds, n_threads) for library in libraries]
         best = min(value for value, _ in found)
         ratios.append([value / best for value, _ in found])
         cells = [f"**{value:.4g}**" if value == best else f"{value:.4g}" for value, _ in found]
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-        print(
-            name,
-            " ".join(f"{who} {seconds:.2f} s" for who, (_, seconds) in zip(names, found, strict=True)),
-            file=sys.stderr,
-        )
+        print(f"| {table.name} | " + " | ".join(cells) + " |", flush=True)
+        seconds = " ".join(f"{who} {seconds:.2f} s" for who, (_, seconds) in zip(names, found, strict=True))
+        print(table.name, seconds, file=sys.stderr)
     means = np.exp(np.mean(np.log(ratios), axis=0))
     print("| loss over the best, geometric mean | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+
+
+def main() -> None:
+    args = arguments()
+    warnings.filterwarnings("ignore")
+    libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(
+        args.variants, args.family
+    )
+    compare(map(read, args.tables), libraries, args.seeds, args.threads)
 
 
 if __name__ == "__main__":

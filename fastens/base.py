@@ -15,7 +15,17 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from fastens.category_encoding import EncodesCategories
 from fastens.engine.sharing import shared
 from fastens.parameters import Rule
-from fastens.tables import FLOATS, Table, TableEncoder, is_frame, is_missing, table_from_array, table_from_frame
+from fastens.tables import (
+    FLOATS,
+    Table,
+    TableEncoder,
+    encode_narrow,
+    is_frame,
+    is_missing,
+    is_narrow,
+    table_from_array,
+    table_from_frame,
+)
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -441,21 +451,8 @@ def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float6
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The sorted labels of `y`, and for each row the index of its label."""
-    if y.dtype.kind in "biuf":
-        low, high = y.min().item(), y.max().item()
-        if high - low < max(2 * y.size, 1 << 10):
-            return _encode_narrow(y, low)
-    classes, index = np.unique(y, return_inverse=True)
+    if y.dtype.kind in "biuf" and is_narrow(y):
+        classes, index = encode_narrow(y)
+    else:
+        classes, index = np.unique(y, return_inverse=True)
     return classes, index.astype(np.float64)
-
-
-def _encode_narrow(y: NDArray[Any], low: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Whole numbers in a narrow range: by a table, without sorting."""
-    wide = y if y.dtype.kind in "uf" else y.astype(np.int64)
-    offset = (wide - wide.dtype.type(low)).astype(np.intp)
-    label = np.empty(offset.max() + 1, dtype=y.dtype)
-    label[offset] = y
-    present = np.flatnonzero(np.bincount(offset))
-    place = np.empty(label.size)
-    place[present] = np.arange(present.size)
-    return label[present], place[offset]

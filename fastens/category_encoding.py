@@ -40,6 +40,21 @@ class EncodesCategories:
         self._statistics, X = TargetStatistics.learn(data.X, targets, data.sample_weight, columns, method, seed)
         return data._replace(X=X)
 
+    def _learn_same_statistics(self, data: Any, seed: int) -> Any:
+        """Encode the rows of an earlier fit again; ValueError where they give other statistics."""
+        before = self._statistics_arrays()
+        encoded = self._learn_statistics(data, seed)
+        self._check_same_statistics(before)
+        return encoded
+
+    def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
+        """Raise ValueError unless categories are encoded as in the fit that is continued."""
+        now = self._statistics_arrays()
+        if before.keys() != now.keys() or any(not np.array_equal(now[name], old) for name, old in before.items()):
+            raise ValueError(
+                "X and y must be those of the fit that this one continues, as they give the categories their numbers."
+            )
+
     def _apply_statistics(self, data: Any) -> Any:
         """Encode TrainingData to validate on."""
         return data if self._statistics is None else data._replace(X=self._statistics.transform(data.X))
@@ -58,6 +73,10 @@ class EncodesCategories:
         """For each column of the encoded table, the column of X that it comes from."""
         n_features = self.n_features_in_
         return np.arange(n_features) if self._statistics is None else self._statistics.column_of(n_features)
+
+    def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Sums over the columns of X of values of the encoded table's columns."""
+        return np.bincount(self._column_of, values, self.n_features_in_).astype(np.float64)
 
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
         """For saving."""

@@ -76,3 +76,11 @@ FLAG = Rule("True or False", lambda value: type(value).__name__ in ("bool", "boo
 ANYTHING = Rule("anything", lambda value: True)
 FUNCTION = Rule("a function", callable)
 ESTIMATOR = Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params"))
+# Prior probabilities that nodes of a tree split.
+PROBABILITY = real(0, 1, open_low=True, open_high=True)
+DECLINE = Rule(
+    "a pair (a, b) for a (1 + depth)^-b, a between 0 and 1 and b at least 0",
+    lambda value: (
+        isinstance(value, tuple | list) and len(value) == 2 and PROBABILITY.holds(value[0]) and real(0).holds(value[1])
+    ),
+)

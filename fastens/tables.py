@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ class Table:
     source: Any
     names: list[str] | None = None  # of the columns, where all of them are strings
     array: Floats | None = None  # the whole table, where it is one array of floats already
+    _factorized: dict[int, tuple[NDArray[np.integer], list[Any]]] = field(default_factory=dict, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -42,6 +43,18 @@ class Table:
     def columns(self) -> list[Column]:
         """The columns; taken one by one they would cost much more in a wide frame."""
         return list(self.source.T if isinstance(self.source, np.ndarray) else self.source.iter_columns())
+
+    def learn_categories(self, index: int) -> list[Any]:
+        """The sorted categories of a column; what was found out on the way is kept for `positions`."""
+        self._factorized[index] = factorize(self.columns[index])
+        return _categories_of(*self._factorized[index], self.name(index))
+
+    def positions(self, index: int, categories: list[Any], unseen: float, missing: float) -> Floats:
+        """For each row the position of its value among the categories, or what stands for unseen and missing ones."""
+        codes, values = self._factorized.pop(index) if index in self._factorized else factorize(self.columns[index])
+        position = {category: index for index, category in enumerate(categories)}
+        places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
+        return np.array([*places, missing])[codes]
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
@@ -157,6 +170,8 @@ def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
     """The distinct values of a column, and for each row the position of its value there; -1 where it is missing."""
     if isinstance(column, nw.Series):
         native = column.to_native()
+        if column.dtype in (nw.Categorical, nw.Enum) and hasattr(native, "cat") and hasattr(native.cat, "codes"):
+            return np.asarray(native.cat.codes), native.cat.categories.tolist()
         if hasattr(native, "factorize"):  # pandas and those like it
             codes, values = native.factorize()
             return np.asarray(codes), [_plain(value) for value in values.tolist()]
@@ -178,12 +193,47 @@ def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
         found: dict[Any, int] = {}
         codes = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in column.tolist()]
         return np.array(codes, dtype=np.int64), list(found)
-    values, codes = np.unique(column, return_inverse=True)
+    values, codes = _factorize_whole(column) or np.unique(column, return_inverse=True)
     values = [_plain(value) for value in values.tolist()]
     if values and is_missing(values[-1]):
         codes[codes == len(values) - 1] = -1
         values.pop()
     return codes, values
+
+
+def _factorize_whole(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]] | None:
+    """The distinct whole numbers of a column, and the position of each row's; None unless their range is narrow."""
+    if column.dtype.kind not in "biuf":
+        return None
+    is_known = ~np.isnan(column) if column.dtype.kind == "f" else np.ones(1, dtype=bool)
+    known = column if is_known.all() else column[is_known]
+    if known.size == 0 or not np.isfinite(known[[known.argmin(), known.argmax()]]).all():
+        return None
+    if not is_narrow(known) or (known != np.rint(known)).any():
+        return None
+    values, codes = encode_narrow(known)
+    if known is not column:
+        every = np.full(column.size, -1, dtype=np.intp)
+        every[is_known] = codes
+        codes = every
+    return values, codes
+
+
+def is_narrow(values: NDArray[Any]) -> bool:
+    """Whether numbers lie in a range that a table of its width pays for."""
+    return values.max().item() - values.min().item() < max(2 * values.size, 1 << 10)
+
+
+def encode_narrow(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The distinct whole numbers of a narrow range in ascending order, and the place of each: without sorting."""
+    wide = values if values.dtype.kind in "uf" else values.astype(np.int64)
+    offset = (wide - wide.dtype.type(values.min().item())).astype(np.intp)
+    label = np.empty(offset.max() + 1, dtype=values.dtype)
+    label[offset] = values
+    present = np.flatnonzero(np.bincount(offset))
+    place = np.empty(label.size, dtype=np.intp)
+    place[present] = np.arange(present.size)
+    return label[present], place[offset]
 
 
 def _plain(value: Any) -> Any:
@@ -196,9 +246,8 @@ def _order(value: Any) -> tuple[str, Any]:
     return ("number", value) if isinstance(value, numbers.Real) else ("string", value)
 
 
-def _categories_of(column: Column, name: str) -> list[Any]:
-    codes, values = factorize(column)
-    present = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
+def _categories_of(codes: NDArray[np.integer], values: list[Any], name: str) -> list[Any]:
+    present = np.bincount(codes + 1, minlength=len(values) + 1)[1:] > 0
     found = [value for value, is_present in zip(values, present, strict=True) if is_present and not is_missing(value)]
     for value in found:
         if not isinstance(value, str | bool | int | float):
@@ -206,14 +255,6 @@ def _categories_of(column: Column, name: str) -> list[Any]:
                 f"Column {name} must hold categories that are strings, numbers or booleans; it holds {value!r}."
             )
     return sorted(found, key=_order)
-
-
-def _positions(column: Column, categories: list[Any], unseen: float, missing: float) -> Floats:
-    """For each row the position of its value among the categories, or what stands for unseen and missing ones."""
-    codes, values = factorize(column)
-    position = {category: index for index, category in enumerate(categories)}
-    places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
-    return np.array([*places, missing])[codes]
 
 
 def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_]:
@@ -286,14 +327,13 @@ class TableEncoder:
         chosen = _chosen_columns(table, categorical_features)
         categories: list[list[Any] | None] = [None] * len(table)
         for index in np.flatnonzero(chosen).tolist():
-            categories[index] = _categories_of(table.columns[index], table.name(index))
+            categories[index] = table.learn_categories(index)
         return cls(table.names, categories, missing_is_category=missing_is_category)
 
     def extended(self, table: Table) -> TableEncoder:
         """An encoder that also knows the categories of a table, after its own."""
         found = [
-            None if known is None else _categories_of(table.columns[index], table.name(index))
-            for index, known in enumerate(self.categories)
+            None if known is None else table.learn_categories(index) for index, known in enumerate(self.categories)
         ]
         return self.with_categories(found)
 
@@ -325,7 +365,7 @@ class TableEncoder:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
                 missing = float(len(categories)) if self.missing_is_category else np.nan
-                out[:, index] = _positions(column, categories, self.unseen, missing)
+                out[:, index] = table.positions(index, categories, self.unseen, missing)
         return out
 
     def _fits_float32(self, table: Table) -> bool:

@@ -136,6 +136,33 @@ def test_factorize_drops_missing_values():
         assert codes.max() == 1
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([3.0, np.nan, -2.0, 3.0]),
+        np.array([0.5, np.nan, 2.0, 2.0]),
+        np.array([1e300, 0.0, np.inf, 0.0]),
+        np.array([np.nan, np.nan]),
+        np.array([-128, 127, 0, 127], dtype=np.int8),
+        np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64),
+        np.array([2**60, -(2**60)]),
+        np.array([True, False, True]),
+    ],
+    ids=str,
+)
+def test_factorize_numbers(column):
+    codes, values = factorize(column)
+    assert values == sorted(set(column[~np.isnan(column)].tolist()))
+    assert codes.tolist() == [-1 if np.isnan(x) else values.index(x) for x in column.tolist()]
+
+
+def test_categories_without_rows_are_none():
+    frame = pd.DataFrame({"a": pd.Categorical(["x", "y", None, "y"], categories=["z", "y", "x"])})
+    encoder = TableEncoder.fit(table_from_frame(frame))
+    assert encoder.categories == [["x", "y"]]
+    np.testing.assert_array_equal(encoder.transform(table_from_frame(frame))[:, 0], [0, 1, np.nan, 1])
+
+
 def test_state_is_json(make_frame):
     encoder = fit(make_frame(DATA))
     again = TableEncoder.from_state(json.loads(json.dumps(encoder.to_state())))

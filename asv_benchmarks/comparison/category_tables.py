@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import fastens
 from benchmarks.datasets import Table, data_folder
 from benchmarks.peer_models import (
     Settings,
@@ -140,9 +141,18 @@ LIBRARIES = [
 ]
 
 
-def variants(options: dict[str, dict[str, Any]]) -> list[Library]:
+def make_forest(settings: Settings) -> Any:
+    """A forest of as many trees; a leaf has no fewer rows than that of a forest for numbers usually has."""
+    kind = fastens.RandomForestRegressor if settings.regression else fastens.RandomForestClassifier
+    return kind(settings.n_trees, min_samples_leaf=5, max_features="sqrt", random_state=0, n_jobs=settings.n_threads)
+
+
+MAKERS = {"boosting": make_fastens, "forest": make_forest}
+
+
+def variants(options: dict[str, dict[str, Any]], family: str) -> list[Library]:
     """fastens with other parameters, by name."""
-    return [Library(name, make_fastens, **chosen) for name, chosen in options.items()]
+    return [Library(name, MAKERS[family], **chosen) for name, chosen in options.items()]
 
 
 def settings_for(table: Table, n_threads: int) -> Settings:

@@ -10,35 +10,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.posterior import generator
+from fastens.engine.averaging import PruningPrior
 from fastens.engine.kernels.packing import sum_up
 from fastens.engine.leaf_priors import LeafPrior
 from fastens.engine.leaf_sums import leaf_sums
 from fastens.engine.midpoints import cut_half_way
 from fastens.engine.pruning import cut
-from fastens.engine.prunings import Prunings, depths
+from fastens.engine.prunings import Prunings
 from fastens.engine.sampling import content_hashes, mixed
-from fastens.engine.split_priors import NAMES, SearchCost, split_probability
+from fastens.engine.split_priors import SearchCost, thresholds_of_features
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import single_tree
+from fastens.ensemble.posterior_averaging import SPLIT_PRIOR, TRAIN
 from fastens.ensemble.tree import SPLITTER, BaseDecisionTree
 from fastens.parameters import Rule, one_of, real
 
 Array = NDArray[np.float64]
-TRAIN, HONEST = "train", "honest"
+HONEST = "honest"
 
-_PROBABILITY = real(0, 1, open_low=True, open_high=True)
-_DECLINE = Rule(
-    "a pair (a, b) for a (1 + depth)^-b, a between 0 and 1 and b at least 0",
-    lambda value: (
-        isinstance(value, tuple | list) and len(value) == 2 and _PROBABILITY.holds(value[0]) and real(0).holds(value[1])
-    ),
-)
+_NOT_OF_THIS = ("ccp_alpha", "monotonic_cst", "categorical_encoding", "categorical_missing")
 RULES: dict[str, Rule] = {
-    **{name: rule for name, rule in TREE_RULES.items() if name not in ("ccp_alpha", "monotonic_cst")},
+    **{name: rule for name, rule in TREE_RULES.items() if name not in _NOT_OF_THIS},
     **SPLITTER,
-    "split_prior": one_of(*NAMES) | _PROBABILITY | _DECLINE,
+    "split_prior": SPLIT_PRIOR,
     "temperature": real(0, open_low=True),
     "evidence": one_of(TRAIN, HONEST),
 }
@@ -47,10 +43,9 @@ RULES: dict[str, Rule] = {
 class BaseBayesTree(BaseDecisionTree):
     """The average over all prunings of one grown tree."""
 
-    _takes_several_targets: ClassVar[bool] = False
+    _takes_several_targets = False
     # What `reweight` may change, besides the prior of the leaves.
     _PRIOR: ClassVar[tuple[str, ...]] = ("split_prior", "temperature")
-    monotonic_cst: None = None
     _n_thresholds: Array
     _node_statistics: Array
     _honest_seed: int
@@ -74,8 +69,7 @@ class BaseBayesTree(BaseDecisionTree):
         self
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
-        cost = SearchCost.of(matrix.n_codes, self._features_per_split(), random_thresholds=False)
-        self._n_thresholds = cost.n_thresholds
+        self._n_thresholds = thresholds_of_features(matrix.n_codes)
         if not self._has_random_thresholds():
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
@@ -88,28 +82,19 @@ class BaseBayesTree(BaseDecisionTree):
         self._average()
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
+    def _monotonic(self) -> None:
+        """Averages over prunings need not keep to constraints, so there are none."""
 
-        The structure stays, and so do the columns' categories, those of the first call.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`.
-
-        Returns
-        -------
-        self
-        """
+    def _add_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        """Count more rows in the leaves of the tree there is, if there is one."""
         if not hasattr(self, "_ensemble"):
-            return self.fit(X, y, sample_weight)
+            self.fit(X, y, sample_weight)
+            return
         self._check_parameters()
         data = self._check_validation(X, y, sample_weight)
         weight = self._combine_weights(data.y, data.sample_weight)
         self._node_statistics = self._node_statistics + self._count(data.X, data.y, weight)
         self._average()
-        return self
 
     def _grows(self, data: TrainingData) -> NDArray[np.bool_]:
         """Which rows an honest tree is grown on, about half; copies of a row go the same way."""
@@ -151,12 +136,9 @@ class BaseBayesTree(BaseDecisionTree):
 
     @cached_property
     def _prunings(self) -> Prunings:
-        trees, statistics = self._ensemble, self._node_statistics
-        random = self._has_random_thresholds()
-        cost = SearchCost(self._n_thresholds, self._features_per_split(), random)
-        split = split_probability(self.split_prior, trees.weight.astype(np.float64), depths(trees.left_child), cost)
-        log_evidence = self._leaf_prior.log_evidence(statistics) / self.temperature
-        return Prunings(trees.left_child, log_evidence, split)
+        cost = SearchCost(self._n_thresholds, self._features_per_split(), self._has_random_thresholds())
+        prior = PruningPrior(self._leaf_prior, self.split_prior, cost, self.temperature)
+        return prior.posterior(self._ensemble.tree(0), self._node_statistics)
 
     def reweight(self, **prior: Any) -> Any:
         """Take another prior, without growing or counting anew: the model is as if it had been fitted with it.

@@ -158,7 +158,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         -------
         self
         """
-        super().partial_fit(X, y, sample_weight)
+        self._add_rows(X, y, sample_weight)
         if classes is not None:
             self._check_classes(classes)
         return self
@@ -211,7 +211,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     ----------
     prior_weight : float, default=1
         How many rows the prior mean of a leaf, which is the mean of all targets, is worth.
-    prior_shape : float, default=1
+    prior_shape : float, default=4
         Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
     prior_scale : float, default=0.1
         The prior variance of a leaf's targets, as a share of the variance of all.
@@ -303,7 +303,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         self,
         *,
         prior_weight: float = 1.0,
-        prior_shape: float = 1.0,
+        prior_shape: float = 4.0,
         prior_scale: float = 0.1,
         split_prior: Any = "search",
         evidence: str = "train",
@@ -338,6 +338,23 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         if self.criterion == "poisson":
             return RatePrior(self._location, self.prior_weight)
         return NumberPrior(self._location, self._variance, self.prior_weight, self.prior_shape, self.prior_scale)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
+
+        The structure stays, and so do the columns' categories and the prior, those of the first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._add_rows(X, y, sample_weight)
+        return self
 
     def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[np.floating]:
         """Return the predicted number of each row.

@@ -18,7 +18,7 @@ from fastens.bayes.factors import Array, Factor, marginal
 from fastens.bayes.graphs import ancestors
 
 BLOCK_CELLS = 1 << 20  # of the joint table of a block of rows: 8 MB
-JOINT_CELLS = 1 << 12  # up to this size a component's joint table is made, and summed for each family
+JOINT_CELLS = 1 << 12  # of a small joint table
 
 
 class Component(NamedTuple):
@@ -133,22 +133,23 @@ def expected_counts(
     """
     counts = [np.zeros(table.shape) for table in network.tables]
     total = 0.0
-    sizes = network.sizes.tolist()
     for component in components:
         joint_size = np.prod(network.sizes[list(component.variables)], dtype=np.float64)
+        # A small joint table is made once, and summed for each family.
+        keep = component.variables if joint_size <= JOINT_CELLS else ()
         for rows in blocks_of(network, component):
             weight = np.ones(len(rows)) if weights is None else weights[rows]
             factors = evidence_factors(network, component, codes, rows)
-            if joint_size <= JOINT_CELLS:
-                values, log_total = posterior_of(network, component, component.variables, factors, len(rows))
-                joint: list[Factor] = [Factor(component.variables, values)]
-            else:
-                joint, log_total = factors, posterior_of(network, component, (), factors, len(rows))[1]
+            joint, log_total = posterior_of(network, component, keep, factors, len(rows))
             total += float(weight @ log_total)
             for variable in component.touched:
                 family = network.families[variable]
                 view, scope, known = split_axes(counts[variable], family, set(component.variables))
-                share = np.broadcast_to(marginal(joint, scope, sizes)[0].values, (len(rows), *view.shape[len(known) :]))
+                if keep:
+                    others = [1 + axis for axis, other in enumerate(keep) if other not in scope]
+                    share = joint.sum(axis=tuple(others))
+                else:
+                    share = posterior_of(network, component, scope, factors, len(rows))[0]
                 _add_shares(view, [codes[other][rows] for other in known], share, weight)
     return counts, total
 

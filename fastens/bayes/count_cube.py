@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.kernels.cube import fill, spread, sum_out
+from fastens.bayes.kernels.cube import fill, log_weights, spread, sum_out
 
 MAX_NUMBERS = 1 << 27  # a gigabyte of float64
 
@@ -58,7 +58,7 @@ class CountCube:
         sum_out(self.counts.reshape(-1), self.sizes, n_classes)
 
     def __len__(self) -> int:
-        return len(self.counts)
+        return math.prod((self.sizes + 1).tolist())
 
     def cells_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The cell of each row of codes."""
@@ -75,6 +75,17 @@ class CountCube:
         for size in self.sizes.tolist():
             fixed = np.add.outer(fixed, [1] * size + [0]).ravel()
         return fixed
+
+    def log_weights(
+        self, per_error: float, per_constraint: float, most_errors: float, out: NDArray[np.float64]
+    ) -> tuple[float, int]:
+        """Write to each cell, as a conjunction, the log of a weight that falls with errors and constraints.
+
+        Errors are the first class's weight inside and the second's outside; -inf where they are more than
+        `most_errors`. Returns the least errors, and the first cell that has them.
+        """
+        layout = np.stack([self.sizes, self.strides])
+        return log_weights(self.counts, layout, per_error, per_constraint, most_errors, out)
 
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """For each cell the sum of `values` over all cells it lies within, itself included.

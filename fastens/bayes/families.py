@@ -64,7 +64,8 @@ def family_counts(
     out = np.zeros(offsets[-1], dtype=np.int64 if weights is None else np.float64)
     if codes.size and out.size:
         n_threads = min(threads_for(columns.size * codes.shape[1], n_threads, GRAIN), len(families))
-        count_families(codes, sizes, starts, columns, strides, offsets, weights, out, n_threads)
+        is_complete = np.zeros(len(codes), dtype=np.uint8)
+        count_families(codes, sizes, starts, columns, strides, offsets, weights, is_complete, out, n_threads)
     parts = zip(families, offsets[:-1], offsets[1:], strict=True)
     return [out[first:last].reshape(sizes[list(family)]) for family, first, last in parts]
 

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from fastens.base import check_weights
-from fastens.bayes.attributes import CategoryDoor
+from fastens.bayes.attributes import PositionDoor
+from fastens.bayes.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counting import CODE_DTYPES, encode
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Groups, Smoothing
 from fastens.bayes.discrete_network import DiscreteNetwork
@@ -41,13 +42,13 @@ HIDDEN = NONE | Rule(
 )
 
 
-class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, SavedEstimator, NetworkQueries):
+class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
-    Every column is a variable, every distinct value of it a value of the variable, numbers too: bin continuous columns
-    first. With `y` the class is one more variable; without, the network has the columns alone. The structure is given
-    or learned, the tables P(variable | parents) are estimated from counts under Dirichlet priors, and every question
-    is answered exactly.
+    Every column is a variable, every distinct value of it a value of the variable, numbers too, unless `max_bins` has
+    them cut into bins. With `y` the class is one more variable; without, the network has the columns alone. The
+    structure is given or learned, the tables P(variable | parents) are estimated from counts under Dirichlet priors,
+    and every question is answered exactly.
 
     Missing values are summed out: in `fit` by a climb of the likelihood, in predictions by variable elimination. A
     value that was not there in `fit` is as if missing.
@@ -82,6 +83,9 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
         It ends where a step raises the log likelihood by less than this for each row.
     hidden : dict, optional
         Variables that no column shows: numbers of values by name. For a given structure.
+    max_bins : int or None, default=None
+        Columns of numbers are cut into so many bins, with about as many rows each, or one for each distinct value where
+        these are fewer; the bins are the variable's values. None: every distinct number is one.
     class_name : str, default="class"
         The class's name as a variable.
     random_state : int, RandomState or None, default=None
@@ -149,11 +153,13 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
         "max_iter": whole(1),
         "tol": real(0),
         "hidden": HIDDEN,
+        "max_bins": whole(2, 65_000) | NONE,
         "class_name": instance(str, "a string"),
         "n_jobs": ANYTHING,
     }
     _network: DiscreteNetwork
     _counts: list[Array] | None
+    _limits: Limits
     history_: Array
     n_iter_: int
 
@@ -172,6 +178,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
         max_iter: int = 200,
         tol: float = 1e-6,
         hidden: Mapping[str, int] | None = None,
+        max_bins: int | None = None,
         class_name: str = "class",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -182,6 +189,11 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
+
+    @property
+    def categorical_features(self) -> str:
+        """What the door takes for categories."""
+        return "all" if self.max_bins is None else "from_dtype"
 
     # Fit --------------------------------------------------
 
@@ -203,6 +215,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
         """
         positions, labels, weights = self._start(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
+        self._limits = learn_limits(positions, weights, self.max_bins or 1, self._encoder.is_categorical, n_threads)
         names, states = self._variables()
         codes = self._join_codes(positions, labels, n_threads)
         data = Coded(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads)
@@ -227,12 +240,12 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
 
     def _forget_absent(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Drop values that only rows of weight 0 have."""
-        out, categories = np.full(positions.shape, np.nan), []
-        for index, known in enumerate(self._encoder.categories):
-            column = positions[:, index]
-            is_there = ~np.isnan(column)
-            present, out[is_there, index] = np.unique(column[is_there], return_inverse=True)
-            categories.append([known[int(place)] for place in present] if known else known)
+        out, categories = np.array(positions), list(self._encoder.categories)
+        for index, known in enumerate(categories):
+            if known is not None:
+                is_there = ~np.isnan(out[:, index])
+                present, out[is_there, index] = np.unique(out[is_there, index], return_inverse=True)
+                categories[index] = [known[int(place)] for place in present]
         self._encoder = TableEncoder(self._encoder.names, categories)
         return out
 
@@ -240,7 +253,10 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
         """Names and values of the variables: the columns, the hidden ones, the class."""
         categories = self._encoder.categories
         names = list(self._encoder.names or (f"x{index}" for index in range(len(categories))))
-        states = [tuple(found or ()) for found in categories]
+        states = [
+            tuple(found or () if limits is None else bin_names(limits))
+            for found, limits in zip(categories, self._limits, strict=True)
+        ]
         empty = [name for name, found in zip(names, states, strict=True) if not found]
         if empty:
             raise ValueError(f"every column must hold a value; {empty[0]!r} holds none: name it in hidden instead.")
@@ -256,8 +272,14 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
 
     def _join_codes(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
         """Codes of all variables, (n_variables, n_rows); 0 where a variable is not known."""
-        sizes = np.array([len(found or ()) for found in self._encoder.categories], dtype=np.int64)
-        found = encode(positions, sizes, n_threads).codes
+        sizes = np.array(
+            [
+                len(found or ()) if limits is None else len(limits) + 1
+                for found, limits in zip(self._encoder.categories, self._limits, strict=True)
+            ],
+            dtype=np.int64,
+        )
+        found = encode(binned(positions, self._limits), sizes, n_threads).codes
         n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
         n_more = len(self.hidden or ()) + (n_classes > 0)
         if n_more == 0:
@@ -362,6 +384,12 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CategoryDoor, Saved
                 raise ValueError("y must not be given: the network has no class.")
             labels = self._encode_target(self._read_target(y, len(positions)))
         return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
+
+    def _position(self, number: int, value: Any) -> int | None:
+        limits = self._limits[number] if number < len(self._limits) else None
+        if limits is None or isinstance(value, str):
+            return super()._position(number, value)
+        return int(np.searchsorted(limits, value))
 
     def _highlighted(self) -> int | None:
         return len(self._network.names) - 1 if hasattr(self, "classes_") else None

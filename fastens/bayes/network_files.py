@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.bif import format_bif, parse_bif
+from fastens.bayes.column_bins import Limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counting import offsets_of
 from fastens.bayes.discrete_network import DiscreteNetwork
 from fastens.bayes.graphs import Parents, parents_from
@@ -25,6 +26,7 @@ class NetworkFiles:
 
     _network: DiscreteNetwork
     _counts: list[Array] | None
+    _limits: Limits
     _encoder: TableEncoder
     history_: Array
     n_iter_: int
@@ -139,7 +141,7 @@ class NetworkFiles:
         model._set_plain()
         if target is not None:
             model.classes_ = np.array(network.states[-1])
-        model._network, model._counts = network, None
+        model._network, model._counts, model._limits = network, None, [None] * n_columns
         model.history_, model.n_iter_ = np.zeros(0), 0
         return model
 
@@ -155,9 +157,11 @@ class NetworkFiles:
             "n_parents": np.array([len(found) for found in parents], dtype=np.int64),
             "tables": _joined(self._network.tables),
         }
+        arrays |= limits_to_arrays(self._limits)
         return arrays if self._counts is None else arrays | {"counts": _joined(self._counts)}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
         names, states = self._variables()  # type: ignore[attr-defined]
         n_parents = arrays["n_parents"]
         if n_parents.shape != (len(names),) or (n_parents < 0).any() or n_parents.sum() != len(arrays["parents"]):

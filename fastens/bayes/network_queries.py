@@ -80,11 +80,17 @@ class NetworkQueries:
         found = {}
         for variable, value in (evidence or {}).items():
             number = self._number(variable)
-            values = self._network.states[number]
-            if value not in values:
-                raise ValueError(f"evidence of {variable!r} must be one of its values, {list(values)}; got {value!r}.")
-            found[number] = values.index(value)
+            position = self._position(number, value)
+            if position is None:
+                values = list(self._network.states[number])
+                raise ValueError(f"evidence of {variable!r} must be one of its values, {values}; got {value!r}.")
+            found[number] = position
         return found
+
+    def _position(self, number: int, value: Any) -> int | None:
+        """Which value of a variable the user means, None for none."""
+        values = self._network.states[number]
+        return values.index(value) if value in values else None
 
     # One set of evidence --------------------------------------------------
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.bayes.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
+from fastens.bayes.base_naive_bayes import COMMON_RULES, PosteriorNaiveBayes
 from fastens.bayes.category_door import UNSEEN, CategoryDoor
+from fastens.bayes.column_bins import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.dirichlet import SMOOTHING_RULES
 from fastens.bayes.likelihoods import Likelihood
 from fastens.bayes.naive_bayes import smoothing_of
 from fastens.bayes.pair_likelihoods import OneDependenceLikelihood, PairLikelihood, TreeLikelihood
-from fastens.engine.binning import learn_binning
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
 
@@ -32,7 +32,7 @@ class _PairModel(CategoryDoor):
 
     _parameter_rules: ClassVar = PAIR_RULES
     max_bins: int
-    _limits: list[Array | None]  # of the bins of each column of numbers; None where it has categories
+    _limits: Limits
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -44,17 +44,13 @@ class _PairModel(CategoryDoor):
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        data = data._replace(X=as_floats(data.X))
         self._limits = self._learn_limits(data)
         return self._count(data)
 
-    def _learn_limits(self, data: TrainingData) -> list[Array | None]:
-        is_categorical = self._encoder.is_categorical
-        if is_categorical.all():
-            return [None] * self.n_features_in_
-        X = data.X if data.X.dtype.kind == "f" else data.X.astype(np.float64)
+    def _learn_limits(self, data: TrainingData) -> Limits:
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning = learn_binning(X, data.sample_weight, self.max_bins, is_categorical, n_threads)
-        return [None if kind else limits for kind, limits in zip(is_categorical, binning.thresholds, strict=True)]
+        return learn_limits(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         sizes = [
@@ -72,7 +68,7 @@ class _PairModel(CategoryDoor):
         return self._likelihoods[0].sizes
 
     @property
-    def bin_limits_(self) -> list[Array | None]:
+    def bin_limits_(self) -> Limits:
         """The upper ends of each column's bins but the last; None where it has categories."""
         return self._limits
 
@@ -83,23 +79,10 @@ class _PairModel(CategoryDoor):
             raise ValueError("other must have the same bins of columns of numbers; fit one, and partial_fit the other.")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        limits = [np.zeros(0) if found is None else found for found in self._limits]
-        return super()._fitted_arrays() | {
-            "limits": np.concatenate([np.zeros(0), *limits]),
-            "n_limits": np.array([-1 if found is None else len(found) for found in self._limits]),
-        }
+        return super()._fitted_arrays() | limits_to_arrays(self._limits)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        limits, counts = arrays["limits"], arrays["n_limits"]
-        is_categorical = self._encoder.is_categorical
-        if counts.shape != is_categorical.shape or not np.array_equal(counts < 0, is_categorical):
-            raise ValueError("the limits of the bins are malformed")
-        if limits.dtype != np.float64 or limits.shape != (np.maximum(counts, 0).sum(),):
-            raise ValueError("the limits of the bins are malformed")
-        parts = np.split(limits, np.cumsum(np.maximum(counts, 0))[:-1])
-        if not all((np.diff(part) > 0).all() for part in parts):
-            raise ValueError("the limits of the bins are malformed")
-        self._limits = [None if kind else part for kind, part in zip(is_categorical, parts, strict=True)]
+        self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
         super()._restore_fitted(arrays)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
+from fastens.bayes.column_bins import Limits, as_floats
 from fastens.bayes.counting import check_pairs, offsets_of, pair_counts, without_missing
 from fastens.bayes.dirichlet import Groups, Smoothing
 from fastens.bayes.kernels.codes import add_entries
@@ -37,9 +38,7 @@ class PairLikelihood(CellLikelihood):
     statistics: ClassVar[tuple[str, ...]] = ("counts",)
     tables: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, smoothing: Smoothing, limits: list[Array | None], sizes: NDArray[np.int64], unseen: str = "ignore"
-    ) -> None:
+    def __init__(self, smoothing: Smoothing, limits: Limits, sizes: NDArray[np.int64], unseen: str = "ignore") -> None:
         super().__init__(smoothing)
         self.limits = limits
         self.sizes = sizes
@@ -54,8 +53,7 @@ class PairLikelihood(CellLikelihood):
         ]
         limits = [np.zeros(0) if limits is None else limits for limits in self.limits]
         binning = Binning(limits, categories)
-        X = X if X.dtype.kind == "f" else X.astype(np.float64)
-        codes = binning.codes(X, n_threads)
+        codes = binning.codes(as_floats(X), n_threads)
         if self.unseen != "ignore":
             for index in np.flatnonzero(binning.is_categorical):
                 codes[index, X[:, index] < 0] = self.sizes[index] + 1

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlog1py, xlogy
 
 from fastens.bayes.count_cube import CountCube
 from fastens.bayes.hitting_sets import family_of, minimal_hitting_sets
-from fastens.bayes.posterior import draw_index, normalised
+from fastens.bayes.posterior import draw_index
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -176,22 +175,29 @@ class WeightedSpace:
         codes = np.repeat(examples.codes, 2, axis=0)
         classes = np.tile(np.array([NEGATIVE, POSITIVE]), len(examples.codes))
         self._cube = CountCube(codes, classes, examples.weight.ravel(), sizes, 2)
-        n_negative, n_positive = self._cube.counts[-1].tolist()
-        covered = self._cube.counts
-        self._errors = np.append(n_positive - covered[:, POSITIVE] + covered[:, NEGATIVE], n_positive)
-        n_constraints = np.append(self._cube.n_fixed(), len(sizes))
-        log_prior = n_constraints * math.log(CONSTRAINT_WEIGHT[prior]) - log_prior_mass(sizes, prior)
-        log_likelihood = self._log_likelihood(noise, n_negative + n_positive)
+        n, n_positive = float(self._cube.counts[-1].sum()), float(self._cube.counts[-1, POSITIVE])
         self.noise = 0.0 if noise is None else noise
-        self._posterior, self.log_evidence = normalised(log_prior + log_likelihood)
-        self._cover = self._cube.spread(self._posterior[:-1])
-        self.least_errors = float(self._errors.min())
-        self.n_hypotheses = int(np.count_nonzero(self._posterior)) if noise is None else len(self._errors)
-
-    def _log_likelihood(self, noise: float | None, n: float) -> Floats:
+        # The prior has a factor for each constraint, the likelihood one for each error; the hypothesis that covers
+        # nothing comes last.
+        per_constraint, per_error = math.log(CONSTRAINT_WEIGHT[prior]), 0.0
+        weights = np.empty(len(self._cube) + 1)
+        most_errors = math.inf
         if noise is None:
-            return np.where(self._errors == self._errors.min(), 0.0, -np.inf)
-        return xlogy(self._errors, noise) + xlog1py(n - self._errors, -noise)
+            most_errors = min(self._cube.log_weights(0.0, 0.0, math.inf, weights[:-1])[0], n_positive)
+        else:
+            per_error = math.log(noise) - math.log1p(-noise)
+        found = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
+        weights[-1] = per_error * n_positive + per_constraint * len(sizes) if n_positive <= most_errors else -math.inf
+        self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
+        del self._cube.counts  # as large as all the rest
+        largest = float(weights.max())
+        np.exp(np.subtract(weights, largest, out=weights), out=weights)
+        total = float(weights.sum())
+        self._posterior = np.divide(weights, total, out=weights)
+        log_constant = 0.0 if noise is None else n * math.log1p(-noise)
+        self.log_evidence = largest + math.log(total) + log_constant - log_prior_mass(sizes, prior)
+        self._cover = self._cube.spread(self._posterior[:-1])
+        self.n_hypotheses = int(np.count_nonzero(weights)) if noise is None else len(weights)
 
     def bounds(self) -> tuple[int, int]:
         """Exact."""
@@ -207,7 +213,7 @@ class WeightedSpace:
 
     def ml_codes(self) -> Codes:
         """The one with the fewest errors, the first of equals."""
-        return self._codes_of(int(self._errors.argmin()))
+        return self._codes_of(self._ml_place)
 
     def draw(self, n: int, random: np.random.Generator) -> Codes:
         """Draw hypotheses from the posterior."""

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.chow_liu import class_information, maximum_spanning_tree, mutual_information
-from fastens.bayes.counting import class_counts, offsets_of, pair_counts
-from fastens.bayes.families import MOST_CELLS
+from fastens.bayes.counting import class_counts, pair_counts, without_missing
 from fastens.bayes.family_scores import FamilyScores
 from fastens.bayes.graphs import Parents
 from fastens.bayes.hill_climbing import hill_climb
@@ -65,22 +64,11 @@ def tan(data: Coded) -> Parents:
     n_classes = int(data.sizes[last])
     information = mutual_information(_pairs(others, y, n_classes), others.sizes)
     counts = class_counts(others.codes, y, others.sizes + 1, n_classes, data.weights, data.n_threads)
-    root = int(class_information(np.delete(counts, _missing_cells(others), axis=1), others.sizes).argmax())
+    root = int(class_information(without_missing(counts, others.sizes + 1), others.sizes).argmax())
     tree = maximum_spanning_tree(information, root).tolist()
     return (*((last, parent) if parent >= 0 else (last,) for parent in tree), ())
 
 
-def _missing_cells(data: Coded) -> NDArray[np.int64]:
-    return offsets_of(data.sizes + 1)[:-1]
-
-
 def _pairs(data: Coded, y: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
-    n_cells = n_classes * float((data.sizes + 1).sum()) ** 2
-    if n_cells > MOST_CELLS:
-        raise ValueError(
-            f"Trees need the counts of every two columns' values, here {n_cells:.3g}, more than the {MOST_CELLS} "
-            "allowed: bin columns of many values first."
-        )
-    pairs = pair_counts(data.codes, y, data.sizes + 1, n_classes, data.weights, data.n_threads)
-    missing = _missing_cells(data)
-    return np.delete(np.delete(pairs, missing, axis=1), missing, axis=2)
+    n_codes = data.sizes + 1
+    return without_missing(pair_counts(data.codes, y, n_codes, n_classes, data.weights, data.n_threads), n_codes)

@@ -12,19 +12,11 @@ from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.questions import AT_MOST, MISSING, Questions, best_questions, candidate_questions
 from fastens.bayes.tree_cube import Tree, TreeCube, n_trees
-from fastens.parameters import Rule, real, whole
+from fastens.parameters import DECLINE, PROBABILITY, real, whole
 from fastens.saving import SavedEstimator
 
 Array = NDArray[np.float64]
 MOST_QUESTIONS = 15
-
-_PROBABILITY = real(0, 1, open_low=True, open_high=True)
-_DECLINE = Rule(
-    "a pair (a, b) for a (1 + depth)^-b, a between 0 and 1 and b at least 0",
-    lambda value: (
-        isinstance(value, tuple | list) and len(value) == 2 and _PROBABILITY.holds(value[0]) and value[1] >= 0
-    ),
-)
 
 
 class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator):
@@ -94,7 +86,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     _parameter_rules: ClassVar = {
         "max_questions": whole(1, MOST_QUESTIONS),
         "n_thresholds": whole(1),
-        "split_prior": _PROBABILITY | _DECLINE,
+        "split_prior": PROBABILITY | DECLINE,
         "alpha": real(0, open_low=True),
     }
     _modes = ("bayes", "map", "gibbs")

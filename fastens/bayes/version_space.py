@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -60,9 +61,9 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         the count cube of all of them: for few attributes only (about 3^16 conjunctions).
     on_collapse : {"set-aside", "raise", "noise", "max-consistent"}, default="set-aside"
         What to do where no hypothesis agrees with all examples. "set-aside": leave out the negative examples that no
-        hypothesis can tell from the positive ones. "raise": ValueError. "max-consistent": the hypotheses with the
-        fewest errors vote. "noise": the noise model, with that least share of errors as the noise. The last two need
-        the count cube.
+        hypothesis can tell from the positive ones, and warn. "raise": ValueError. "max-consistent": the hypotheses with
+        the fewest errors vote. "noise": the noise model, with that least share of errors as the noise. The last two
+        need the count cube.
     positive : label, optional
         The class that hypotheses cover; default: the second.
     categories : list of lists, optional
@@ -247,7 +248,15 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         if not self._has_positives:
             return WeightedSpace(self._examples, sizes, self.prior, None)
         space = ConsistentSpace(self._examples, sizes, self.prior, np.random.default_rng(self._seed))
-        if space.n_set_aside == 0 or self.on_collapse == "set-aside":
+        if space.n_set_aside == 0:
+            return space
+        if self.on_collapse == "set-aside":
+            n_negative = len(self._examples.of_class(NEGATIVE))
+            warnings.warn(
+                f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct negative "
+                "instances are set aside. on_collapse and noise offer other ways.",
+                stacklevel=4,
+            )
             return space
         if self.on_collapse == "raise":
             raise ValueError(

@@ -11,42 +11,41 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 BATCH_CELLS = 4_000_000
+NANOSECONDS_PER_NODE = 10.0  # what a row costs for each value of each node, on one thread
 
 
-def contributions(model: Any, X: pa.Table) -> Array | None:
-    """Contributions and, last, the expected prediction: (n_rows, n_outputs, n_columns + 1); None without any."""
-    explain = getattr(model, "predict_contributions", None)
-    if explain is None:
-        return None
-    try:
-        parts = explain(X)
-    except (AttributeError, NotImplementedError):
-        # Ensembles of members of any kind have the method, and can carry it out for members that are trees.
-        return None
+def explains(model: Any) -> bool:
+    """Whether the model can say what each column contributes: where it is made of trees."""
+    has_trees = hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
+    return has_trees and model._ensemble.has_constant_leaves
+
+
+def affordable_rows(model: Any, seconds: float) -> int:
+    """How many rows can be explained in about so many seconds; the same number on every machine."""
+    return max(1, int(seconds * 1e9 / (NANOSECONDS_PER_NODE * max(model._ensemble.value.size, 1))))
+
+
+def contributions(model: Any, X: pa.Table) -> Array:
+    """Contributions and, last, the expected prediction: shape (n_rows, n_outputs, n_columns + 1)."""
+    parts = model.predict_contributions(X)
     return parts[:, None] if parts.ndim == 2 else parts
 
 
-def has_contributions(model: Any, X: pa.Table) -> bool:
-    """Whether the model can say what each column contributes."""
-    return contributions(model, X.slice(0, 1)) is not None
+def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Iterator[pa.Table]:
+    """The contributions of some rows; with three or more classes a line for each row and class."""
+    n_classes = len(getattr(model, "classes_", ()))
+    n_at_once = max(1, BATCH_CELLS // ((X.num_columns + 1) * max(n_classes, 1)))
+    for start in range(0, len(rows), n_at_once):
+        some = rows[start : start + n_at_once]
+        yield _as_table(contributions(model, X.take(some)), X.column_names, some, getattr(model, "classes_", None))
 
 
-def contribution_batches(model: Any, X: pa.Table) -> Iterator[pa.Table]:
-    """The contributions of all rows; with three or more classes a row for each row and class."""
-    classes = list(getattr(model, "classes_", ()))
-    n_rows = max(1, BATCH_CELLS // ((X.num_columns + 1) * max(len(classes), 1)))
-    for start in range(0, X.num_rows, n_rows):
-        parts = contributions(model, X.slice(start, n_rows))
-        if parts is not None:
-            yield _as_table(parts, X.column_names, start, classes)
-
-
-def _as_table(parts: Array, names: list[str], start: int, classes: list[Any]) -> pa.Table:
+def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | None) -> pa.Table:
     """Columns: the row's number from 1, the class if there are several, the expected prediction, each contribution."""
     n_rows, n_outputs, _ = parts.shape
-    columns: dict[str, Any] = {_unlike("row", names): np.repeat(np.arange(start + 1, start + 1 + n_rows), n_outputs)}
-    if n_outputs > 1 and classes:
-        columns[_unlike("class", names)] = pa.array(classes * n_rows)
+    columns: dict[str, Any] = {_unlike("row", names): np.repeat(rows + 1, n_outputs)}
+    if n_outputs > 1 and classes is not None:
+        columns[_unlike("class", names)] = pa.array(classes.tolist() * n_rows)
     flat = parts.reshape(n_rows * n_outputs, -1)
     columns[_unlike("expected prediction", names)] = flat[:, -1]
     return pa.table({**columns, **{name: flat[:, place] for place, name in enumerate(names)}})

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fastens.cli.card import ModelCard, load_model, model_features, predicted_values, text_columns
-from fastens.cli.contributions import contribution_batches, has_contributions
+from fastens.cli.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.errors import CommandError
 from fastens.cli.evaluate import true_values
 from fastens.cli.page.contents import report_page
@@ -22,6 +23,8 @@ from fastens.cli.tables import check_writable, read_table, table_format, write_t
 from fastens.cli.target import CLASSIFICATION, weight_values
 
 DEFAULT_OUTPUT = "report.html"
+# Rows in the table of contributions: as many as take so long, but never fewer.
+SECONDS, FEWEST_ROWS = 20.0, 100
 DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
 (scores, calibration or errors, importances, contributions, dependence of the top columns, training, single rows), and
 a table of what each column contributes to the prediction of each row."""
@@ -36,6 +39,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="HTML file to write (default: %(default)s)")
     text = "CSV or Parquet file for the contributions (default: beside the report, NAME-contributions.parquet)"
     add("--contributions", metavar="FILE", help=text)
+    text = "explain at most so many rows in that table, evenly spaced (default: what takes about 20 seconds)"
+    add("--rows", type=int, metavar="N", help=text)
     add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
     add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
     parser.set_defaults(run=run)
@@ -53,20 +58,28 @@ def run(options: argparse.Namespace) -> None:
     with waiting(report.err, "explaining"):
         page = report_page(everything, options.model, options.table)
         _write(page, options.output)
-        explained = has_contributions(model, X)
-        if explained:
-            write_tables(contribution_batches(model, X), contributions_path)
     report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
-    if explained:
-        report.facts([("contributions", contributions_path)])
+    if explains(model):
+        rows = _rows_to_explain(model, len(table), options.rows)
+        with waiting(report.err, f"contributions of {len(rows):,} rows"):
+            write_tables(contribution_batches(model, X, rows), contributions_path)
+        report.facts([("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)")])
     elif options.contributions:
         report.line(f"nothing written to {contributions_path}: {type(model).__name__} has no contributions")
+
+
+def _rows_to_explain(model: Any, n_rows: int, most: int | None) -> NDArray[np.intp]:
+    """Rows for the table of contributions, evenly spaced where not all are wanted, or too many for 20 seconds."""
+    most = max(FEWEST_ROWS, affordable_rows(model, SECONDS)) if most is None else most
+    return np.arange(0, n_rows, -(-n_rows // most))
 
 
 def _check(options: argparse.Namespace) -> str:
     """Refuse files that cannot be written; where the contributions go."""
     if Path(options.output).suffix.lower() not in (".html", ".htm"):
         raise CommandError(f"--output must end in .html; got {options.output}")
+    if options.rows is not None and options.rows < 1:
+        raise CommandError(f"--rows must be at least 1, got {options.rows}")
     path = options.contributions or str(Path(options.output).with_suffix("")) + "-contributions.parquet"
     table_format(path)
     for file in (options.output, path):

@@ -56,6 +56,7 @@ FAMILIES = {
     "naive-bayes": Family("naive Bayes, each column of its own kind", fastens.MixedNB, None),
     "tan": Family("naive Bayes with a tree of the columns", fastens.TANClassifier, None),
     "aode": Family("naive Bayes averaged over a further parent", fastens.AODEClassifier, None),
+    "network": Family("Bayesian network", partial(fastens.BayesianNetwork, max_bins=8), None),
     "voting": Family(
         "average of several models",
         # Soft: the commands report probabilities.

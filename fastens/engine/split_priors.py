@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.prunings import depths
+
 Array = NDArray[np.float64]
 SEARCH, STRICT, FEATURES = "search", "strict", "features"
 NAMES = (SEARCH, STRICT, FEATURES)
@@ -31,12 +33,6 @@ class SearchCost:
     features_per_split: int | None
     random_thresholds: bool
 
-    @classmethod
-    def of(cls, n_codes: NDArray[Any], features_per_split: int | None, *, random_thresholds: bool) -> SearchCost:
-        """From the numbers of codes: code 0, of missing values, and one for each interval or category."""
-        n_thresholds = np.sort(np.asarray(n_codes, dtype=np.float64) - 2)
-        return cls(n_thresholds[n_thresholds > 0], features_per_split, random_thresholds)
-
     def n_splits(self, weight: Array) -> Array:
         """The number of splits of nodes by their weights: of n rows a feature parts at most n - 1 ways. At least 1."""
         n_features = max(len(self.n_thresholds), 1)
@@ -49,7 +45,16 @@ class SearchCost:
         return np.maximum(1.0, share * (below[place] + (len(self.n_thresholds) - place) * most))
 
 
-def split_probability(prior: Any, weight: Array, depth: NDArray[Any], cost: SearchCost) -> Array:
+def thresholds_of_features(n_codes: NDArray[Any]) -> Array:
+    """The numbers of thresholds, ascending, of features that have any.
+
+    A feature has a code for missing values and one for each interval or category.
+    """
+    n_thresholds = np.sort(np.asarray(n_codes, dtype=np.float64) - 2)
+    return n_thresholds[n_thresholds > 0]
+
+
+def split_probability(prior: Any, left_child: NDArray[np.int32], weight: Array, cost: SearchCost) -> Array | float:
     """The prior probability that nodes split.
 
     Parameters
@@ -58,24 +63,28 @@ def split_probability(prior: Any, weight: Array, depth: NDArray[Any], cost: Sear
         A number g: g for all. A pair (a, b): a (1 + depth)^-b (Chipman, George & McCulloch 1998). "features": 1 / (2 F)
         for F features. "strict": 1 / (2 M) where a node chose from M splits, which is the prior probability of the one
         it has; "search": 1 / (2 sqrt M).
-    weight, depth : arrays of shape (n_nodes,)
+    left_child, weight : arrays of shape (n_nodes,)
         Of the nodes.
     cost : SearchCost
         What M is.
 
+    Returns
+    -------
+    float64 array of shape (n_nodes,), or a number where it is the same for all
+
     Examples
     --------
     >>> import numpy as np
-    >>> from fastens.engine.split_priors import SearchCost, split_probability
-    >>> cost = SearchCost.of(np.array([3, 102]), None, random_thresholds=False)
-    >>> split_probability("strict", np.array([4.0, 1000.0]), np.array([1, 0]), cost)
-    array([0.125    , 0.0049505])
+    >>> from fastens.engine.split_priors import SearchCost, split_probability, thresholds_of_features
+    >>> cost = SearchCost(thresholds_of_features(np.array([3, 102])), None, random_thresholds=False)
+    >>> split_probability("strict", np.array([1, 0, 0], np.int32), np.array([1000.0, 4.0, 996.0]), cost)[:2]
+    array([0.0049505, 0.125    ])
     """
     if prior == FEATURES:
-        return np.full(len(weight), 0.5 / max(len(cost.n_thresholds), 1))
+        return 0.5 / max(len(cost.n_thresholds), 1)
     if prior in (SEARCH, STRICT):
         n_splits = cost.n_splits(weight)
         return 0.5 / (np.sqrt(n_splits) if prior == SEARCH else n_splits)
     if isinstance(prior, tuple | list):
-        return prior[0] * (1.0 + depth) ** -prior[1]
-    return np.full(len(weight), float(prior))
+        return prior[0] * (1.0 + depths(left_child)) ** -prior[1]
+    return float(prior)

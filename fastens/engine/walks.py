@@ -22,7 +22,7 @@ _BLOCK_VALUES = 1 << 22
 
 
 class Shuffled:
-    """What trees say of rows that get, feature by feature, the value of another row.
+    """What trees say of rows that get, column by column, the value of another row.
 
     Parameters
     ----------
@@ -30,12 +30,16 @@ class Shuffled:
         The trees.
     matrix : BinnedMatrix
         The rows, binned by the binning of the trees.
+    column_of : array of shape (n_features,)
+        For each feature, the column that it is made of.
     n_threads : int
         Number of threads.
     """
 
-    def __init__(self, trees: TreeEnsemble, matrix: BinnedMatrix, n_threads: int) -> None:
-        self._walker, self._trees, self._n_threads = Walker(trees, matrix), trees, n_threads
+    def __init__(
+        self, trees: TreeEnsemble, matrix: BinnedMatrix, column_of: NDArray[np.integer], n_threads: int
+    ) -> None:
+        self._walker, self._trees, self._n_threads = Walker(trees, matrix, column_of), trees, n_threads
         self._raw = np.zeros((matrix.n_rows, trees.n_outputs))
         nowhere, n_trees = np.zeros(matrix.n_rows), np.zeros(matrix.n_rows, dtype=np.int32)
         for t, (first, last) in enumerate(zip(trees.node_offsets[:-1], trees.node_offsets[1:], strict=True)):
@@ -43,7 +47,7 @@ class Shuffled:
         self._block = max(1, _BLOCK_VALUES // (matrix.n_features * trees.n_outputs))
 
     def blocks(self, others: NDArray[np.uint32]) -> Iterator[tuple[slice, Array, Array]]:
-        """For blocks of rows: which, their mean values, and those with each feature taken from `others`."""
+        """For blocks of rows: which, their mean values, and those with each column taken from `others`."""
         for first in range(0, len(others), self._block):
             last = min(first + self._block, len(others))
             changes = self._walker.permuted_changes(self._trees.value, others, first, last, self._n_threads)

@@ -46,8 +46,16 @@ Array = NDArray[np.float64]
 # Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
 _LOGIT_STEP = 4.0
 # What is more than a rule of growth, and what such rules may need to know of the columns.
-_NOT_OF_GROWTH = ("class_weight", "ccp_alpha", "categorical_features", "monotonic_cst", "min_weight_fraction_leaf")
-_COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features")
+_NOT_OF_GROWTH = (
+    "class_weight",
+    "ccp_alpha",
+    "categorical_features",
+    "categorical_encoding",
+    "categorical_missing",
+    "monotonic_cst",
+    "min_weight_fraction_leaf",
+)
+_COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_statistics")
 _SHARED = (
     "n_estimators",
     "learning_rate",
@@ -57,6 +65,8 @@ _SHARED = (
     "n_iter_no_change",
     "tol",
     "categorical_features",
+    "categorical_encoding",
+    "categorical_missing",
     "verbose",
     "random_state",
     "n_jobs",
@@ -107,6 +117,12 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         What counts as an improvement of the validation loss.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     warm_start : bool, default=False
         Keep the rounds of the last `fit` and add those up to `n_estimators`, as if fitted at once.
     verbose : int, default=0
@@ -178,6 +194,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
@@ -196,6 +214,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.categorical_features = categorical_features
+        self.categorical_encoding = categorical_encoding
+        self.categorical_missing = categorical_missing
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
@@ -238,6 +258,9 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         if not self._votes:
             return super()._start_run(data, validation)
         classes = data.y.astype(np.uint16)
+        data = self._learn_same_statistics(data, 0) if self._n_earlier else self._learn_statistics(data, 0)
+        if validation is not None:
+            validation = self._apply_statistics(validation)
         learner = self._learner(data, classes, None if validation is None else validation.X)
         run = VotingRun(learner, classes, data.sample_weight, self._voting_rules())
         if validation is not None:
@@ -255,9 +278,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         if self._n_earlier:
             binning = self._ensemble.binning
         else:
-            is_categorical = self._encoder.is_categorical
             max_bins = self.max_bins if self.estimator is None else self.estimator.max_bins
-            binning = learn_binning(data.X, data.sample_weight, max_bins, is_categorical, n_threads)
+            binning = learn_binning(data.X, data.sample_weight, max_bins, self._is_categorical, n_threads)
         elsewhere = None if X_val is None else binning.codes(X_val, n_threads)
         if own_rules is None and self.max_depth == 1:
             rows = BinnedRows(binning, binning.codes(data.X, n_threads), elsewhere, n_threads)
@@ -407,7 +429,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
             importances = np.array([model.feature_importances_ for model in self.estimators_])
         else:
             importances = tree_importances(self._ensemble)
-        total = self.estimator_weights_ @ importances
+        total = self._by_columns(self.estimator_weights_ @ importances)
         return total / total.sum() if total.sum() > 0 else total
 
 

@@ -38,6 +38,17 @@ from fastens.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
+_SHARED = (
+    "n_estimators",
+    "learning_rate",
+    "max_bins",
+    "categorical_features",
+    "categorical_encoding",
+    "categorical_missing",
+    "random_state",
+    "n_jobs",
+)
+
 
 class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
     """AdaBoost.R2 on regression trees or any other regressor.
@@ -67,6 +78,12 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         Most bins of a feature; a feature with no more distinct values keeps every one of them.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     random_state : int, RandomState or None, default=None
         Fixes the rows drawn; the model does not depend on `n_jobs`.
     n_jobs : int or None, default=None
@@ -106,10 +123,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         "loss": one_of("linear", "square", "exponential"),
         "resample": FLAG,
         "max_depth": whole(1, 30),
-        **{
-            name: RULES[name]
-            for name in ("n_estimators", "learning_rate", "max_bins", "categorical_features", "random_state", "n_jobs")
-        },
+        **{name: RULES[name] for name in _SHARED},
     }
 
     def __init__(
@@ -123,6 +137,8 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         max_depth: int = 3,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -134,6 +150,8 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         self.max_depth = max_depth
         self.max_bins = max_bins
         self.categorical_features = categorical_features
+        self.categorical_encoding = categorical_encoding
+        self.categorical_missing = categorical_missing
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -155,7 +173,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         -------
         self
         """
-        data = self._start_fit(X, y, sample_weight)
+        data = self._learn_statistics(self._start_fit(X, y, sample_weight), 0)
         for name in ("_ensemble", "estimators_"):
             self.__dict__.pop(name, None)
         learner = self._learner(data)
@@ -178,8 +196,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         if self.estimator is not None:
             return _Regressors(self.estimator, data)
         n_threads = resolve_n_jobs(self.n_jobs)
-        is_categorical = self._encoder.is_categorical
-        binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
+        binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
@@ -289,7 +306,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
             importances = np.array([model.feature_importances_ for model in self.estimators_])
         else:
             importances = tree_importances(self._ensemble)
-        total = self.estimator_weights_ @ importances
+        total = self._by_columns(self.estimator_weights_ @ importances)
         return total / total.sum() if total.sum() > 0 else total
 
 

@@ -154,17 +154,28 @@ class AdditiveVotes(BaseClassifier):
         if self.estimator is not None or self._ensemble.max_depth.max(initial=0) > 1:
             raise ValueError("only ensembles of stumps have contribution curves: estimator=None and max_depth=1.")
         index = self._feature_index(feature)
+        name = str(self._encoder.names[index]) if self._encoder.names is not None else f"feature {index}"
+        categories = self._encoder.categories[index]
+        if categories is not None:
+            values = self._of_categories(index, len(categories))
+            return Contribution(name, np.zeros(0), list(categories), values[:-1], values[-1])
         table = feature_table(self._ensemble, index)
         table = table[:, 0] if table.shape[1] == 1 else table
-        categories = self._encoder.categories[index]
-        name = str(self._encoder.names[index]) if self._encoder.names is not None else f"feature {index}"
         binning = self._ensemble.binning
-        if categories is not None:
-            codes = np.asarray(binning.category_codes[index])
-            return Contribution(name, np.zeros(0), list(categories), table[codes[: len(categories)]], table[0])
         jumps = np.flatnonzero((np.diff(table[1:], axis=0) != 0).reshape(len(table) - 2, -1).any(axis=1))
         values = table[np.append(jumps, len(table) - 2) + 1]
         return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
+
+    def _of_categories(self, column: int, n_categories: int) -> Array:
+        """What each category adds to the raw prediction, and last a missing value."""
+        rows = np.full((n_categories + 1, self.n_features_in_), np.nan)
+        rows[:-1, column] = np.arange(n_categories)
+        encoded = rows if self._statistics is None else self._statistics.transform(rows)
+        codes = self._ensemble.binning.codes(encoded, 1)
+        added = np.zeros((n_categories + 1, self._ensemble.n_outputs))
+        for feature in np.flatnonzero(self._column_of == column).tolist():
+            added += feature_table(self._ensemble, feature)[codes[feature]]
+        return added[:, 0] if added.shape[1] == 1 else added
 
     def _feature_index(self, feature: int | str) -> int:
         if isinstance(feature, str):

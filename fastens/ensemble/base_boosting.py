@@ -196,7 +196,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
     def _by_column(self, kind: str) -> Array:
         """Importances of the columns of X."""
         weights = self._ensemble.feature_importances(kind)
-        return np.bincount(self._column_of, weights, minlength=self.n_features_in_).astype(np.float64)
+        return self._by_columns(weights)
 
 
 def taken(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:

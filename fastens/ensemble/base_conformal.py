@@ -11,8 +11,9 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from fastens.engine.conformal import ConformalScores
 from fastens.engine.threads import resolve_n_jobs
-from fastens.ensemble.conformal_scores import ConformalScores, Errors
+from fastens.ensemble.conformal_scores import Errors
 from fastens.ensemble.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
 from fastens.ensemble.members import RULES as MEMBER_RULES
 from fastens.ensemble.one_estimator import BaseOneEstimator
@@ -120,6 +121,9 @@ class BaseConformal(BaseOneEstimator):
         kind = ShuffleSplit if data.groups is None else GroupShuffleSplit
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return kind(1, test_size=self.calibration_fraction, random_state=seed)
+
+    def _routed_splitter(self) -> Any:
+        return GroupShuffleSplit() if self.cv is None else self.cv
 
     def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:
         """What is remembered of rows that a model has not seen."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
+from fastens.engine.averaging import TreeAverager
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.binning import learn_and_bin
 from fastens.engine.forests import ForestGrower
@@ -18,12 +19,13 @@ from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.tree_store import TreeStore
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import Members
 from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
+from fastens.ensemble.posterior_averaging import AVERAGING, ClassAveraging, NumberAveraging, PosteriorAveraging
 from fastens.parameters import FLAG, FUNCTION, NONE, instance, one_of, real, whole
 
 Array = NDArray[np.float64]
@@ -36,10 +38,11 @@ RULES = {
     "max_samples": whole(1) | real(0, open_low=True) | NONE,
     "oob_score": FLAG | FUNCTION,
     "warm_start": FLAG,
+    "averaging": AVERAGING,
 }
 
 
-class BaseForest(ForestUncertainty, BaseTrees):
+class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
     """Trees on bags of the rows."""
 
     _bootstrap: Bootstrap | None
@@ -66,25 +69,30 @@ class BaseForest(ForestUncertainty, BaseTrees):
         """
         self._check_parameters()
         self._check_drawing()
+        self._check_averaging()
         goes_on = self._goes_on()
         data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
+        weight = self._plan_bags(data, n_threads)
+        data = (self._learn_same_statistics if goes_on else self._learn_statistics)(data, self._seed)
         if goes_on:
             binning = self._ensemble.binning
             matrix = binning.transform(data.X, n_threads)
         else:
-            is_categorical = self._encoder.is_categorical
+            is_categorical = self._is_categorical
             binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
-        weight = self._plan_bags(data, n_threads)
+        averager = self._make_averager(data, matrix, goes_on=goes_on)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if goes_on:
             store.keep(self._ensemble)
+        first = store.n_trees
         try:
-            self._grow(store, data, matrix, weight)
+            self._grow(store, data, matrix, weight, averager)
         finally:
             # Interrupted: what has been grown so far is a forest.
             if store.n_trees:
                 self._ensemble = store.ensemble()
+                self._keep_statistics(averager, first)
         if self.oob_score:
             self._set_out_of_bag(matrix, data, len(np.asarray(y)))
         self._keep_leaf_rows(data)
@@ -149,17 +157,29 @@ class BaseForest(ForestUncertainty, BaseTrees):
         return None
 
     def _bags(self) -> Bags:
-        per_tree = n_chosen(self.max_features_per_tree, self.n_features_in_)
-        return Bags(self._seed, self._bootstrap, self.n_features_in_, per_tree)
+        n_features = len(self._column_of)
+        return Bags(self._seed, self._bootstrap, n_features, n_chosen(self.max_features_per_tree, n_features))
 
-    def _grow(self, store: TreeStore, data: TrainingData, matrix: BinnedMatrix, weight: Weighting) -> None:
+    def _grow(
+        self,
+        store: TreeStore,
+        data: TrainingData,
+        matrix: BinnedMatrix,
+        weight: Weighting,
+        averager: TreeAverager | None,
+    ) -> None:
         """Add trees to those there are."""
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
         of_first = Samples(bags, weight, 0, 1)[0].weight
         total = float(n_rows if of_first is None else of_first.sum())
         grower = ForestGrower(matrix, self._target(data.y), self._tree_rules(n_rows, total), n_threads)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators)
-        grower.grow_into(lambda number, tree: store.add(number, prune(tree, self.ccp_alpha)), samples, store.n_trees)
+        finish = self._finisher(averager, data, samples, store.n_trees)
+
+        def take(number: int, tree: Tree) -> None:
+            store.add(number, finish(number, prune(tree, self.ccp_alpha)))
+
+        grower.grow_into(take, samples, store.n_trees)
 
     # What was drawn --------------------------------------------------
 
@@ -222,15 +242,16 @@ class BaseForest(ForestUncertainty, BaseTrees):
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         drawn = {} if self._bootstrap is None else self._bootstrap.to_arrays()
-        return super()._fitted_arrays() | drawn | self._oob_arrays()
+        return super()._fitted_arrays() | drawn | self._oob_arrays() | self._averaging_arrays()
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._restore_oob(arrays)
+        self._restore_averaging(arrays)
 
 
-class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
+class ForestClassifier(TreesClassifier, ClassAveraging, ClassUncertainty, BaseForest):
     """What a forest's classes add: weights of classes, strata, and the vote."""
 
     _parameter_rules: ClassVar = {
@@ -312,7 +333,7 @@ class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
         return self._probabilities(self._oob_values())
 
 
-class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
+class ForestRegressor(TreesRegressor, NumberAveraging, NumberUncertainty, BaseForest):
     """What a forest's numbers add."""
 
     _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}

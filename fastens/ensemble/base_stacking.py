@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier, is_regressor
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.engine.threads import resolve_n_jobs
@@ -211,13 +210,6 @@ class BaseStacking(TransformerMixin, BaseLevels):
         columns = _check_feature_names_in(self, input_features, generate_names=self.passthrough)
         names = self._meta_names(self._fitted_levels[-1])
         return np.asarray([*names, *(columns if self.passthrough else [])], dtype=object)
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Say which metadata `fit` passes on to which member."""
-        router = super().get_metadata_routing()
-        if hasattr(self.cv, "get_metadata_routing"):
-            router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
-        return router
 
     # Saving --------------------------------------------------
 

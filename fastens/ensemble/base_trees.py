@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.engine.constraints import Columns, monotone_signs
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
 from fastens.engine.paths import decision_path
 from fastens.engine.threads import resolve_n_jobs
@@ -41,6 +42,8 @@ RULES: dict[str, Rule] = {
     "monotonic_cst": ANYTHING,
     "max_bins": whole(2, 65_535),
     "categorical_features": ANYTHING,
+    "categorical_encoding": one_of("auto", "partition", "target", "ordered"),
+    "categorical_missing": one_of("missing", "category"),
     "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
     "n_jobs": ANYTHING,
 }
@@ -80,33 +83,21 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
         raise NotImplementedError
 
     def _features_per_split(self) -> int | None:
-        count = n_chosen(self.max_features, self.n_features_in_)
-        return None if count == self.n_features_in_ else count
+        n_features = len(self._column_of)
+        count = n_chosen(self.max_features, n_features)
+        return None if count == n_features else count
 
     def _monotonic(self) -> NDArray[np.int8] | None:
         """For each feature, whether the prediction must not fall (1) or rise (-1) with it; None for no such feature."""
-        given = self.monotonic_cst
-        if given is None:
-            return None
-        if isinstance(given, Mapping):
-            names = list(getattr(self, "feature_names_in_", []))
-            unknown = [name for name in given if name not in names]
-            if unknown:
-                raise ValueError(f"monotonic_cst must name columns of X; got {unknown[0]!r}.")
-            given = [given.get(name, 0) for name in names]
-        directions = np.asarray(given)
-        if directions.shape != (self.n_features_in_,) or not np.isin(directions, (-1, 0, 1)).all():
-            raise ValueError(
-                f"monotonic_cst must hold -1, 0 or 1 for each of the {self.n_features_in_} features; "
-                f"got {self.monotonic_cst!r}."
-            )
-        if not directions.any():
+        columns = Columns(self.n_features_in_, self._encoder.names)
+        signs = monotone_signs(self.monotonic_cst, columns, self._encoder.is_categorical)
+        if signs is None:
             return None
         if self._n_outputs() > 1:
             raise ValueError(
                 f"monotonic_cst must be None with several targets or more than two classes; got {self.monotonic_cst!r}."
             )
-        return directions.astype(np.int8)
+        return signs[self._column_of]
 
     # Predict --------------------------------------------------
 
@@ -135,7 +126,7 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
         trees, n_features = self._ensemble, self.n_features_in_
         tree = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets))
         inner = trees.feature >= 0
-        cell = tree[inner] * n_features + trees.feature[inner]
+        cell = tree[inner] * n_features + self._column_of[trees.feature[inner]]
         gain = np.bincount(cell, trees.gain[inner], trees.n_trees * n_features).reshape(-1, n_features)
         total = gain.sum(axis=1, keepdims=True)
         share = np.divide(gain, total, out=np.zeros_like(gain), where=total > 0).mean(axis=0)

@@ -203,7 +203,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     def _learn_binning(self, data: TrainingData, n_threads: int) -> Binning:
         if self._earlier is None:
             return super()._learn_binning(data, n_threads)
-        self._earlier.check_statistics(self._statistics_arrays())
+        self._check_same_statistics(self._earlier.statistics)
         return self._earlier.ensemble.binning
 
     def _watch(self, run: BoostingRun, codes: NDArray[np.unsignedinteger], validation: TrainingData) -> None:

@@ -311,6 +311,11 @@ class GradientBoostingRegressor(CalibratedIntervals, SeveralTargets, BaseRegress
     ) -> None:
         self._keep_parameters(locals())
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = isinstance(self.loss, str) and self.loss in ("poisson", "gamma", "tweedie")
+        return tags
+
     def _get_loss(self) -> Loss:
         options = LossOptions(self.quantile, self.alpha, self.tweedie_variance_power)
         if self._n_targets > 1 and not isinstance(self.quantile, float | None):

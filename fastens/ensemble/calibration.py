@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from fastens.base import TrainingData, check_weights
+from fastens.engine.conformal import ConformalScores
+from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.conformal_scores import (
     COVERAGE,
     SET_SCORES,
-    ConformalScores,
     Errors,
     SetScore,
     intervals,
@@ -159,7 +160,9 @@ class CalibratedIntervals(CalibratedTrees):
         said = self._said(X, init_score)
         columns = nearest_columns(levels_of(self), said.shape[1], coverage)
         scale = self._loss.deviation(said[:, 0])
-        return np.clip(intervals([errors.scores(columns)], [said], [scale], columns, coverage), *self._loss.bounds)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        found = intervals([errors.scores(columns)], [said], [scale], columns, coverage, n_threads)
+        return np.clip(found, *self._loss.bounds)
 
     def _said(self, X: Any, init_score: Any) -> Array:
         """Predictions, always with a column for each quantile."""

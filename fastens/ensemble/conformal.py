@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from fastens.base import BaseClassifier, BaseRegressor
+from fastens.engine.conformal import ConformalScores
+from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.base_conformal import RULES, BaseConformal
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.ensemble.calibration import levels_of
 from fastens.ensemble.conformal_scores import (
     COVERAGE,
     SET_SCORES,
-    ConformalScores,
     Errors,
     SetScore,
     intervals,
@@ -170,7 +171,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         said = self._responses(X)
         columns = nearest_columns(levels_of(self._member.models[0]), said[0].shape[1], coverage)
         scales = [_deviation(model, found) for model, found in zip(self._member.models, said, strict=True)]
-        found = intervals([part.scores(columns) for part in self._parts], said, scales, columns, coverage)
+        parts = [part.scores(columns) for part in self._parts]
+        found = intervals(parts, said, scales, columns, coverage, resolve_n_jobs(self.n_jobs))
         loss = _loss(self._member.models[0])
         return found if loss is None else np.clip(found, *loss.bounds)
 

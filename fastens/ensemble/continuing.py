@@ -71,14 +71,6 @@ class Earlier:
                 f"it gives {loss.n_outputs}."
             )
 
-    def check_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Raise ValueError unless categories are encoded as they were."""
-        same = arrays.keys() == self.statistics.keys()
-        if not same or any(not np.array_equal(arrays[name], old) for name, old in self.statistics.items()):
-            raise ValueError(
-                "X and y must be those of the fit that this one continues, as they give the categories their numbers."
-            )
-
     def give_to(self, run: BoostingRun, metrics: Metrics | None) -> None:
         """Let a run begin after the rounds there are, with their scores where it measures the same."""
         trees = self.ensemble.separate_trees()

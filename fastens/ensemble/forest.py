@@ -52,6 +52,10 @@ class RandomForestClassifier(ForestClassifier):
     class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None, default=None
         Factors of the rows' weights by class; with bootstrap, of their chances to be drawn. "balanced_subsample"
         balances the classes of each bag instead. A list has a dict for each target.
+    averaging : "posterior", dict or None, default=None
+        Average each tree over all its prunings (see `BayesTreeClassifier`); predicting costs the same. A dict has
+        values for the prior: "alpha", "split_prior", "temperature"; and "evidence":
+        "train", the rows of the bag, or "oob", the others, given those.
     ccp_alpha : float, default=0
         Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
         pruning, Breiman et al. 1984).
@@ -59,6 +63,12 @@ class RandomForestClassifier(ForestClassifier):
         Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=255
         Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
         missing values have a bin of their own besides.
@@ -125,9 +135,12 @@ class RandomForestClassifier(ForestClassifier):
         warm_start: bool = False,
         voting: str = "soft",
         class_weight: Any = None,
+        averaging: Any = None,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         max_bins: int = 255,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -175,6 +188,10 @@ class RandomForestRegressor(ForestRegressor):
         `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same forest as all at once.
     keep_leaves : bool, default=False
         Keep the training targets of every leaf, which `predict_quantiles` needs.
+    averaging : "posterior", dict or None, default=None
+        Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. A dict has
+        values for the prior: "prior_weight", "prior_shape", "prior_scale", "split_prior", "temperature"; and
+        "evidence": "train", the rows of the bag, or "oob", the others, given those.
     ccp_alpha : float, default=0
         Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
         pruning, Breiman et al. 1984).
@@ -182,6 +199,12 @@ class RandomForestRegressor(ForestRegressor):
         Features with which the prediction must not fall (1) or rise (-1).
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=255
         Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
         missing values have a bin of their own besides.
@@ -243,9 +266,12 @@ class RandomForestRegressor(ForestRegressor):
         oob_score: bool | Callable[..., float] = False,
         warm_start: bool = False,
         keep_leaves: bool = False,
+        averaging: Any = None,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         max_bins: int = 255,
         random_state: Any = None,
         n_jobs: int | None = None,

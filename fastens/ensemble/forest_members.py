@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from fastens.ensemble.base_forest import BaseForest
     from fastens.ensemble.base_trees import BaseTrees
 
-_LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets")
+_LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "classes_",
+    "_encoder",
+    "_statistics",
+    "_n_plain_features",
+    "_n_targets",
+)
 
 
 class Members(Sequence[Any]):

@@ -11,11 +11,12 @@ from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
 from fastens.engine.binned import BinnedMatrix
+from fastens.engine.conformal import ConformalScores
 from fastens.engine.leaf_rows import LeafRows
 from fastens.engine.losses import weighted_quantile
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.walks import Walker
-from fastens.ensemble.conformal_scores import COVERAGE, ConformalScores, SetScore, intervals, sets
+from fastens.ensemble.conformal_scores import COVERAGE, SetScore, intervals, sets
 from fastens.ensemble.out_of_bag import OutOfBag
 from fastens.tables import dense_blocks
 
@@ -270,7 +271,8 @@ class NumberUncertainty(ForestUncertainty):
             raise ValueError("predict_interval must be used with one target; this forest has several.")
         scores = self._conformal(coverage)
         middle = np.asarray(self.predict(X), dtype=np.float64)[:, None]
-        return intervals([scores], [middle], [self.predict_spread(X) + self._spread_floor], (0, 0), coverage)
+        scale = self.predict_spread(X) + self._spread_floor
+        return intervals([scores], [middle], [scale], (0, 0), coverage, resolve_n_jobs(self.n_jobs))
 
     # Quantiles --------------------------------------------------
 

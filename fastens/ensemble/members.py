@@ -239,7 +239,14 @@ class BaseMembers(SavedEstimator):
         router = MetadataRouter(owner=self)
         for name, member in (pair for members in self._levels() for pair in members):
             router.add(**{name: member}, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        splitter = self._routed_splitter()
+        if hasattr(splitter, "get_metadata_routing"):
+            router.add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         return router
+
+    def _routed_splitter(self) -> Any:
+        """What may ask for metadata to split rows by."""
+        return getattr(self, "cv", None)
 
     def _sk_visual_block_(self) -> Any:
         try:

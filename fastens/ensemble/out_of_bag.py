@@ -116,7 +116,7 @@ class OutOfBag(BaseFastens):
         """
         data = self._rows_of_fit(X, y, sample_weight)
         matrix = self._ensemble.binning.transform(data.X, resolve_n_jobs(self.n_jobs))
-        walker = Walker(self._ensemble, matrix)
+        walker = Walker(self._ensemble, matrix, self._column_of)
         with ThreadPoolExecutor(resolve_n_jobs(self.n_jobs)) as pool:
             grown = list(pool.map(lambda t: self._permuted_loss(t, walker, data), range(self._ensemble.n_trees)))
         return importance_bunch(np.array(grown).T)
@@ -139,7 +139,7 @@ class OutOfBag(BaseFastens):
         self._check_fitted()
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
-        data = self._check_validation(X, y, sample_weight)
+        data = self._learn_same_statistics(self._check_validation(X, y, sample_weight), self._seed)
         if len(data.y) != len(self._bootstrap.order):
             raise ValueError(
                 f"X must hold the rows of fit, {len(self._bootstrap.order)} with a weight above 0; got {len(data.y)}."

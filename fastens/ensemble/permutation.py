@@ -66,8 +66,9 @@ class PermutationImportance(BaseFastens):
     def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
         """By how much the sum of weighted losses grows with each shuffle of each column, (n_features, n_shuffles)."""
         trees, y = self._predicting_trees(), data.y.reshape(len(data.y), -1)
-        matrix = trees.binning.transform(data.X, resolve_n_jobs(self.n_jobs))
-        shuffled = Shuffled(trees, matrix, threads_for(len(y), resolve_n_jobs(self.n_jobs), _GRAIN))
+        n_threads = resolve_n_jobs(self.n_jobs)
+        matrix = trees.binning.transform(self._apply_statistics(data).X, n_threads)
+        shuffled = Shuffled(trees, matrix, self._column_of, threads_for(len(y), n_threads, _GRAIN))
         loss = self._score_loss(y, weight)
         growth = np.zeros((self.n_features_in_, len(shuffles)))
         for repeat, others in enumerate(shuffles):

@@ -39,6 +39,14 @@ class SeveralTargets(BoostedTrees):
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "_n_targets")
 
+    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] > 1:
+            for name, neutral in _NEUTRAL.items():
+                if getattr(self, name) is not neutral:
+                    raise ValueError(f"{name} must be {neutral} with several targets; got {getattr(self, name)!r}.")
+        return super()._read_target(y, n_rows)
+
     def _learn_target(self, y: NDArray[Any]) -> Array:
         self._n_targets = 1 if y.ndim == 1 else y.shape[1]
         return super()._learn_target(y)
@@ -56,8 +64,5 @@ class SeveralTargets(BoostedTrees):
     def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
         if self._n_targets == 1:
             return super()._new_run(binning, data, rules, start)
-        for name, neutral in _NEUTRAL.items():
-            if getattr(self, name) is not neutral:
-                raise ValueError(f"{name} must be {neutral} with several targets; got {getattr(self, name)!r}.")
         kind = JointRun if rules.dart is None else JointDartRun
         return kind(binning, data, self._loss, self._growth_rules(), rules, start)

@@ -131,7 +131,7 @@ class GradientBoostingSurvival(BoostedTrees):
         path_smooth: float = 0.0,
         max_delta_step: float | None = None,
         linear_leaves: bool = False,
-        linear_l2: float = 1.0,
+        linear_l2: float = 10.0,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",

@@ -57,15 +57,15 @@ class BaseDecisionTree(BaseTrees):
         """The tree before it is pruned, and what it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
+        seed = self._draw_seed()
+        data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning, matrix = learn_and_bin(
-            data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads
-        )
+        binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
         weight = self._growing_weight(data)
-        n_rows = len(data.y) if weight is None else np.count_nonzero(weight)
+        n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
         rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
         grower = ForestGrower(matrix, self._target(data.y), rules, n_threads)
-        [tree] = grower.grow([TreeSample(weight, None, self._draw_seed())])
+        [tree] = grower.grow([TreeSample(weight, None, seed)])
         return tree, binning, matrix, data
 
     def _growing_weight(self, data: TrainingData) -> Array | None:
@@ -153,6 +153,12 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
         Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=65535
         Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
         missing values have a bin of their own besides.
@@ -208,6 +214,8 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         max_bins: int = 65_535,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -256,6 +264,12 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
         Features with which the prediction must not fall (1) or rise (-1).
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 64 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=65535
         Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
         missing values have a bin of their own besides.
@@ -307,6 +321,8 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
         max_bins: int = 65_535,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -51,8 +51,8 @@ def plot_contributions(
     row : int, optional
         The position of the one row to explain.
     label : object, optional
-        With several outputs: the class, or the number of the target; default: of one row the class predicted, of all
-        rows the mean size of contributions to every class.
+        With several outputs: the class, the number of the target, or both as a pair; default: of one row the class
+        predicted, of all rows the mean size of contributions to every class.
     n_top : int, default=12
         Most columns; with a single row the others are added up.
     ax : matplotlib Axes, optional
@@ -94,7 +94,7 @@ def _output(estimator: Any, contributions: Array, label: Any) -> int:
     n_outputs = contributions.shape[1]
     if label is None:
         return 0 if n_outputs == 1 else int(contributions.sum(axis=2)[0].argmax())
-    known = estimator.classes_.tolist() if is_classifier(estimator) else list(range(n_outputs))
+    known = _labels(estimator, n_outputs)
     if label not in known:
         raise ValueError(f"label must be one of {known}; got {label!r}.")
     # Of two classes only the second has contributions; those of the first are their opposites.
@@ -103,6 +103,19 @@ def _output(estimator: Any, contributions: Array, label: Any) -> int:
             f"label must be {known[1]!r} with two classes: contributions to the other are their opposites."
         )
     return 0 if n_outputs == 1 else known.index(label)
+
+
+def _labels(estimator: Any, n_outputs: int) -> list[Any]:
+    """What raw predictions are of: classes, numbers of targets, or pairs of a target and a class."""
+    if not is_classifier(estimator):
+        return list(range(n_outputs))
+    if not isinstance(estimator.classes_, list):
+        return list(estimator.classes_.tolist())
+    return [
+        (target, label)
+        for target, classes in enumerate(estimator.classes_)
+        for label in (classes[1:] if len(classes) == 2 else classes).tolist()
+    ]
 
 
 def explained_quantity(estimator: Any, output: int) -> str:
@@ -118,8 +131,8 @@ def explained_quantity(estimator: Any, output: int) -> str:
     if not is_classifier(estimator):
         has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
         return "logarithm of the prediction" if has_link else "prediction"
-    classes = estimator.classes_
-    label = classes[output] if len(classes) > 2 else classes[1]
+    labels = _labels(estimator, output + 1)
+    label = labels[output] if len(labels) > 2 or isinstance(estimator.classes_, list) else labels[1]
     return f"{'probability' if getattr(estimator, '_has_class_shares', False) else 'log odds'} of {label}"
 
 
@@ -132,9 +145,8 @@ def _sizes(estimator: Any, contributions: Array, n_top: int, ax: Any) -> Any:
     size = np.abs(contributions[..., :-1]).mean(axis=0)
     top, names = _top(size.sum(axis=0), n_top), column_names(estimator)
     ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
-    labels = estimator.classes_ if is_classifier(estimator) else range(len(size))
     start = np.zeros(len(top))
-    for label, sizes in zip(labels, size, strict=True):
+    for label, sizes in zip(_labels(estimator, len(size)), size, strict=True):
         ax.barh(range(len(top)), sizes[top], left=start, label=str(label), height=0.7)
         start += sizes[top]
     _name_rows(ax, [names[column] for column in top])

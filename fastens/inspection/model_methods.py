@@ -102,7 +102,7 @@ class ShowsModel:
         row : int, optional
             The position of the one row to explain.
         label : object, optional
-            With several outputs: the class, or the number of the target.
+            With several outputs: the class, the number of the target, or both as a pair.
         ax : matplotlib Axes, optional
             Where to draw; default: a new figure.
         """

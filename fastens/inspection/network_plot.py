@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -62,35 +63,48 @@ def plot_network(names: Sequence[str], parents: Parents, highlighted: int | None
     for child, found in enumerate(parents):
         for parent in found:
             way = [parent, *bends.get((parent, child), []), child]
-            _draw_edge(ax, [(x[node], y[node]) for node in way], boxes[parent], boxes[child])
+            _draw_edge(ax, [(x[node], y[node]) for node in way], boxes[child])
     return ax
 
 
-def _draw_edge(ax: Any, points: list[tuple[float, float]], start: Any, end: Any) -> None:
-    """A smooth line through points, hidden by the box that it starts at, with its arrow at the edge of the other."""
+def _draw_edge(ax: Any, points: list[tuple[float, float]], end: Any) -> None:
+    """A smooth line through points, its arrow at the edge of the box where it ends; that where it starts hides it."""
     from matplotlib.patches import FancyArrowPatch
-    from matplotlib.path import Path
 
-    codes, corners = [Path.MOVETO], [points[0]]
-    for (x0, y0), (x1, y1) in itertools.pairwise(points):
-        # Up and down at every layer, so that pieces join without a corner.
-        bend = 0.35 * (y0 - y1)
-        first = (x0, y0 - bend) if len(points) > 2 else (x0 + 0.35 * (x1 - x0), y0 - bend)
-        second = (x1, y1 + bend) if len(points) > 2 else (x1 - 0.35 * (x1 - x0), y1 + bend)
-        corners += [first, second, (x1, y1)]
-        codes += [Path.CURVE4] * 3
     ax.add_patch(
         FancyArrowPatch(
-            path=Path(corners, codes),
+            points[0],
+            points[-1],
+            connectionstyle=_Way(ax, points),
+            patchB=end.get_bbox_patch(),
             arrowstyle="-|>",
-            mutation_scale=9,
+            mutation_scale=10,
             color="0.45",
             linewidth=0.9,
             zorder=2,
-            patchA=start.get_bbox_patch(),
-            patchB=end.get_bbox_patch(),
         )
     )
+
+
+class _Way:
+    """A line through points, cut where it comes to a box: made when drawn, since the size of boxes is known then."""
+
+    def __init__(self, ax: Any, points: list[tuple[float, float]]) -> None:
+        self._ax, self._points = ax, points
+
+    def __call__(self, *ends: Any, patchB: Any, **shrink: Any) -> Any:
+        from matplotlib.bezier import split_path_inout
+        from matplotlib.path import Path
+
+        points = self._ax.transData.transform(self._points)
+        # Catmull-Rom: at each point the direction from the one before to the one after.
+        ways = np.gradient(points, axis=0) / 3
+        corners = np.stack([points[:-1] + ways[:-1], points[1:] - ways[1:], points[1:]], axis=1).reshape(-1, 2)
+        whole = Path(np.vstack([points[:1], corners]), [Path.MOVETO] + [Path.CURVE4] * len(corners))
+        try:
+            return split_path_inout(whole, lambda at: patchB.contains(SimpleNamespace(x=at[0], y=at[1]))[0])[0]
+        except ValueError:  # both ends within the box, in a figure made very small
+            return whole
 
 
 # Layout --------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fastens.engine.trees import TreeEnsemble
 from fastens.inspection.model_methods import ShowsModel
 from fastens.inspection.tree_plot import plot_tree
@@ -17,6 +19,7 @@ class ShowsTrees(ShowsModel):
     """An estimator whose trees can be read: as text, as a table, as a picture."""
 
     _encoder: Any
+    _statistics: Any
     # Whether the values of nodes are shares of classes; otherwise they are numbers.
     _has_class_shares: bool = False
 
@@ -24,7 +27,14 @@ class ShowsTrees(ShowsModel):
         """What the fitted table's columns, categories and classes are called."""
         self._check_fitted()
         classes = getattr(self, "classes_", None) if self._has_class_shares else None
-        return Names(self._encoder.names, self._encoder.categories, classes)
+        names, kinds = self._encoder.names, self._encoder.categories
+        if self._statistics is not None:
+            names = [f"x{column}" for column in range(len(kinds))] if names is None else names
+            is_mean = np.isin(self._column_of, self._statistics.columns)
+            pairs = zip(self._column_of, is_mean, strict=True)
+            names = [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
+            kinds = [None if mean else kinds[column] for column, mean in zip(self._column_of, is_mean, strict=True)]
+        return Names(names, kinds, classes)
 
     def to_text(self, tree: int = 0, max_depth: int | None = 10, decimals: int = 2) -> str:
         """Return one tree as indented text.

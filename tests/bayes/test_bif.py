@@ -139,7 +139,7 @@ def test_values_that_cannot_be_written():
 
 def large_network(rng, n_variables=48, n_cells=130_000):
     """A network of barley's size: 48 variables, some 130 000 cells."""
-    sizes = rng.integers(4, 11, n_variables)
+    sizes = rng.integers(5, 12, n_variables)
     parents, tables, total = [], [], 0
     for node in range(n_variables):
         found = tuple(range(max(0, node - 3), node)) if total < n_cells else tuple(range(max(0, node - 1), node))

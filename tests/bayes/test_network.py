@@ -123,6 +123,49 @@ def test_an_unknown_value_is_as_if_missing(asia, rows):
     assert_array_equal(asia.predict_proba(X), asia.predict_proba(missing))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
+def test_arrays_of_positions(rng, dtype):
+    X = rng.integers(0, 4, (500, 3))
+    y = (X[:, 0] + X[:, 1] > 3).astype(int)
+    model = BayesianNetwork("tan").fit(X.astype(dtype), y)
+    frame = BayesianNetwork("tan").fit(pd.DataFrame(X.astype(str)), y)
+    assert model.states_["x0"] == [0, 1, 2, 3]
+    strange = X.copy()
+    strange[:50, 1] = 7
+    assert_array_equal(
+        model.predict_proba(strange.astype(dtype)), frame.predict_proba(pd.DataFrame(strange.astype(str)))
+    )
+    if np.dtype(dtype).kind == "f":
+        holed = X.astype(dtype)
+        holed[:50, 1], holed[50:80, 1], holed[80:90, 1], holed[90:95, 2] = np.nan, 0.5, -1, np.inf
+        same = X.astype(str).astype(object)
+        same[:90, 1] = same[90:95, 2] = None
+        assert_array_equal(model.predict_proba(holed), frame.predict_proba(pd.DataFrame(same)))
+    gaps = BayesianNetwork("tan").fit(2 * X.astype(dtype), y)
+    assert gaps.states_["x0"] == [0, 2, 4, 6]
+    assert_array_equal(gaps.predict_proba(2 * X.astype(dtype)), model.predict_proba(X.astype(dtype)))
+
+
+def test_numbers_in_bins(rng):
+    X = pd.DataFrame({"size": rng.random(2000), "few": rng.integers(0, 3, 2000), "word": rng.choice(["a", "b"], 2000)})
+    X.loc[::7, "size"] = np.nan
+    y = (X["size"].fillna(0) > 0.5).astype(int)
+    model = BayesianNetwork(max_bins=4).fit(X, y)
+    assert [len(model.states_[name]) for name in X.columns] == [4, 3, 2]
+    assert model.states_["few"] == ["<= 0.5", "0.5 to 1.5", "> 1.5"]
+    assert model.query("class", {"size": 0.99})[1] > 0.9  # a number stands for its bin
+    assert model.query("class", {"size": 0.99}) == model.query("class", {"size": model.states_["size"][-1]})
+    with pytest.raises(ValueError, match="evidence of 'size' must be one of its values"):
+        model.query("class", {"size": "large"})
+    far = pd.DataFrame({"size": [-5.0, 7.0], "few": [0, 9], "word": ["a", "c"]})
+    assert model.predict(far).tolist() == [0, 1]
+    weight = rng.integers(0, 3, 2000)
+    one = BayesianNetwork(max_bins=4).fit(X, y, weight)
+    other = BayesianNetwork(max_bins=4).fit(X.loc[X.index.repeat(weight)], y.repeat(weight))
+    assert one.states_ == other.states_
+    assert_allclose(one.predict_proba(X), other.predict_proba(X))
+
+
 # Missing values --------------------------------------------------
 
 
@@ -366,14 +409,16 @@ def test_saved_and_loaded(rows, holed, asia, tmp_path):
         BayesianNetwork("tan").fit(*rows),
         BayesianNetwork(asia.structure, class_name="bronc").fit(*holed),
         BayesianNetwork([("z", 0), ("z", 1), ("z", 4)], hidden={"z": 2}, random_state=1, tol=1e-3).fit(rows[0]),
+        BayesianNetwork("tan", max_bins=2).fit(rows[0].assign(n=np.arange(3000) % 7), rows[1]),
         asia,
     ]
     for model in models:
         model.save(tmp_path / "net.fastens")
         loaded = fastens.load(tmp_path / "net.fastens")
         copied = pickle.loads(pickle.dumps(model))
+        X = rows[0].assign(n=3) if model.n_features_in_ == 8 else rows[0]
         for other in (loaded, copied):
-            assert_array_equal(other.score_samples(rows[0]), model.score_samples(rows[0]))
+            assert_array_equal(other.score_samples(X), model.score_samples(X))
             assert other.edges_ == model.edges_
             assert other.states_ == model.states_
         assert hasattr(loaded, "classes_") == hasattr(model, "classes_")

@@ -106,6 +106,9 @@ def test_parts_make_the_whole(rng, kind):
     np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), rtol=1e-12)
     one, other = kind().fit(X[:60], y[:60]), kind().fit(X[60:], y[60:])
     np.testing.assert_allclose(one.merge(other).predict_proba(X), whole.predict_proba(X), rtol=1e-12)
+    other = kind().fit(X[60:], np.array(["new", "yes"])[rows[60:, 4]])
+    labels = np.concatenate([y[:60], np.array(["new", "yes"])[rows[60:, 4]]])
+    same_model(one.merge(other), kind().fit(X, labels), X)
     first = X.copy()
     first["c0"] = np.arange(len(y)) / 7.0
     with pytest.raises(ValueError, match="same bins"):
@@ -217,6 +220,10 @@ def test_numbers_are_cut_into_bins(rng, kind):
     same_model(model, kind(max_bins=6).fit(sparse.csr_matrix(X), y), X)
     as_categories = kind(categorical_features="all").fit(X, y)
     assert as_categories.n_categories_.tolist() == [400, 5, 1]
+    same_model(kind().fit(X[:, 1:].astype(int), y), kind().fit(X[:, 1:], y), X[:, 1:])
+    large = 2**50 + X[:, 1:].astype(int)  # more than float32 tells apart
+    same_model(kind().fit(large, y), kind().fit(large.astype(float), y), large)
+    assert kind().fit(large, y).n_categories_.tolist() == [5, 1]
     whole = rng.integers(0, 30, (400, 2))
     assert kind().fit(whole, y).n_categories_.tolist() == [8, 8]
     assert kind(categorical_features=[1]).fit(whole, y).n_categories_.tolist() == [8, 30]

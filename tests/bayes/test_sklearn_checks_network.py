@@ -6,7 +6,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fastens import BayesianNetwork
 
-MODELS = [BayesianNetwork(), BayesianNetwork("tan"), BayesianNetwork("chow-liu", smoothing="bdeu")]
+MODELS = [
+    BayesianNetwork(),
+    BayesianNetwork("tan"),
+    BayesianNetwork("chow-liu", smoothing="bdeu"),
+    BayesianNetwork(max_bins=5),
+]
 
 
 @parametrize_with_checks(MODELS)

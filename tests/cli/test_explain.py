@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -22,11 +23,12 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.headings, self.texts, self.loaded = [], [], [], []
+        self.open, self.headings, self.texts, self.loaded, self.seen = [], [], [], [], set()
         self.feed(text)
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
         if tag not in VOID:
             self.open.append(tag)
         self.loaded += [value for name, value in attrs if name in ("src", "href") and not value.startswith("#")]
@@ -83,6 +85,16 @@ def test_contributions_add_up(run, houses, write_csv):
     np.testing.assert_allclose(total, pyarrow.csv.read_csv("out.csv")["prediction"].to_numpy())
 
 
+def test_linear_leaves_have_no_contributions(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("sold"))
+    train(run, path, "price", "--n-estimators", 5, "--linear-leaves", "--linear-l2", 5)
+    assert fastens.load("model.fastens").get_params()["linear_l2"] == 5
+    done = run("explain", "model.fastens", path, "--contributions", "parts.csv")
+    assert done.code == 0
+    assert "has no contributions" in done.err
+    assert "What do their values do?" not in page().headings
+
+
 def test_contributions_of_several_classes(run, houses, write_csv):
     table = houses.set_column(2, "town", houses["town"].fill_null("Bern"))
     path = write_csv(table)
@@ -93,3 +105,139 @@ def test_contributions_of_several_classes(run, houses, write_csv):
     assert parts["class"].to_pylist()[:4] == ["Aachen", "Bern", "Köln", "Aachen"]
     assert parts["row"].to_pylist()[:4] == [1, 1, 1, 2]
     page()
+
+
+NASTY = '<script>alert("x")</script>&amp;'
+
+
+@pytest.mark.parametrize("model", ["boosting", "naive-bayes"])
+def test_names_and_values_are_text(run, houses, write_csv, model):
+    table = houses.drop_columns("price").rename_columns(["area", "rooms", NASTY, "garden", "built", "sold"])
+    table = table.set_column(2, NASTY, pa.array([f"{NASTY}{value}" for value in table[NASTY].to_pylist()]))
+    path = write_csv(table.set_column(5, NASTY + "y", pa.array([f"</td>{v}" for v in table["sold"].to_pylist()])))
+    train(run, path, NASTY + "y", "--model", model)
+    assert run("explain", "model.fastens", path).code == 0
+    found = page()
+    assert "script" not in found.seen
+    assert any(NASTY in text for text in found.texts)
+
+
+def test_rows_held_out_are_found_again(run, houses, write_csv):
+    table = houses.drop_columns("price")
+    path = write_csv(table)
+    train(run, path, "sold", "--n-estimators", 3)
+    run("explain", "model.fastens", path)
+    assert "the 60 of 300 rows that training held out" in " ".join(page().texts)
+    run("explain", "model.fastens", write_csv(table.slice(10), "other.csv"))
+    assert "all 290 rows" in " ".join(page().texts)
+    train(run, path, "sold", "--n-estimators", 3, "--test-fraction", 0)
+    run("explain", "model.fastens", path)
+    assert "trained on all rows of this table" in " ".join(page().texts)
+
+
+def test_without_the_truth(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("price"))
+    train(run, path, "sold", "--n-estimators", 3)
+    done = run("explain", "model.fastens", write_csv(houses.drop_columns(["price", "sold"]), "new.csv"))
+    assert (done.code, done.err) == (0, "")
+    found = page()
+    assert found.headings[0] == "Which columns matter?"
+    assert "change of predictions" in " ".join(found.texts)
+
+
+def test_a_model_from_python(run, houses, write_csv):
+    table = houses.drop_columns(["sold", "built", "town"])
+    path = write_csv(table)
+    X = table.drop_columns("price").to_pandas()
+    model = fastens.RandomForestRegressor(n_estimators=30, random_state=0)
+    model.fit(X, table["price"].to_numpy()).save("forest.fastens")
+    assert run("explain", "forest.fastens", path, "--target", "price").code == 0
+    assert page().headings[:2] == ["Scores", "How wrong, and where?"]
+    assert run("explain", "forest.fastens", path).code == 0
+    assert page().headings[0] == "Which columns matter?"
+
+
+def test_training_curve_if_kept(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("price"))
+    train(run, path, "sold", "--early-stopping")
+    run("explain", "model.fastens", path)
+    found = page()
+    assert "How did training go?" in found.headings
+    assert "validation rows" in found.texts
+
+
+def test_texts_by_their_words(run, write_csv):
+    rng = np.random.default_rng(0)
+    words = {"good": ["lovely", "bright"], "bad": ["broken", "late"]}
+    labels = rng.choice(["good", "bad"], 80)
+    texts = [f"the {rng.choice(words[label])} thing number {i}" for i, label in enumerate(labels)]
+    path = write_csv(pa.table({"review": texts, "label": labels}))
+    train(run, path, "label", "--text", "review")
+    assert run("explain", "model.fastens", path).code == 0
+    found = page()
+    assert {"Which words tell?", "Why this prediction?"} <= set(found.headings)
+    assert {"lovely", "broken"} <= set(found.texts)
+
+
+def test_rows_of_the_table_of_contributions(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("sold"))
+    train(run, path, "price", "--n-estimators", 3)
+    done = run("explain", "model.fastens", path, "--rows", 10)
+    assert "(10 of 300 rows)" in done.out
+    parts = pyarrow.parquet.read_table("report-contributions.parquet")
+    assert parts["row"].to_pylist() == list(range(1, 301, 30))
+
+
+def test_a_column_may_be_called_row(run, houses, write_csv):
+    names = ["row", "expected prediction", "town", "garden", "built", "price"]
+    table = houses.drop_columns("sold").rename_columns(names)
+    path = write_csv(table)
+    train(run, path, "price", "--n-estimators", 3)
+    assert run("explain", "model.fastens", path).code == 0
+    parts = pyarrow.parquet.read_table("report-contributions.parquet")
+    assert parts.column_names[:4] == ["row_", "expected prediction_", "row", "expected prediction"]
+
+
+def test_constant_and_empty_columns(run, write_csv):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    table = pa.table({"x": x, "same": np.ones(60), "word": ["a"] * 60, "z": rng.normal(size=60), "y": x > 0})
+    path = write_csv(table)
+    train(run, path, "y", "--n-estimators", 3)
+    z = pa.nulls(60, pa.float64())
+    assert run("explain", "model.fastens", write_csv(table.set_column(3, "z", z), "no_z.csv")).code == 0
+    page()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("nowhere.fastens", "table.csv"), "no such file: nowhere.fastens"),
+        (("damaged.fastens", "table.csv"), "cannot read the model damaged.fastens"),
+        (("table.csv", "table.csv"), "cannot read the model table.csv"),
+        (("model.fastens", "nowhere.csv"), "no such file: nowhere.csv"),
+        (("model.fastens", "broken.parquet"), "cannot read broken.parquet as PARQUET"),
+        (("model.fastens", "less.csv"), "lacks column that the model was trained on: 'area'"),
+        (("model.fastens", "table.csv", "-o", "report.txt"), "--output must end in .html; got report.txt"),
+        (("model.fastens", "table.csv", "-o", "none/report.html"), "there is no folder none"),
+        (("model.fastens", "table.csv", "--contributions", "parts.xls"), "cannot tell the format of 'parts.xls'"),
+        (("model.fastens", "table.csv", "--target", "prise"), "--target: the table has no column 'prise'; it has"),
+        (("model.fastens", "table.csv", "--target", "rooms"), "classes that the model was not trained on"),
+        (("model.fastens", "table.csv", "--rows", "0"), "--rows must be at least 1, got 0"),
+        (("model.fastens", "table.csv", "--rows", "many"), "invalid int value: 'many'"),
+        (("model.fastens",), "the following arguments are required: TABLE"),
+    ],
+)
+def test_wrong_input_is_one_line(run, houses, write_csv, tmp_path, options, message):
+    path = write_csv(houses.drop_columns("price"))
+    write_csv(houses.drop_columns(["price", "area"]), "less.csv")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
+    train(run, path, "sold", "--n-estimators", 2)
+    content = bytearray((tmp_path / "model.fastens").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / "damaged.fastens").write_bytes(content)
+    done = run("explain", *options)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+    assert message in done.err

@@ -68,6 +68,8 @@ def test_every_option_is_a_parameter_of_some_model():
          {"monotonic_cst": {"area": 1, "rooms": -1}, "interaction_cst": "pairwise", "categorical_encoding": "target"}),
         (("--model", "naive-bayes", "--smoothing", "kt", "--feature-prior", 0.5),
          {"smoothing": "kt", "feature_prior": 0.5}),
+        (("--model", "network", "--structure", "tan", "--criterion", "bdeu", "--max-parents", 2),
+         {"structure": "tan", "criterion": "bdeu", "max_parents": 2, "max_bins": 8}),
         (("--model", "stacking", "--members", "tree,naive-bayes", "--final-estimator", "boosting", "--passthrough"),
          {"final_estimator": "boosting", "passthrough": True}),
         (("--model", "voting", "--members", "tree,naive-bayes", "--member-weights", "nnls"),

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyRegressor
@@ -344,6 +345,17 @@ def test_searches_reach_the_estimator(rng):
     search = GridSearchCV(ConformalRegressor(Ridge(), random_state=0), {"estimator__alpha": [0.1, 1e6]}, cv=3).fit(X, y)
     assert search.best_params_ == {"estimator__alpha": 0.1}
     assert cross_val_score(ConformalClassifier(GaussianNB()), *load_iris(return_X_y=True)).mean() > 0.9
+
+
+@pytest.mark.parametrize("cv", [None, GroupKFold(3)], ids=str)
+def test_groups_and_weights_are_routed(cv, rng):
+    X, y = make_rows(rng, 120)
+    given = {"groups": np.repeat(np.arange(12), 10), "sample_weight": rng.integers(1, 3, 120)}
+    plain = ConformalRegressor(Ridge(), cv=cv, random_state=0).fit(X, y, **given)
+    with config_context(enable_metadata_routing=True):
+        asking = Ridge().set_fit_request(sample_weight=True)
+        routed = ConformalRegressor(asking, cv=cv, random_state=0).fit(X, y, **given)
+    np.testing.assert_array_equal(routed.predict_interval(X), plain.predict_interval(X))
 
 
 def test_rows_to_stop_early_by_reach_the_estimator(rng):

@@ -19,32 +19,30 @@ def left_out(ensemble, codes, counts):
     return sums, n_trees
 
 
-def changed_codes(codes, row, other, feature):
-    """The codes of a row with one taken from another row."""
-    changed = codes[:, row].copy()
-    changed[feature] = codes[feature, other]
-    return changed
+def changed_codes(codes, row, other, is_changed):
+    """The codes of a row with some taken from another row."""
+    return np.where(is_changed, codes[:, other], codes[:, row])
 
 
-def permuted_losses(ensemble, tree, codes, pairs, weights, loss):
-    """For each feature the growth of the weighted loss; `loss` is a function of row and node."""
-    growth = np.zeros(len(codes))
+def permuted_losses(ensemble, tree, codes, pairs, loss, column_of):
+    """For each column the growth of the loss; `loss` is a function of row and node."""
+    growth = np.zeros(column_of.max() + 1)
     for row, other in pairs.T.tolist():
         before = loss(row, find_leaf(ensemble, tree, codes[:, row]))
-        for feature in range(len(codes)):
-            leaf = find_leaf(ensemble, tree, changed_codes(codes, row, other, feature))
-            growth[feature] += weights[row] * (loss(row, leaf) - before)
+        for column in range(len(growth)):
+            leaf = find_leaf(ensemble, tree, changed_codes(codes, row, other, column_of == column))
+            growth[column] += loss(row, leaf) - before
     return growth
 
 
-def permuted_changes(ensemble, codes, others, first, last):
-    """For each feature and row the change of the summed values, (n_features, last - first, n_values)."""
-    changes = np.zeros((len(codes), last - first, ensemble.value.shape[1]))
+def permuted_changes(ensemble, codes, others, first, last, column_of):
+    """For each column and row the change of the summed values, (n_columns, last - first, n_values)."""
+    changes = np.zeros((column_of.max() + 1, last - first, ensemble.value.shape[1]))
     for tree in range(ensemble.n_trees):
         root = ensemble.node_offsets[tree]
         for row in range(first, last):
             before = ensemble.value[root + find_leaf(ensemble, tree, codes[:, row])]
-            for feature in range(len(codes)):
-                leaf = find_leaf(ensemble, tree, changed_codes(codes, row, others[row], feature))
-                changes[feature, row - first] += ensemble.value[root + leaf].astype(float) - before
+            for column in range(len(changes)):
+                leaf = find_leaf(ensemble, tree, changed_codes(codes, row, others[row], column_of == column))
+                changes[column, row - first] += ensemble.value[root + leaf].astype(float) - before
     return changes

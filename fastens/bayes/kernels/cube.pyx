@@ -57,8 +57,6 @@ def spread(double[::1] cube, const int64_t[::1] sizes, int64_t n_inner):
             inner = block
 
 
-# ------------------------------------------------------------------------------------------------------------- trees
-
 cdef struct Shape:
     const int64_t* sizes
     const int64_t* strides
@@ -83,6 +81,37 @@ cdef inline int n_fixed(const int64_t* digits, const Shape* shape) noexcept nogi
         fixed += digits[j] < shape.sizes[j]
     return fixed
 
+
+def log_weights(
+    const double[:, ::1] counts, const int64_t[:, ::1] layout, double per_error, double per_constraint,
+    double most_errors, double[::1] out
+):
+    """Write to each cell, as a conjunction: per_error * errors + per_constraint * constraints, the log of its weight.
+
+    Errors are the first class's weight inside and the second's outside; -inf where they are more than `most_errors`.
+    `layout` holds sizes and strides. Returns the least errors, and the first cell that has them.
+    """
+    cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
+    cdef int64_t digits[MOST_ATTRIBUTES]
+    cdef int64_t cell, first = 0
+    cdef double n_second = counts[counts.shape[0] - 1, 1], least = INFINITY, errors
+    cdef int j
+    with nogil:
+        for j in range(shape.n_attributes):
+            digits[j] = 0
+        for cell in range(counts.shape[0]):
+            errors = n_second - counts[cell, 1] + counts[cell, 0]
+            if errors < least:
+                least, first = errors, cell
+            if errors > most_errors:
+                out[cell] = -INFINITY
+            else:
+                out[cell] = per_error * errors + per_constraint * n_fixed(digits, &shape)
+            step(digits, &shape, 1)
+    return least, first
+
+
+# ------------------------------------------------------------------------------------------------------------- trees
 
 cdef inline double log_children(const double* log_q, int64_t cell, int j, const Shape* shape) noexcept nogil:
     # Log evidence of the parts that a split of the cell by attribute j makes.

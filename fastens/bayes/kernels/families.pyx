@@ -19,7 +19,10 @@ ctypedef fused count_t:
     float64_t       # sums of weights
 
 cdef enum:
-    BLOCK = 2048    # rows whose cells stay in the first-level cache while a family's columns go by
+    BLOCK = 2048        # rows whose cells stay in the first-level cache while a family's columns go by
+    NEAR = 1024         # cells that are counted four times side by side, in 16 KB
+    SIDES = 4
+    EMPTYING = 1 << 20  # blocks after which 32 bits might not be enough
 
 cdef int64_t NOWHERE = -(1 << 55)       # several of them do not overflow, and no cell makes up for one
 
@@ -60,6 +63,25 @@ cdef inline void _find_cells(
         _add_column(codes + family.columns[k] * n_rows, sizes[family.columns[k]], family.strides[k], n, cells)
 
 
+cdef inline void _find_near_cells(
+    const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, uint16_t* cells
+) noexcept nogil:
+    # The same for few cells and nothing missing, in 16 bits, which the compiler adds eight at a time; sums wrap round,
+    # and the last is right.
+    cdef Py_ssize_t i, k
+    cdef const any_code_t* column
+    cdef uint16_t stride, first = 0
+    for k in range(family.n_columns):
+        first -= <uint16_t> family.strides[k]
+    for i in range(n):
+        cells[i] = first
+    for k in range(family.n_columns):
+        column = codes + family.columns[k] * n_rows
+        stride = <uint16_t> family.strides[k]
+        for i in range(n):
+            cells[i] += <uint16_t> (<uint16_t> column[i] * stride)
+
+
 cdef void _count_family(
     const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, const int64_t* sizes,
     count_t* out
@@ -78,6 +100,72 @@ cdef void _count_family(
                     out[cells[i]] += weight[first + i]
 
 
+cdef void _count_near_family(
+    const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, Py_ssize_t n_cells, count_t* out
+) noexcept nogil:
+    # Neighbouring rows often have the same cell; counted side by side they do not wait for each other.
+    cdef uint16_t[BLOCK] cells
+    cdef uint32_t[SIDES * NEAR] sides
+    cdef Py_ssize_t block, first, n, i
+    cdef bint in_sides = count_t is int64_t and n_cells <= NEAR
+    if in_sides:
+        for i in range(SIDES * n_cells):
+            sides[i] = 0
+    for block in range((n_rows + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        n = min(<Py_ssize_t> BLOCK, n_rows - first)
+        _find_near_cells(codes + first, n_rows, n, family, cells)
+        if in_sides:
+            for i in range(n // SIDES):
+                sides[cells[4 * i]] += 1
+                sides[n_cells + cells[4 * i + 1]] += 1
+                sides[2 * n_cells + cells[4 * i + 2]] += 1
+                sides[3 * n_cells + cells[4 * i + 3]] += 1
+            for i in range(n - n % SIDES, n):
+                sides[cells[i]] += 1
+            if block % EMPTYING == EMPTYING - 1:
+                _empty(sides, n_cells, out)
+        else:
+            for i in range(n):
+                if count_t is int64_t:
+                    out[cells[i]] += 1
+                else:
+                    out[cells[i]] += weight[first + i]
+    if in_sides:
+        _empty(sides, n_cells, out)
+
+
+cdef inline void _empty(uint32_t* sides, Py_ssize_t n_cells, count_t* out) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n_cells):
+        out[i] += <count_t> sides[i] + sides[n_cells + i] + sides[2 * n_cells + i] + sides[3 * n_cells + i]
+    for i in range(SIDES * n_cells):
+        sides[i] = 0
+
+
+cdef inline void _count(
+    const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, const int64_t* sizes,
+    const uint8_t* is_complete, Py_ssize_t n_cells, count_t* out
+) noexcept nogil:
+    cdef bint near = n_cells <= 65536
+    cdef Py_ssize_t k
+    for k in range(family.n_columns):
+        near = near and is_complete[family.columns[k]]
+    if near:
+        _count_near_family(codes, weight, n_rows, family, n_cells, out)
+    else:
+        _count_family(codes, weight, n_rows, family, sizes, out)
+
+
+cdef void _look_for_gaps(const any_code_t* codes, Py_ssize_t n, int64_t size, uint8_t* is_complete) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef any_code_t least = 1, most = 1
+    for i in range(n):
+        least = min(least, codes[i])
+        most = max(most, codes[i])
+    is_complete[0] = least == 1 and most <= size
+
+
 def count_families(
     const any_code_t[:, ::1] codes,
     const int64_t[::1] sizes,
@@ -86,22 +174,30 @@ def count_families(
     const int64_t[::1] strides,
     const int64_t[::1] offsets,
     const float64_t[::1] weight,
+    uint8_t[::1] is_complete,
     count_t[::1] out,
     int n_threads,
 ):
-    """Add to out[offsets[f] + cell] the weight of each row, or 1, for each family f; a thread owns whole families."""
+    """Add to out[offsets[f] + cell] the weight of each row, or 1, for each family f; a thread owns whole families.
+
+    Writes to `is_complete` in which columns nothing is missing.
+    """
     cdef Py_ssize_t n_rows = codes.shape[1]
     cdef const float64_t* weights = NULL
     if weight is not None:
         weights = &weight[0]
     cdef Py_ssize_t f
     for f in prange(
+        codes.shape[0], nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1
+    ):
+        _look_for_gaps(&codes[f, 0], n_rows, sizes[f], &is_complete[f])
+    for f in prange(
         starts.shape[0] - 1, nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
         use_threads_if=n_threads > 1,
     ):
-        _count_family(
+        _count(
             &codes[0, 0], weights, n_rows, _family_of(f, &starts[0], &columns[0], &strides[0]), &sizes[0],
-            &out[offsets[f]])
+            &is_complete[0], offsets[f + 1] - offsets[f], &out[offsets[f]])
 
 
 cdef inline void _add_entries(

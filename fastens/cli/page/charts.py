@@ -122,7 +122,8 @@ def _of_numbers(found: Dependence, y: Range, label: str) -> Html:
         if found.missing is not None:
             chart.line([chart.x.low, chart.x.high], [found.missing[output]] * 2, f"c{output} dashed")
     if found.missing is not None:
-        chart.text(chart.x.low, y.high, f" - - missing ({found.n_missing / found.n_rows:.0%})")
+        text = f"- - missing ({_share(found.n_missing, found.n_rows)}) "
+        chart.text(chart.x.high, y.high - 0.05 * (y.high - y.low), text, "note end halo")
     return chart.html()
 
 
@@ -132,7 +133,8 @@ def _of_categories(found: Dependence, y: Range, label: str, names: Sequence[str]
         means, counts = np.vstack([means, found.missing]), np.append(counts, found.n_missing)
         texts.append("(missing)")
     places = [
-        (-float(i), f"{text} · {n / found.n_rows:.0%}") for i, (text, n) in enumerate(zip(texts, counts, strict=True))
+        (-float(i), f"{text} · {_share(n, found.n_rows)}")
+        for i, (text, n) in enumerate(zip(texts, counts, strict=True))
     ]
     chart = Chart(y, Range(-len(texts) + 0.4, 0.6), (NARROW, DEPENDENCE_HEIGHT), (label, ""), y_ticks=places)
     for place, (text, n) in enumerate(zip(texts, counts, strict=True)):
@@ -212,6 +214,10 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
         text = f"{'+' if step > 0 else ''}{short(step, 3)}"
         chart.text(last + shift * (1 if step > 0 else -1), -place - 0.15, text, "note" if step > 0 else "note end")
     return chart.html()
+
+
+def _share(n: int, of: int) -> str:
+    return f"{n / of:.0%}" if 200 * n >= of else "<1%"
 
 
 def _spaced(n: int, most: int) -> NDArray[np.intp]:

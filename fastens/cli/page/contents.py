@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from fastens.cli.columns import NUMBER, TIME, WORDS, kind_of
-from fastens.cli.contributions import contributions
+from fastens.cli.contributions import affordable_rows, contributions, explains
 from fastens.cli.page import sections
 from fastens.cli.page.document import document
 from fastens.cli.page.markup import Html
@@ -25,7 +26,7 @@ from fastens.inspection.contribution_plots import explained_quantity
 Array = NDArray[np.float64]
 # Rows looked at for everything but the scores.
 MOST_ROWS = 20_000
-N_SWARM_ROWS = 800
+N_SWARM_ROWS, FEWEST_SWARM_ROWS, SWARM_SECONDS = 800, 50, 2.0
 N_CONTRIBUTING = 12
 N_DEPENDENCES = 6
 # Parameters whose values say nothing in a report, or too much.
@@ -69,13 +70,20 @@ def _columns(subject: Subject) -> list[Html]:
     found = []
     if hasattr(model, "most_telling_words"):
         found.append(sections.telling_words(model.most_telling_words()))
+    chosen = chosen_rows(subject)
+    parts = _contributions(subject, list(chosen))
     if X.num_columns > 1:
         importance = shuffled_importance(subject)
         order = np.argsort(-importance.mean, kind="stable").tolist()
-        found += [sections.importances(X.column_names, _shares(model), importance), *_contributions(subject)]
+        found += [sections.importances(X.column_names, _shares(model), importance)]
+        if parts is not None:
+            found.append(_swarm(subject, parts))
         tried = [column for column in order if subject.card.kinds.get(X.column_names[column]) != WORDS][:N_DEPENDENCES]
         found.append(_dependences(subject, tried))
-    rows = [reasons(subject, row, choice) for row, choice in chosen_rows(subject).items()]
+    rows = [
+        reasons(subject, row, choice, None if parts is None else parts.of[place])
+        for place, (row, choice) in enumerate(chosen.items())
+    ]
     return [*found, sections.single_rows(subject, rows)]
 
 
@@ -87,20 +95,34 @@ def _shares(model: Any) -> dict[str, Array]:
     return {} if gain is None else {"gain": np.asarray(gain)}
 
 
-def _contributions(subject: Subject) -> list[Html]:
+@dataclass(frozen=True)
+class Parts:
+    """Contributions of some rows, (n_rows, n_outputs, n_columns + 1); the first rows are those to be shown singly."""
+
+    rows: NDArray[np.intp]
+    of: Array
+
+
+def _contributions(subject: Subject, first: list[int]) -> Parts | None:
+    """Contributions of rows to be shown singly, and of as many others as can be had in a few seconds."""
+    if not explains(subject.model):
+        return None
+    n_rows = min(N_SWARM_ROWS, max(FEWEST_SWARM_ROWS, affordable_rows(subject.model, SWARM_SECONDS)))
+    rows = np.append(np.array(first, dtype=np.intp), subject.sample(n_rows))
+    return Parts(rows, contributions(subject.model, subject.X.take(rows)))
+
+
+def _swarm(subject: Subject, explained: Parts) -> Html:
     """Contributions over many rows: a swarm, or with several classes their sizes."""
-    subject = subject.take(subject.sample(N_SWARM_ROWS))
-    parts = contributions(subject.model, subject.X)
-    if parts is None:
-        return []
+    subject, parts = subject.take(explained.rows), explained.of
     sizes = np.abs(parts[..., :-1]).mean(axis=0)
     top = np.argsort(-sizes.sum(axis=0), kind="stable")[:N_CONTRIBUTING]
     names = [subject.X.column_names[column] for column in top]
     if len(sizes) > 1:
-        return [sections.class_contributions(sizes[:, top], names, subject.output_names)]
+        return sections.class_contributions(sizes[:, top], names, subject.output_names)
     values = [_heights(subject.X.column(column)) for column in top.tolist()]
     label = explained_quantity(subject.model, 0)
-    return [sections.contributions(parts[:, 0, top], list(zip(names, values, strict=True)), label)]
+    return sections.contributions(parts[:, 0, top], list(zip(names, values, strict=True)), label)
 
 
 def _heights(column: pa.ChunkedArray) -> Array:
@@ -141,7 +163,7 @@ def _about(subject: Subject) -> Html:
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
     given = []
     for name, value in model.get_params(deep=False).items():
-        text = repr(value)
+        text = repr(tuple(value) if isinstance(value, list) else value)
         if name in defaults and text != repr(defaults[name]):
             given.append((name, text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"))
     facts = [("model", type(model).__name__), ("columns", f"{subject.X.num_columns:,}"), *given]

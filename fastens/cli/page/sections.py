@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastens.cli.page import charts
 from fastens.cli.page.markup import Html, element, joined, table, wide_table
 from fastens.cli.page.svg import N_COLOURS, Range, short
-from fastens.cli.report import shown
+from fastens.cli.report import shown, with_error
 from fastens.cli.scores import Scores
 from fastens.cli.single_rows import Reasons
 from fastens.cli.subject import Dependence, Importance, Subject
@@ -144,7 +144,7 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
         meter = element("i", style=f"--share:{max(main[column], 0) / largest:.3f}")
         cells = [element("th", names[column], scope="row", title=names[column]), element("td", meter, class_="meter")]
         if shuffled is not None:
-            cells.append(element("td", f"{_rounded(shuffled.mean[column])} ± {_rounded(shuffled.error[column], 2)}"))
+            cells.append(element("td", with_error("", shuffled.mean[column], shuffled.error[column])))
         cells += [element("td", f"{share[column]:.1%}") for share in shares.values()]
         lines.append(element("tr", cells))
     titles = ["column", "", *([] if shuffled is None else ["shuffled"]), *shares]
@@ -211,22 +211,17 @@ def telling_words(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
 
 def single_rows(subject: Subject, found: Sequence[Reasons]) -> Html:
     """Some rows, what is predicted for each, and why."""
-    adds_up = bool(found) and found[0].start is not None
-    way = (
-        "Bars lead from the expected prediction to that of the row."
-        if adds_up
-        else "Bars show how the prediction changes, on average, when other rows lend the row their value of a column."
-    )
     cards = []
     for one in found:
-        names = [f"{name} = {value}" for name, value, _ in one.steps]
+        names = [f"{name} = {value}" if value else name for name, value, _ in one.steps]
         steps = [step for _, _, step in one.steps]
         if one.rest is not None:
             names, steps = [*names, "all other columns"], [*steps, one.rest]
         title = joined(f"Row {subject.numbers[one.row] + 1:,}", element("span", one.choice, class_="pill"))
         drawn = charts.waterfall(one.start, np.array(steps), names, one.label)
-        cards.append(element("div", element("h3", title), _outcome(subject, one.row), drawn, class_="card"))
-    hint = f"Rows are counted from 1, below the header. {way}"
+        quote = () if one.text is None else (element("blockquote", one.text),)
+        cards.append(element("div", element("h3", title), *quote, _outcome(subject, one.row), drawn, class_="card"))
+    hint = f"Rows are counted from 1, below the header. {found[0].way}"
     return section("rows", "Why this prediction?", hint, grid(cards))
 
 
@@ -251,7 +246,3 @@ def about(facts: Sequence[tuple[str, str]]) -> Html:
     """Names and values."""
     rows = (element("tr", element("th", name, scope="row"), element("td", value)) for name, value in facts)
     return card(element("table", element("tbody", rows), class_="facts"))
-
-
-def _rounded(value: float, digits: int = 3) -> str:
-    return short(value, digits) if abs(value) >= 5e-5 else "0"

@@ -26,18 +26,14 @@ cdef struct Tree:
     const uint32_t* words
 
 
-cdef struct Change:
-    # A feature that has another code than its own; -1 for none.
-    Py_ssize_t feature
-    uint32_t code
-
-
 cdef struct Rows:
-    # The codes of row r are n_features numbers from codes + r * stride on.
+    # The codes of row r are n_features numbers from codes + r * stride on; features that are made of one column of the
+    # table change together.
     const uint8_t* codes
     Py_ssize_t stride
     Py_ssize_t n_rows
-    Py_ssize_t n_features
+    const int32_t* column_of
+    Py_ssize_t n_columns
 
 
 cdef inline int32_t _child(const Split* split, const uint32_t* words, uint32_t code) noexcept nogil:
@@ -52,11 +48,21 @@ cdef inline const code_t* _codes_of(const Rows* rows, Py_ssize_t row, code_t kin
     return <const code_t*> (rows.codes + row * rows.stride)
 
 
-cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node, Change change) noexcept nogil:
+cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node) noexcept nogil:
+    while tree.splits[node].left > 0:
+        node = _child(&tree.splits[node], tree.words, codes[tree.splits[node].feature])
+    return node
+
+
+cdef inline int32_t _walk_changed(
+    const Tree* tree, const int32_t* column_of, const code_t* codes, const code_t* other, int32_t node, int32_t column
+) noexcept nogil:
+    """Walk with one column's codes from another row."""
     cdef Py_ssize_t feature
     while tree.splits[node].left > 0:
         feature = tree.splits[node].feature
-        node = _child(&tree.splits[node], tree.words, change.code if feature == change.feature else codes[feature])
+        node = _child(
+            &tree.splits[node], tree.words, other[feature] if column_of[feature] == column else codes[feature])
     return node
 
 
@@ -75,11 +81,10 @@ cdef void _add_left_out(
 ) noexcept nogil:
     cdef Py_ssize_t row, i
     cdef const value_t* value
-    cdef Change none = Change(-1, 0)
     for row in range(first, min(first + BLOCK_ROWS, rows.n_rows)):
         if out.counts[row] > 0:
             continue
-        value = values + out.n_values * _walk(tree, _codes_of(rows, row, kind), 0, none)
+        value = values + out.n_values * _walk(tree, _codes_of(rows, row, kind), 0)
         for i in range(out.n_values):
             out.sums[row * out.n_values + i] += value[i]
         out.n_trees[row] += 1
@@ -114,33 +119,30 @@ cdef inline float64_t _loss(const Question* ask, Py_ssize_t row, int32_t node) n
 cdef void _permuted_losses(
     const Tree* tree, const Rows* rows, const Question* ask, int64_t* seen, float64_t* out, code_t kind
 ) noexcept nogil:
-    # A row's walk is taken up again where it first meets a feature, with that feature's value of the other row.
+    # A row's walk is taken up again where it first meets a column, with that column's codes of the other row.
     cdef Py_ssize_t i, row, feature
     cdef const code_t* codes
     cdef const code_t* other
-    cdef int32_t node, leaf, changed
+    cdef int32_t node, leaf, column, changed
     cdef float64_t loss, weight
-    cdef Change change = Change(-1, 0)
     for i in range(ask.n):
         row = ask.rows[i]
         codes, other = _codes_of(rows, row, kind), _codes_of(rows, ask.others[i], kind)
-        change.feature = -1
-        leaf = _walk(tree, codes, 0, change)
+        leaf = _walk(tree, codes, 0)
         loss, weight = _loss(ask, row, leaf), 1.0 if ask.weights == NULL else ask.weights[row]
         node = 0
         while tree.splits[node].left > 0:
             feature = tree.splits[node].feature
-            if seen[feature] != i + 1:
-                seen[feature] = i + 1
-                if other[feature] != codes[feature]:
-                    change.feature, change.code = feature, other[feature]
-                    changed = _walk(tree, codes, node, change)
-                    out[feature] += weight * (_loss(ask, row, changed) - loss)
+            column = rows.column_of[feature]
+            if seen[column] != i + 1 and other[feature] != codes[feature]:
+                seen[column] = i + 1
+                changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
+                out[column] += weight * (_loss(ask, row, changed) - loss)
             node = _child(&tree.splits[node], tree.words, codes[feature])
 
 
 cdef struct Changed:
-    # Where the changes of values are added: (n_features, n, n_values) for rows first to first + n.
+    # Where the changes of values are added: (n_columns, n, n_values) for rows first to first + n.
     const uint32_t* others          # of the rows of the matrix
     Py_ssize_t first
     Py_ssize_t n
@@ -155,19 +157,17 @@ cdef void _add_changed(
     cdef Py_ssize_t row = ask.first + i, feature, k
     cdef const code_t* codes = _codes_of(rows, row, kind)
     cdef const code_t* other = _codes_of(rows, ask.others[row], kind)
-    cdef Change change = Change(-1, 0)
-    cdef int32_t node = 0, leaf = _walk(tree, codes, 0, change), changed
+    cdef int32_t node = 0, leaf = _walk(tree, codes, 0), changed, column
     cdef float64_t* out
     while tree.splits[node].left > 0:
         feature = tree.splits[node].feature
-        if seen[feature] != stamp:
-            seen[feature] = stamp
-            if other[feature] != codes[feature]:
-                change.feature, change.code = feature, other[feature]
-                changed = _walk(tree, codes, node, change)
-                out = ask.out + (feature * ask.n + i) * ask.n_values
-                for k in range(ask.n_values):
-                    out[k] += <float64_t> values[changed * ask.n_values + k] - values[leaf * ask.n_values + k]
+        column = rows.column_of[feature]
+        if seen[column] != stamp and other[feature] != codes[feature]:
+            seen[column] = stamp
+            changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
+            out = ask.out + (column * ask.n + i) * ask.n_values
+            for k in range(ask.n_values):
+                out[k] += <float64_t> values[changed * ask.n_values + k] - values[leaf * ask.n_values + k]
         node = _child(&tree.splits[node], tree.words, codes[feature])
 
 
@@ -180,16 +180,19 @@ cdef class Walker:
         The trees.
     matrix : BinnedMatrix
         The rows, binned by the binning of the trees.
+    column_of : array of shape (n_features,), optional
+        For each feature, the column that it is made of, where several may be made of one.
     """
 
     cdef Split* splits
+    cdef const int32_t[::1] column_of
     cdef object kept
     cdef const uint32_t[::1] words
     cdef const int64_t[::1] offsets
     cdef Rows rows
     cdef bint is_wide
 
-    def __cinit__(self, trees, matrix):
+    def __cinit__(self, trees, matrix, column_of=None):
         cdef Py_ssize_t i
         splits = trees.splits()
         cdef const int32_t[::1] feature = splits.feature, left = splits.left_child, sets = splits.category_set
@@ -199,7 +202,10 @@ cdef class Walker:
         self.words = trees.category_words if len(trees.category_words) else np.zeros(1, dtype=np.uint32)
         self.offsets = trees.node_offsets
         self.kept = matrix
-        self.rows = Rows(&records[0, 0], records.shape[1], records.shape[0], matrix.n_features)
+        own = np.arange(matrix.n_features) if column_of is None else column_of
+        self.column_of = own.astype(np.int32)
+        self.rows = Rows(
+            &records[0, 0], records.shape[1], records.shape[0], &self.column_of[0], max(self.column_of) + 1)
         self.is_wide = matrix.columns.itemsize == 2
         self.splits = <Split*> malloc(max(feature.shape[0], 1) * sizeof(Split))
         if self.splits == NULL:
@@ -233,15 +239,15 @@ cdef class Walker:
         self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
         const float64_t[:, ::1] answers, bint is_class
     ):
-        """Return, for each feature, by how much the summed loss of some rows grows if they get others' values of it.
+        """Return, for each column, by how much the summed loss of some rows grows if they get others' values of it.
 
         `pairs` are the rows and, for each, the row whose value it gets; `answers` are those of tree t's nodes.
         """
         cdef Tree tree = self._tree(t)
         cdef Question ask
-        out = np.zeros(self.rows.n_features)
+        out = np.zeros(self.rows.n_columns)
         cdef float64_t[::1] change = out
-        cdef int64_t[::1] seen = np.zeros(self.rows.n_features, dtype=np.int64)
+        cdef int64_t[::1] seen = np.zeros(self.rows.n_columns, dtype=np.int64)
         ask.rows, ask.others, ask.n = &pairs[0, 0], &pairs[1, 0], pairs.shape[1]
         ask.weights = &weights[0] if weights is not None else NULL
         ask.y, ask.answers, ask.n_targets, ask.is_class = &y[0, 0], &answers[0, 0], y.shape[1], is_class
@@ -255,17 +261,17 @@ cdef class Walker:
     def permuted_changes(
         self, const value_t[:, ::1] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads
     ):
-        """Return by how much the trees' summed values of rows first to last change with another row's feature.
+        """Return by how much the trees' summed values of rows first to last change with another row's column.
 
-        The shape is (n_features, last - first, n_values); row i gets the values of row `others[i]`, one at a time.
+        The shape is (n_columns, last - first, n_values); row i gets the values of row `others[i]`, one at a time.
         """
         cdef Py_ssize_t i, t, n_trees = self.offsets.shape[0] - 1
         cdef Tree tree
         cdef Changed ask
         cdef const value_t* value
-        out = np.zeros((self.rows.n_features, last - first, values.shape[1]))
+        out = np.zeros((self.rows.n_columns, last - first, values.shape[1]))
         cdef float64_t[:, :, ::1] change = out
-        cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_features), dtype=np.int64)
+        cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_columns), dtype=np.int64)
         ask.others, ask.first, ask.n, ask.n_values = &others[0], first, last - first, values.shape[1]
         ask.out = &change[0, 0, 0]
         for t in range(n_trees):

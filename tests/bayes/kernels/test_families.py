@@ -32,6 +32,27 @@ def test_counts_are_those_of_the_twin(rng, dtype, weighted):
         np.testing.assert_array_equal(one, other)  # the same sums in the same order
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("size", [3, 40, 300])
+def test_counts_where_nothing_is_missing(rng, weighted, size):
+    # Few cells are counted side by side, up to 2^16 in 16 bits.
+    sizes = np.array([size, 2, 5])
+    codes = (1 + rng.random((3, 4099)) * sizes[:, None]).astype(CODE_DTYPES[size > 250])
+    weights = rng.random(codes.shape[1]) if weighted else None
+    families = [(0,), (0, 1), (2, 0, 1), (1, 2)]
+    found = family_counts(codes, sizes, families, weights)
+    expected = plain.family_counts(codes, sizes, families, np.ones(codes.shape[1]) if weights is None else weights)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_cells_beyond_16_bits(rng):
+    sizes = np.array([250, 300])
+    codes = np.stack([rng.integers(1, 251, 3000), rng.integers(1, 301, 3000)]).astype(np.uint16)
+    expected = plain.family_counts(codes, sizes, [(0, 1)], np.ones(3000))
+    np.testing.assert_array_equal(family_counts(codes, sizes, [(0, 1)])[0], expected[0])
+
+
 def test_sums_of_entries_are_those_of_the_twin(rng):
     codes, sizes = make_codes(rng)
     families = [*FAMILIES, ()]

@@ -47,36 +47,45 @@ def test_sums_of_rows_left_out(rows, n_values, dtype, rng):
         np.testing.assert_array_equal(n_trees, expected[1])
 
 
+@pytest.fixture(params=[None, np.array([0, 1, 1, 0])], ids=["each its own column", "columns of two"])
+def column_of(request):
+    return request.param
+
+
+def columns_or_features(column_of):
+    return np.arange(4) if column_of is None else column_of
+
+
 @pytest.mark.parametrize("is_class", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_losses_of_permuted_rows(rows, is_class, weighted, rng):
+def test_losses_of_permuted_rows(rows, column_of, is_class, weighted, rng):
     binning, matrix = rows
     trees = make_trees(binning, rng)
     y = rng.integers(0, 3, (N_ROWS, 2)).astype(float)
     weight = rng.random(N_ROWS) if weighted else None
+    weights = np.ones(N_ROWS) if weight is None else weight
     chosen = np.sort(rng.choice(N_ROWS, 40, replace=False)).astype(np.uint32)
     pairs = np.stack([chosen, rng.permutation(chosen)])
-    walker = Walker(trees, matrix)
+    walker = Walker(trees, matrix, column_of)
     for t in range(trees.n_trees):
         answers = rng.integers(0, 3, (trees.node_offsets[t + 1] - trees.node_offsets[t], 2)).astype(float)
 
         def loss(row, node, answers=answers):
             miss = y[row] - answers[node]
-            return (miss != 0).sum() if is_class else (miss**2).sum()
+            return weights[row] * ((miss != 0).sum() if is_class else (miss**2).sum())
 
         found = walker.permuted_losses(t, pairs, weight, y, answers, is_class)
-        weights = np.ones(N_ROWS) if weight is None else weight
-        expected = twin.permuted_losses(trees, t, matrix.columns, pairs, weights, loss)
+        expected = twin.permuted_losses(trees, t, matrix.columns, pairs, loss, columns_or_features(column_of))
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_values", [1, 2])
-def test_changes_of_permuted_rows(rows, n_values, rng):
+def test_changes_of_permuted_rows(rows, column_of, n_values, rng):
     binning, matrix = rows
     trees = make_trees(binning, rng, n_values)
     others = rng.permutation(N_ROWS).astype(np.uint32)
-    expected = twin.permuted_changes(trees, matrix.columns, others, 5, 50)
-    walker = Walker(trees, matrix)
+    expected = twin.permuted_changes(trees, matrix.columns, others, 5, 50, columns_or_features(column_of))
+    walker = Walker(trees, matrix, column_of)
     found = walker.permuted_changes(trees.value, others, 5, 50, 1)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(walker.permuted_changes(trees.value, others, 5, 50, 3), found)

@@ -1,0 +1,171 @@
+"""Target statistics in the place of categories, for every model of trees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastens
+from fastens import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+CLASSIFIERS = [
+    DecisionTreeClassifier(random_state=0),
+    RandomForestClassifier(30, random_state=0, oob_score=True),
+    ExtraTreesClassifier(30, random_state=0),
+    AdaBoostClassifier(n_estimators=20),
+    AdaBoostClassifier(n_estimators=20, algorithm="gentle"),
+]
+REGRESSORS = [
+    DecisionTreeRegressor(random_state=0),
+    RandomForestRegressor(30, random_state=0, oob_score=True),
+    ExtraTreesRegressor(30, random_state=0),
+    AdaBoostRegressor(n_estimators=20, random_state=0),
+]
+METHODS = ["target", "ordered"]
+
+
+@pytest.fixture
+def table():
+    """300 categories of ten rows that say something, 300 that say nothing, and a number."""
+    rng = np.random.default_rng(0)
+    n_rows = 3000
+    useful, useless = rng.integers(0, 300, n_rows), rng.integers(0, 300, n_rows)
+    number = rng.standard_normal(n_rows)
+    score = rng.standard_normal(300)[useful] + number + rng.standard_normal(n_rows)
+    frame = pd.DataFrame({"useful": useful, "useless": useless, "number": number})
+    for name in ("useful", "useless"):
+        frame[name] = pd.Categorical(frame[name].map("c{}".format))
+    return frame, score
+
+
+def ids(model):
+    return type(model).__name__ + getattr(model, "algorithm", "")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("model", CLASSIFIERS + REGRESSORS, ids=ids)
+def test_categories_that_say_nothing_do_no_harm(table, model, method):
+    frame, score = table
+    y = (score > 0).astype(int) if hasattr(model, "predict_proba") else score
+    model.set_params(categorical_encoding=method).fit(frame[:2000], y[:2000])
+    assert model.n_features_in_ == 3
+    importances = model.feature_importances_
+    assert importances.shape == (3,)
+    assert importances[2] > importances[1]
+    assert importances[0] > 0.9 * importances[1]
+    assert model.score(frame[2000:], y[2000:]) > (0.6 if hasattr(model, "predict_proba") else 0.0)
+
+
+@pytest.mark.parametrize(
+    "model", [RandomForestClassifier(30, min_samples_leaf=10, random_state=0), AdaBoostClassifier()], ids=ids
+)
+def test_default_encodes_columns_of_many_categories(table, model):
+    frame, score = table
+    y = score > 0
+    fits = {}
+    for method in ("auto", "target", "partition"):
+        model.set_params(categorical_encoding=method).fit(frame[:2000], y[:2000])
+        fits[method] = model.predict_proba(frame[2000:])
+    np.testing.assert_array_equal(fits["auto"], fits["target"])
+    loss = {name: -np.log(np.clip(p[np.arange(1000), y[2000:] * 1], 1e-6, 1)).mean() for name, p in fits.items()}
+    assert loss["auto"] < loss["partition"]
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=ids)
+def test_a_column_for_each_of_three_classes(table, model, tmp_path):
+    frame, score = table
+    y = np.digitize(score, [-0.7, 0.7])
+    model.set_params(categorical_encoding="target", random_state=0).fit(frame[:2000], y[:2000])
+    assert model.feature_importances_.shape == (3,)
+    assert model.score(frame[2000:], y[2000:]) > 0.42
+    model.save(tmp_path / "model.fastens")
+    same = fastens.load(tmp_path / "model.fastens")
+    np.testing.assert_array_equal(same.predict_proba(frame), model.predict_proba(frame))
+    if hasattr(model, "to_dataframe"):
+        assert "mean target of useful" in set(model.to_dataframe()["feature"])
+    if hasattr(model, "permutation_importance"):
+        found = model.permutation_importance(frame[2000:], y[2000:], random_state=0).importances_mean
+        assert found.shape == (3,)
+        assert found[0] > found[1]
+
+
+def test_forest_out_of_bag_is_honest(table):
+    frame, score = table
+    y = score > 0
+    model = RandomForestClassifier(50, oob_score=True, categorical_encoding="target", random_state=0)
+    model.fit(frame[:2000], y[:2000])
+    assert abs(model.oob_score_ - model.score(frame[2000:], y[2000:])) < 0.04
+    found = model.oob_permutation_importance(frame[:2000], y[:2000])
+    assert abs(found.importances_mean[1]) < 3 * found.importances_standard_error[1] + 0.005
+    assert found.importances_mean[0] > 0.01
+    with pytest.raises(ValueError, match="X and y must be those of the fit"):
+        model.oob_permutation_importance(frame[:2000], ~y[:2000])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(10, warm_start=True, random_state=0, categorical_encoding="target"),
+        AdaBoostClassifier(n_estimators=10, warm_start=True, categorical_encoding="target"),
+    ],
+    ids=ids,
+)
+def test_warm_start(table, model):
+    frame, score = table
+    y = score > 0
+    model.fit(frame, y).set_params(n_estimators=20).fit(frame, y)
+    at_once = type(model)(**model.get_params()).set_params(warm_start=False).fit(frame, y)
+    np.testing.assert_array_equal(model.predict_proba(frame), at_once.predict_proba(frame))
+    with pytest.raises(ValueError, match="X and y must be those of the fit that this one continues"):
+        model.set_params(n_estimators=30).fit(frame, ~y)
+
+
+def test_trees_of_a_forest_encode_as_it_does(table):
+    frame, score = table
+    forest = RandomForestRegressor(5, random_state=0, categorical_encoding="target").fit(frame, score)
+    mean = np.mean([tree.predict(frame) for tree in forest.estimators_], axis=0)
+    np.testing.assert_allclose(mean, forest.predict(frame))
+
+
+def test_curves_of_encoded_columns_add_up(table):
+    frame, score = table
+    model = AdaBoostClassifier(n_estimators=30, categorical_encoding="target").fit(frame, score > 0)
+    parts = 0
+    for name in frame:
+        curve = model.contribution_curve(name)
+        if curve.categories:
+            place = {category: i for i, category in enumerate(curve.categories)}
+            parts = parts + curve.values[[place[value] for value in frame[name]]]
+        else:
+            parts = parts + curve.values[np.searchsorted(curve.thresholds, frame[name])]
+    difference = model.decision_function(frame) - parts
+    np.testing.assert_allclose(difference, difference[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(), RandomForestClassifier(10, random_state=0)], ids=ids)
+def test_missing_may_be_a_category(model):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": pd.Categorical(rng.choice([None, "x", "y"], 300))})
+    y = frame["a"].isna()
+    assert model.set_params(categorical_missing="category").fit(frame, y).score(frame, y) == 1
+    rest = frame[~y].reset_index(drop=True)
+    of_rest = model.set_params(categorical_missing="missing").fit(rest, rest["a"] == "x")
+    assert of_rest.score(rest, rest["a"] == "x") == 1
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS + REGRESSORS, ids=ids)
+def test_wrong_values(model):
+    with pytest.raises(ValueError, match=r"categorical_encoding must be .*; got 'mean'"):
+        type(model)(categorical_encoding="mean").fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match=r"categorical_missing must be .*; got 'none'"):
+        type(model)(categorical_missing="none").fit([[0.0], [1.0]], [0, 1])

@@ -1,0 +1,252 @@
+"""Forests of trees averaged over all their prunings: against every pruning of each tree, and as estimators."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.datasets import load_diabetes, load_iris, make_classification
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from reference import prunings as twin
+
+OOB = {"evidence": "oob"}
+
+
+@parametrize_with_checks(
+    [
+        RandomForestClassifier(10, averaging="posterior"),
+        RandomForestClassifier(10, averaging=OOB),
+        ExtraTreesClassifier(10, averaging="posterior"),
+        RandomForestRegressor(10, averaging="posterior"),
+        RandomForestRegressor(10, averaging=OOB),
+        ExtraTreesRegressor(10, averaging="posterior"),
+    ]
+)
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def classes():
+    X, y = load_iris(return_X_y=True)
+    return X, np.where(np.random.default_rng(0).random(len(y)) < 0.1, (y + 1) % 3, y)
+
+
+@pytest.fixture
+def numbers():
+    X, y = load_diabetes(return_X_y=True)
+    return X, y
+
+
+def nodes_of_rows(forest, t, X):
+    """For each row the nodes of tree t on its way."""
+    left_child = forest._ensemble.tree(t).left_child
+    return left_child, [twin.way_to(left_child, int(leaf)) for leaf in forest.apply(X)[:, t]]
+
+
+def averaged_by_hand(forest, X, y, weights):
+    """What each tree says of the rows, from all its prunings; weights are of rows grown on, and of those left out."""
+    prior, said = forest._pruning_prior(), []
+    for t in range(len(weights)):
+        left_child, ways = nodes_of_rows(forest, t, X)
+        columns = prior.leaves.statistics(np.asarray(y, dtype=float))
+        sums = np.zeros((len(weights[t]), len(columns), len(left_child)))
+        for part, weight in zip(sums, weights[t], strict=True):
+            for i, way in enumerate(ways):
+                part[:, way] += weight[i] * columns[:, i, None]
+        log_evidence = prior.leaves.log_evidence(sums.sum(axis=0))
+        if len(sums) > 1:
+            log_evidence = log_evidence - prior.leaves.log_evidence(sums[0])
+        found, logs = twin.log_joints(left_child, log_evidence, np.full(len(left_child), prior.split))
+        posterior = np.exp(logs - logsumexp(logs))
+        values = prior.leaves.values(sums.sum(axis=0))
+        leaf_in = np.array([[next(node for node in way if node in p.leaves) for way in ways] for p in found])
+        said.append(np.tensordot(posterior, values.T[leaf_in], 1))
+    return said
+
+
+def unseen(X, y, bag):
+    """1 for rows that are not in the bag, nor any copy of them."""
+    drawn = {(*row, label) for row, label, count in zip(X.tolist(), y, bag, strict=True) if count}
+    return np.array([float((*row, label) not in drawn) for row, label in zip(X.tolist(), y, strict=True)])
+
+
+@pytest.mark.parametrize("evidence", ["train", "oob"])
+@pytest.mark.parametrize("kind", ["classes", "numbers", "poisson", "two classes"])
+def test_every_tree_equals_all_its_prunings(kind, evidence, request):
+    X, y = request.getfixturevalue("classes" if "classes" in kind else "numbers")
+    given = {"n_estimators": 4, "max_leaf_nodes": 6, "random_state": 0, "averaging": {"evidence": evidence}}
+    if kind == "two classes":
+        X, y = X[y < 2], y[y < 2]
+    if "classes" in kind:
+        forest = RandomForestClassifier(**given).fit(X, y)
+    else:
+        criterion = "poisson" if kind == "poisson" else "squared_error"
+        forest = RandomForestRegressor(criterion=criterion, **given).fit(X, y)
+    bags = [forest.in_bag(t).astype(float) for t in range(4)]
+    weights = [[bag] if evidence == "train" else [bag, unseen(X, y, bag)] for bag in bags]
+    expected = averaged_by_hand(forest, X, y, weights)
+    for found, by_hand in zip(forest._each_tree(X), expected, strict=True):
+        np.testing.assert_allclose(found, by_hand, rtol=2e-5)
+
+
+def test_weights_of_nodes_come_back_exactly():
+    X, y = make_classification(3000, 10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0)
+    forest = RandomForestClassifier(3, min_samples_leaf=5, random_state=0, averaging="posterior").fit(X, y)
+    plain = RandomForestClassifier(3, min_samples_leaf=5, random_state=0).fit(X, y)
+    for t, (tree, (statistics, _)) in enumerate(forest._trees_with_statistics()):
+        leaf, bag = plain.apply(X)[:, t], forest.in_bag(t)
+        for k in range(3):
+            counts = np.bincount(leaf, bag * (y == k), tree.n_nodes)
+            is_leaf = tree.left_child == 0
+            np.testing.assert_array_equal(statistics[k, is_leaf], counts[is_leaf])
+
+
+CASES = [
+    RandomForestClassifier(8, averaging="posterior", random_state=0),
+    RandomForestClassifier(8, averaging=OOB, random_state=0),
+    RandomForestClassifier(8, averaging=OOB, class_weight="balanced_subsample", bootstrap="stratified", random_state=0),
+    ExtraTreesClassifier(8, averaging={"alpha": 0.1, "split_prior": "strict"}, random_state=0),
+    RandomForestRegressor(8, averaging="posterior", min_samples_leaf=3, random_state=0),
+    RandomForestRegressor(8, averaging=OOB, random_state=0),
+    ExtraTreesRegressor(8, averaging="posterior", criterion="poisson", random_state=0),
+]
+
+
+def fitted(model, classes, numbers, **changes):
+    X, y = classes if hasattr(model, "voting") else numbers
+    return X, y, type(model)(**model.get_params() | changes).fit(X, y)
+
+
+def said(model, X):
+    return model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
+
+
+@pytest.mark.parametrize("model", CASES, ids=str)
+def test_another_prior_is_as_if_fitted_with_it(model, classes, numbers):
+    X, _, forest = fitted(model, classes, numbers)
+    other = {"split_prior": (0.9, 0.5), "temperature": 2.0} | (
+        {"alpha": 1.0} if hasattr(model, "voting") else {"prior_weight": 0.3}
+    )
+    before = said(forest, X)
+    forest.reweight(**other)
+    given = model.averaging if isinstance(model.averaging, dict) else {}
+    _, _, again = fitted(model, classes, numbers, averaging={**given, **other})
+    np.testing.assert_array_equal(said(forest, X), said(again, X))
+    assert np.abs(said(forest, X) - before).max() > 0
+    assert forest.get_params() == again.get_params()
+    assert (forest.expected_n_leaves_ <= forest._ensemble.n_leaves).all()
+
+
+@pytest.mark.parametrize("model", CASES, ids=str)
+def test_saved_and_pickled(model, classes, numbers, tmp_path):
+    X, _, forest = fitted(model, classes, numbers)
+    forest.save(tmp_path / "forest.fastens")
+    for same in (fastens.load(tmp_path / "forest.fastens"), pickle.loads(pickle.dumps(forest))):
+        np.testing.assert_array_equal(said(same, X), said(forest, X))
+        np.testing.assert_array_equal(same.log_evidence_, forest.log_evidence_)
+        given = {"split_prior": 0.2}
+        np.testing.assert_array_equal(
+            said(same.reweight(**given), X), said(pickle.loads(pickle.dumps(forest)).reweight(**given), X)
+        )
+
+
+@pytest.mark.parametrize("model", CASES, ids=str)
+def test_the_same_for_any_number_of_threads(model, classes, numbers):
+    X, _, one = fitted(model, classes, numbers, n_jobs=1)
+    _, _, two = fitted(model, classes, numbers, n_jobs=2)
+    np.testing.assert_array_equal(said(one, X), said(two, X))
+
+
+@pytest.mark.parametrize("model", CASES, ids=str)
+def test_more_trees(model, classes, numbers):
+    X, y, whole = fitted(model, classes, numbers)
+    part = type(model)(**model.get_params() | {"n_estimators": 5, "warm_start": True}).fit(X, y)
+    part.set_params(n_estimators=8).fit(X, y)
+    np.testing.assert_array_equal(said(part, X), said(whole, X))
+    np.testing.assert_array_equal(part.log_evidence_, whole.log_evidence_)
+
+
+@pytest.mark.parametrize("averaging", ["posterior", OOB])
+def test_whole_weights_are_repetition(averaging, classes, rng):
+    X, y = classes
+    weight = rng.integers(0, 4, len(y))
+    rows = rng.permutation(np.repeat(np.arange(len(y)), weight))
+    a = RandomForestClassifier(8, averaging=averaging, random_state=0).fit(X, y, weight)
+    b = RandomForestClassifier(8, averaging=averaging, random_state=0).fit(X[rows], y[rows])
+    np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+def test_weights_of_classes_in_bags_count_as_rows(classes):
+    """Bags are weighed in steps; the evidence must not be that of so many rows."""
+    X, y = classes
+    forest = RandomForestClassifier(
+        3, averaging="posterior", class_weight="balanced_subsample", bootstrap="stratified", random_state=0
+    ).fit(X, y)
+    for _, (statistics, _) in forest._trees_with_statistics():
+        np.testing.assert_allclose(statistics[:, 0].sum(), len(y), rtol=1e-6)
+
+
+def test_several_targets(classes):
+    X, y = classes
+    both = RandomForestClassifier(6, averaging="posterior", random_state=0).fit(X, np.column_stack([y, y > 0]))
+    shares = both.predict_proba(X)
+    assert [part.shape for part in shares] == [(150, 3), (150, 2)]
+    assert all((part > 0).all() for part in shares)
+    X, y = load_diabetes(return_X_y=True)
+    numbers = RandomForestRegressor(6, averaging="posterior", random_state=0).fit(X, np.column_stack([y, -y]))
+    np.testing.assert_allclose(numbers.predict(X)[:, 0], -numbers.predict(X)[:, 1], rtol=1e-5)
+
+
+def test_out_of_bag_predictions_are_averaged_too(classes):
+    X, y = classes
+    forest = RandomForestClassifier(60, averaging="posterior", oob_score=True, random_state=0).fit(X, y)
+    assert (forest.oob_decision_function_ > 0).all()
+    tree = forest.estimators_[0]
+    np.testing.assert_allclose(tree.predict_proba(X), next(iter(forest.predict_proba_all(X))), rtol=1e-6)
+    assert not hasattr(forest.reweight(alpha=1.0), "oob_score_")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"averaging": "mean"},
+            "averaging must be None or 'posterior' or a dict of the prior's",
+        ),
+        (
+            {"averaging": {"beta": 1}},
+            "averaging must be a dict with keys among evidence, split_prior, temp",
+        ),
+        ({"averaging": {"alpha": 0}}, r"averaging\['alpha'\] must be a number greater than 0; got 0"),
+        ({"averaging": "posterior", "monotonic_cst": [1, 0, 0, 0]}, "averaging must be None with monotonic_cst"),
+        ({"averaging": OOB, "bootstrap": False}, r"averaging\['evidence'\] must be 'train' without bootstrap"),
+        ({"averaging": OOB, "oob_score": True}, r"averaging\['evidence'\] must be 'train' with oob_score"),
+    ],
+)
+def test_what_is_refused(parameters, message, classes):
+    X, y = classes
+    with pytest.raises(ValueError, match=message):
+        RandomForestClassifier(5, **parameters).fit(X, y)
+
+
+def test_what_reweight_refuses(classes):
+    X, y = classes
+    with pytest.raises(ValueError, match="averaging must not be None in fit"):
+        RandomForestClassifier(5).fit(X, y).reweight(alpha=1.0)
+    forest = RandomForestClassifier(5, averaging="posterior").fit(X, y)
+    with pytest.raises(ValueError, match="reweight must not change evidence"):
+        forest.reweight(evidence="oob")
+    with pytest.raises(ValueError, match=r"averaging\['alpha'\] must be a number"):
+        forest.reweight(alpha=-1)
+    assert forest.averaging == "posterior"
+    with pytest.raises(ValueError, match="which is no likelihood"):
+        RandomForestRegressor(5, averaging="posterior", criterion="absolute_error").fit(X, y)
+    forest = RandomForestClassifier(5, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="averaging must be None with warm_start"):
+        forest.set_params(averaging="posterior", n_estimators=6).fit(X, y)
