@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.base import BaseClassifier
+from fastens.bayes.counting import encode_all
+from fastens.bayes.families import family_counts
 from fastens.tables import Table, TableEncoder, factorize, is_frame, is_missing, table_from_array, table_from_frame
 
 Codes = NDArray[np.int64]
+LARGEST_PLAIN = 65_000
 MISSING = -1  # also a value that was not there in fit: no constraint on the attribute holds for it
 
 
@@ -35,6 +38,45 @@ class AttributeDoor(BaseClassifier):
 
     def _check_table(self, X: Any) -> Any:
         return super()._check_table(_dense(X))
+
+
+class PositionDoor(AttributeDoor):
+    """The same, but a NumPy array in which every column holds the whole numbers from 0 on is taken as it is.
+
+    In `fit` the numbers are positions already; later ones that are none stay what they are, for `encode` to find.
+    """
+
+    def _learn_table(self, X: Any) -> Any:
+        categories = _ranges_of(X) if self.categorical_features == "all" and _holds_numbers(X) else None
+        if categories is None:
+            return super()._learn_table(X)
+        self._set_columns(X.shape[1], None)
+        self._encoder = TableEncoder(None, categories)
+        self._set_plain()
+        return X
+
+    def _check_table(self, X: Any) -> Any:
+        if not _holds_numbers(X) or X.shape[1] != getattr(self, "n_features_in_", -1) or self._encoder.names:
+            return super()._check_table(X)
+        is_plain = all(found == list(range(len(found or ()))) for found in self._encoder.categories)
+        return X if is_plain else super()._check_table(X)
+
+
+def _holds_numbers(X: Any) -> bool:
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf" and X.flags.aligned and X.size > 0
+
+
+def _ranges_of(X: NDArray[Any]) -> list[list[Any] | None] | None:
+    """For each column the numbers from 0 to its largest, or None where one of them is missing or there are others."""
+    found = encode_all(X)
+    if found.faults.any() or found.largest.max() > LARGEST_PLAIN:
+        return None
+    sizes = found.largest + 1
+    counts = family_counts(found.codes, sizes, [(column,) for column in range(len(sizes))])
+    if not all(count.size and count.all() for count in counts):
+        return None
+    kind = X.dtype.type
+    return [[kind(value).item() for value in range(size)] for size in sizes.tolist()]
 
 
 class DiscreteClassifier(AttributeDoor):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from fastens.base import check_weights
-from fastens.bayes.attributes import AttributeDoor
+from fastens.bayes.attributes import PositionDoor
 from fastens.bayes.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counting import CODE_DTYPES, encode
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Groups, Smoothing
@@ -42,7 +42,7 @@ HIDDEN = NONE | Rule(
 )
 
 
-class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, AttributeDoor, SavedEstimator, NetworkQueries):
+class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
     Every column is a variable, every distinct value of it a value of the variable, numbers too, unless `max_bins` has

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.binning import BinnedMatrix
+from fastens.engine.binned import BinnedMatrix
 from fastens.engine.kernels.packing import sum_up
-from fastens.engine.leaf_priors import ClassPrior, LeafPrior, NumberPrior, RatePrior
+from fastens.engine.kernels.prunings import count_classes
+from fastens.engine.leaf_priors import ClassPrior, LeafPrior, RatePrior
 from fastens.engine.leaf_sums import leaf_sums, leaves_of_rows
-from fastens.engine.prunings import Prunings, depths
+from fastens.engine.prunings import Prunings
 from fastens.engine.split_priors import SearchCost, split_probability
 from fastens.engine.trees import Tree
 
@@ -56,9 +57,10 @@ class PruningPrior:
         log_evidence = self.leaves.log_evidence(statistics)
         if before is not None:
             log_evidence -= self.leaves.log_evidence(before)
-        weight = np.ascontiguousarray(tree.weight, dtype=np.float64)
-        split = split_probability(self.split, weight, depths(tree.left_child), self.cost)
-        return Prunings(tree.left_child, log_evidence / self.temperature, split)
+        if self.temperature != 1:
+            log_evidence /= self.temperature
+        split = split_probability(self.split, tree.left_child, tree.feature, tree.weight, self.cost)
+        return Prunings(tree.left_child, log_evidence, split)
 
     def values(self, tree: Tree, statistics: Array, before: Array | None = None) -> NDArray[np.floating]:
         """The tree's values, averaged over all prunings, in its own type."""
@@ -81,40 +83,39 @@ class TreeRows:
     matrix: BinnedMatrix
     columns: Array
 
-    def leaf_statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
-        """The statistics of the leaves, by each of some weights of the rows, (n_statistics, n_leaves)."""
+    def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
+        """The statistics of all nodes, by each of some weights of the rows, (n_statistics, n_nodes)."""
         leaf = leaves_of_rows(self.matrix.columns, tree)
-        is_leaf = tree.left_child == 0
-        return [
-            np.stack([leaf_sums(leaf, column, weight, tree.n_nodes)[is_leaf] for column in self.columns])
-            for weight in weights
-        ]
+        found = []
+        for weight in weights:
+            sums = [leaf_sums(leaf, column, weight, tree.n_nodes) for column in self.columns]
+            found.append(of_all_nodes(tree, np.stack(sums)[:, tree.left_child == 0]))
+        return found
 
 
-def class_statistics(tree: Tree, prior: ClassPrior, scale: float = 1.0) -> Array:
-    """The classes' weights in the leaves, from the shares that a tree holds, (n_statistics, n_leaves).
+def class_statistics(tree: Tree, prior: ClassPrior) -> Array:
+    """The classes' weights in all nodes, from the shares that a tree holds, (n_statistics, n_nodes).
 
-    Whole weights come back exactly. `scale` turns a tree's weights into numbers of rows.
+    Whole weights come back exactly.
     """
-    is_leaf = tree.left_child == 0
-    weight = tree.weight[is_leaf].astype(np.float64)
-    weights = tree.value[is_leaf].T * weight
-    if (weight == np.rint(weight)).all():
-        weights = np.rint(weights)
-    parts, first = [], 0
+    weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
+    whole = bool((weight == np.rint(weight)).all())
+    left_child = np.ascontiguousarray(tree.left_child)
+    counts = np.empty((sum(prior.n_classes), tree.n_nodes))
+    row = column = 0
     for n in prior.n_classes:
         width = 1 if n == 2 else n
-        part = weights[first : first + width]
-        parts += [weight - part, part] if n == 2 else [part]
-        first += width
-    return np.concatenate(parts) * scale
+        count_classes(left_child, tree.value[:, column : column + width], weight, whole, counts[row : row + n])
+        row, column = row + n, column + width
+    return counts
 
 
 def rate_statistics(tree: Tree) -> Array:
-    """Weights and sums of the leaves' counts, from the means that a tree holds; those of log y! are left out."""
+    """Weights and sums of the counts in all nodes, from the means that a tree holds; those of log y! are left out."""
     is_leaf = tree.left_child == 0
     weight = tree.weight[is_leaf].astype(np.float64)
-    return np.concatenate([weight[None], tree.value[is_leaf].T * weight, np.zeros((1, len(weight)))])
+    sums = np.concatenate([weight[None], tree.value[is_leaf].T * weight, np.zeros((1, len(weight)))])
+    return of_all_nodes(tree, sums)
 
 
 def compact(statistics: Array) -> NDArray[Any]:
@@ -169,20 +170,28 @@ class TreeAverager:
         left_out : float64 array of shape (n_rows,), optional
             Weights of the rows that are the evidence, if they are not those.
         """
-        found = self._statistics(tree, scale, grown, left_out)
-        self._of_trees[number] = [compact(part) for part in found]
-        nodes = [of_all_nodes(tree, part) for part in self._of_trees[number]]
+        is_leaf = tree.left_child == 0
+        found = self._statistics(tree, grown, left_out)
+        if scale != 1:
+            found[0] *= scale
+        kept = [compact(part[:, is_leaf]) for part in found]
+        # What is kept is all that another prior would know; whole numbers it knows as they are.
+        nodes = [
+            part if leaves.dtype.kind == "u" else of_all_nodes(tree, leaves)
+            for part, leaves in zip(found, kept, strict=True)
+        ]
+        self._of_trees[number] = kept
         return replace(tree, value=self.prior.values(tree, *together(nodes)))
 
-    def _statistics(self, tree: Tree, scale: float, grown: Array | None, left_out: Array | None) -> list[Array]:
+    def _statistics(self, tree: Tree, grown: Array | None, left_out: Array | None) -> list[Array]:
         leaves = self.prior.leaves
-        if self._rows is not None and (left_out is not None or isinstance(leaves, NumberPrior)):
-            found = self._rows.leaf_statistics(tree, grown, *([] if left_out is None else [left_out]))
-            return [found[0] * scale, *found[1:]]
+        if self._rows is not None:
+            weights = (grown,) if left_out is None else (grown, left_out)
+            return self._rows.statistics(tree, *weights)
         if isinstance(leaves, RatePrior):
             return [rate_statistics(tree)]
         assert isinstance(leaves, ClassPrior)
-        return [class_statistics(tree, leaves, scale)]
+        return [class_statistics(tree, leaves)]
 
     def statistics(self, first: int, last: int) -> list[NDArray[Any]]:
         """Those of the leaves of some trees, one after another: of all, and of the rows left out where there are."""

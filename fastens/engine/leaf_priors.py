@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammainc, gammaincinv, gammaln, stdtr, stdtrit
 
-from fastens.engine.kernels.prunings import dirichlet_evidence
+from fastens.engine.kernels.prunings import dirichlet_evidence, posterior_shares
 
 Array = NDArray[np.float64]
 # Whole numbers whose log gamma is looked up: 512 kB, and nearly all nodes have fewer rows.
@@ -87,15 +87,12 @@ class ClassPrior:
             dirichlet_evidence(counts, self.alpha, _log_gammas(self.alpha), _log_gammas(len(counts) * self.alpha))
             for counts in self._by_target(np.ascontiguousarray(statistics))
         ]
-        return np.sum(parts, axis=0)
+        return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
 
     def values(self, statistics: Array) -> Array:
         """Mean probabilities."""
-        return self._as_values([self.probabilities(counts) for counts in self._by_target(statistics)])
-
-    def probabilities(self, counts: Array) -> Array:
-        """Posterior means of the probabilities of one target's classes, (n_classes, n_nodes)."""
-        return (counts + self.alpha) / (counts.sum(axis=0) + len(counts) * self.alpha)
+        parts = self._by_target(np.ascontiguousarray(statistics))
+        return np.concatenate([posterior_shares(counts, self.alpha) for counts in parts])
 
     @staticmethod
     def _as_values(parts: list[Array]) -> Array:

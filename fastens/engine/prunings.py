@@ -26,7 +26,7 @@ class Prunings:
         Of the tree; 0 at a leaf.
     log_evidence : float64 array of shape (n_nodes,)
         Log of the probability of each node's rows, if it is a leaf.
-    split_prior : float64 array of shape (n_nodes,)
+    split_prior : float64 array of shape (n_nodes,), or float
         Prior probability that a node splits, between 0 and 1; that of leaves does not matter.
 
     Attributes
@@ -46,9 +46,11 @@ class Prunings:
     (0.9, [False, True, True])
     """
 
-    def __init__(self, left_child: NDArray[np.int32], log_evidence: Array, split_prior: Array) -> None:
+    def __init__(self, left_child: NDArray[np.int32], log_evidence: Array, split_prior: Array | float) -> None:
         self.left_child = np.ascontiguousarray(left_child)
-        self._terms = (log_evidence, np.log1p(-split_prior), np.log(split_prior))
+        stops, splits = np.log1p(-np.asarray(split_prior)), np.log(split_prior)
+        n_nodes = len(log_evidence)
+        self._terms = (log_evidence, *(np.full(n_nodes, term) if term.ndim == 0 else term for term in (stops, splits)))
         self.log_evidence, self.split = kernel.average(self.left_child, *self._terms)
 
     @cached_property

@@ -51,7 +51,7 @@ def test_classifier_equals_all_prunings(split_prior, iris):
     np.testing.assert_allclose(model.log_evidence_, logsumexp(logs), rtol=1e-12)
     np.testing.assert_allclose(model.map_log_joint_, logs.max(), rtol=1e-12)
     posterior = np.exp(logs - logsumexp(logs))
-    shares = prior.probabilities(counts).T
+    shares = prior.values(counts).T
     said = np.array([[shares[next(i for i in np.flatnonzero(row) if i in p.leaves)] for row in below] for p in found])
     np.testing.assert_allclose(model.predict_proba(X), np.tensordot(posterior, said, 1), rtol=1e-12)
     best = said[int(logs.argmax())]

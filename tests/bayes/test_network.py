@@ -123,6 +123,29 @@ def test_an_unknown_value_is_as_if_missing(asia, rows):
     assert_array_equal(asia.predict_proba(X), asia.predict_proba(missing))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
+def test_arrays_of_positions(rng, dtype):
+    X = rng.integers(0, 4, (500, 3))
+    y = (X[:, 0] + X[:, 1] > 3).astype(int)
+    model = BayesianNetwork("tan").fit(X.astype(dtype), y)
+    frame = BayesianNetwork("tan").fit(pd.DataFrame(X.astype(str)), y)
+    assert model.states_["x0"] == [0, 1, 2, 3]
+    strange = X.copy()
+    strange[:50, 1] = 7
+    assert_array_equal(
+        model.predict_proba(strange.astype(dtype)), frame.predict_proba(pd.DataFrame(strange.astype(str)))
+    )
+    if np.dtype(dtype).kind == "f":
+        holed = X.astype(dtype)
+        holed[:50, 1], holed[50:80, 1], holed[80:90, 1], holed[90:95, 2] = np.nan, 0.5, -1, np.inf
+        same = X.astype(str).astype(object)
+        same[:90, 1] = same[90:95, 2] = None
+        assert_array_equal(model.predict_proba(holed), frame.predict_proba(pd.DataFrame(same)))
+    gaps = BayesianNetwork("tan").fit(2 * X.astype(dtype), y)
+    assert gaps.states_["x0"] == [0, 2, 4, 6]
+    assert_array_equal(gaps.predict_proba(2 * X.astype(dtype)), model.predict_proba(X.astype(dtype)))
+
+
 def test_numbers_in_bins(rng):
     X = pd.DataFrame({"size": rng.random(2000), "few": rng.integers(0, 3, 2000), "word": rng.choice(["a", "b"], 2000)})
     X.loc[::7, "size"] = np.nan

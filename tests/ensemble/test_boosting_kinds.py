@@ -245,7 +245,7 @@ def test_splitters_keep_queries_together(rng):
     with pytest.raises(ValueError, match="validation must keep the rows of a query together"):
         case.fit(case.model(validation=KFold(3, shuffle=True, random_state=0)))
     halves = case.fit(case.model(validation=GroupKFold(2), n_estimators=5), groups=case.qid // 20)
-    assert halves.n_iter_ == 5
+    assert len(halves.validation_score_) == 5
 
 
 @parametrize_with_checks(

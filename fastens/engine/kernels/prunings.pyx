@@ -5,19 +5,26 @@ A node's children stand behind it, so a pass is one loop. Logarithms are float64
 
 import numpy as np
 
-from libc.math cimport exp, lgamma, log, log1p
+from libc.math cimport exp, lgamma, log, log1p, rint
 
-from fastens.engine.kernels.structs cimport float64_t, int32_t, uint8_t
+from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t, uint8_t, value_t
 
 
-cdef inline float64_t _log_gamma(float64_t x, float64_t alpha, const float64_t[::1] table) noexcept nogil:
-    """Of alpha + x: from the table where x is a whole number that it has."""
+cdef struct LogGammas:
+    # Of alpha + i for i = 0, 1, ..., n - 1.
+    const float64_t* table
+    Py_ssize_t n
+    float64_t alpha
+
+
+cdef inline float64_t _log_gamma(const LogGammas* known, float64_t x) noexcept nogil:
+    """Of alpha + x, not below alpha: from the table where x is a whole number that it has."""
     cdef Py_ssize_t place
-    if 0 <= x < table.shape[0]:
+    if x < known.n:
         place = <Py_ssize_t> x
         if <float64_t> place == x:
-            return table[place]
-    return lgamma(alpha + x)
+            return known.table[place]
+    return lgamma(known.alpha + x)
 
 
 def dirichlet_evidence(
@@ -28,17 +35,61 @@ def dirichlet_evidence(
     The tables hold the logarithms of the gamma function of alpha + i, and of n_classes * alpha + i, for i = 0, 1, ...
     """
     cdef Py_ssize_t k, i, n_classes = counts.shape[0], n = counts.shape[1]
-    found, totals = np.zeros(n), np.zeros(n)
-    cdef float64_t[::1] log_evidence = found, total = totals
+    cdef LogGammas of_one = LogGammas(&table[0], table.shape[0], alpha)
+    cdef LogGammas of_sum = LogGammas(&table_of_sums[0], table_of_sums.shape[0], n_classes * alpha)
+    cdef float64_t total, found
+    log_evidence = np.empty(n)
+    cdef float64_t[::1] out = log_evidence
     with nogil:
-        for k in range(n_classes):
-            for i in range(n):
-                if counts[k, i] > 0:
-                    log_evidence[i] += _log_gamma(counts[k, i], alpha, table) - table[0]
-                    total[i] += counts[k, i]
         for i in range(n):
-            log_evidence[i] += table_of_sums[0] - _log_gamma(total[i], n_classes * alpha, table_of_sums)
-    return found
+            total, found = 0.0, table_of_sums[0]
+            for k in range(n_classes):
+                if counts[k, i] > 0:
+                    found += _log_gamma(&of_one, counts[k, i]) - table[0]
+                    total += counts[k, i]
+            out[i] = found - _log_gamma(&of_sum, total)
+    return log_evidence
+
+
+def posterior_shares(const float64_t[:, ::1] counts, float64_t alpha):
+    """Return the posterior mean of each class's probability: of the second of two classes, or of all."""
+    cdef Py_ssize_t k, i, n_classes = counts.shape[0], n = counts.shape[1], first = 1 if counts.shape[0] == 2 else 0
+    cdef float64_t total
+    shares = np.empty((n_classes - first, n))
+    cdef float64_t[:, ::1] out = shares
+    with nogil:
+        for i in range(n):
+            total = n_classes * alpha
+            for k in range(n_classes):
+                total += counts[k, i]
+            total = 1.0 / total
+            for k in range(first, n_classes):
+                out[k - first, i] = (counts[k, i] + alpha) * total
+    return shares
+
+
+def count_classes(
+    const int32_t[::1] left_child, const value_t[:, :] shares, const float32_t[::1] weight, bint whole,
+    float64_t[:, ::1] counts
+):
+    """Write the weights of one target's classes in all nodes, (n_classes, n_nodes), from the shares in the leaves.
+
+    The shares are those of the second of two classes, or of all; weights are rounded where they are `whole`.
+    """
+    cdef Py_ssize_t k, i, left, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
+    cdef float64_t share
+    with nogil:
+        for i in range(left_child.shape[0] - 1, -1, -1):
+            left = left_child[i]
+            if left > 0:
+                for k in range(n_classes):
+                    counts[k, i] = counts[k, left] + counts[k, left + 1]
+                continue
+            for k in range(first, n_classes):
+                share = <float64_t> shares[i, k - first] * weight[i]
+                counts[k, i] = rint(share) if whole else share
+            if first == 1:
+                counts[0, i] = weight[i] - counts[1, i]
 
 
 def average(

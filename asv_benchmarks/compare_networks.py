@@ -1,0 +1,186 @@
+"""Time Bayesian networks, beside pgmpy where it is installed: tables, structures, answers, and reading BIF.
+
+python asv_benchmarks/compare_networks.py                       a minute on 2 cores; writes networks.md
+python asv_benchmarks/compare_networks.py --scale 0.01 --workloads tables
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from comparison.measure import interleaved
+from fastens import BayesianNetwork
+from fastens.bayes.families import family_counts
+from fastens.engine.threads import resolve_n_jobs
+
+HERE = Path(__file__).resolve().parent
+Times = dict[str, list[float]]
+
+
+def make_network(n_variables: int, sizes: tuple[int, int], n_parents: int, seed: int = 0) -> BayesianNetwork:
+    """A network in which every variable but the first has up to so many of the ten before it as parents."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(*sizes, n_variables)
+    names = [f"v{index}" for index in range(n_variables)]
+    parents, tables = {}, {}
+    for node, name in enumerate(names):
+        near = np.arange(max(0, node - 10), node)
+        found = rng.permutation(near)[: rng.integers(1, n_parents + 1)].tolist()
+        parents[name] = [names[parent] for parent in found]
+        tables[name] = rng.dirichlet(np.full(counts[node], 0.5), [counts[parent] for parent in found])
+    states = {name: [f"s{value}" for value in range(count)] for name, count in zip(names, counts, strict=True)}
+    return BayesianNetwork.from_tables(states, parents, tables)
+
+
+def large_network() -> BayesianNetwork:
+    """One of barley's size: 48 variables, 117 495 free parameters."""
+    return make_network(48, (5, 13), 3, seed=5)
+
+
+class Pgmpy:
+    """What is compared with, of pgmpy 1.1 or later; ImportError where it is not installed."""
+
+    def __init__(self) -> None:
+        warnings.filterwarnings("ignore")
+        import pgmpy
+        from pgmpy.inference import VariableElimination
+        from pgmpy.models import DiscreteBayesianNetwork
+        from pgmpy.parameter_estimator import DiscreteBayesianEstimator
+        from pgmpy.readwrite import BIFReader
+
+        logging.getLogger("pgmpy").setLevel(logging.ERROR)
+        self.name = f"pgmpy {pgmpy.__version__}"
+        self._network, self._estimator = DiscreteBayesianNetwork, DiscreteBayesianEstimator
+        self._reader, self.elimination = BIFReader, VariableElimination
+
+    def fit(self, edges: list[tuple[str, str]], rows: pd.DataFrame) -> Any:
+        """Tables smoothed by 1."""
+        return self._network(edges).fit(rows, estimator=self._estimator(prior_type="K2"))
+
+    def read(self, path: Path) -> Any:
+        """A network from a file."""
+        return self._reader(path=str(path)).get_model()
+
+
+try:
+    PEER: Pgmpy | None = Pgmpy()
+except ImportError:
+    PEER = None
+NAME = PEER.name if PEER else "pgmpy"
+
+
+def tables(repeats: int, scale: float) -> dict[str, Times]:
+    """Fit the tables of 37 variables, the size of alarm, structure given, smoothed by 1."""
+    network = make_network(37, (2, 5), 2)
+    rows = pd.DataFrame(network.sample(int(200_000 * scale), random_state=0), columns=network.node_names_)
+    large = large_network()
+    wide = pd.DataFrame(large.sample(int(20_000 * scale), random_state=0), columns=large.node_names_)
+    cases = [
+        ("strings", network, rows),
+        ("categories", network, rows.astype("category")),
+        ("categories", network, rows.iloc[:1000].astype("category")),
+        ("categories, 117495 parameters", large, wide.astype("category")),
+    ]
+    out = {}
+    for kind, origin, X in cases:
+        model = BayesianNetwork(origin.edges_)
+        calls = {"fastens": lambda X=X, model=model: model.fit(X)}
+        if PEER:
+            calls[NAME] = lambda X=X, origin=origin: PEER.fit(origin.edges_, X)
+        out[f"fit of tables, {len(X)} rows, {kind}"] = interleaved(calls, repeats)
+    model = BayesianNetwork(network.edges_).fit(rows)
+    whole = np.stack([rows[name].astype("category").cat.codes for name in rows], axis=1).astype(np.int64)
+    places = {name: index for index, name in enumerate(network.node_names_)}
+    given = BayesianNetwork([(places[parent], places[child]) for parent, child in network.edges_])
+    call = {"fastens": lambda: given.fit(whole)}
+    out[f"fit of tables, {len(rows)} rows, whole numbers"] = interleaved(call, repeats)
+    codes, parts = model._code_rows(rows), model._network
+    n_threads = resolve_n_jobs(None)
+    call = {"fastens": lambda: family_counts(codes, parts.sizes, parts.families, None, n_threads)}
+    out[f"counts alone, {len(rows)} rows as codes"] = interleaved(call, repeats)
+    return out
+
+
+def structures(repeats: int, scale: float) -> dict[str, Times]:
+    """Learn structures of 37 variables."""
+    network = make_network(37, (2, 5), 2)
+    rows = pd.DataFrame(network.sample(int(10_000 * scale), random_state=0), columns=network.node_names_)
+    models = {
+        "hill-climbing by BIC": BayesianNetwork(),
+        "hill-climbing by BDeu": BayesianNetwork(criterion="bdeu"),
+        "Chow-Liu tree": BayesianNetwork("chow-liu"),
+    }
+    return {
+        f"{name}, {len(rows)} rows": interleaved({"fastens": lambda model=model: model.fit(rows)}, repeats)
+        for name, model in models.items()
+    }
+
+
+def answers(repeats: int, scale: float) -> dict[str, Times]:
+    """Ask one query of 37 variables, and the class of many rows."""
+    network = make_network(37, (2, 5), 2)
+    names, states = network.node_names_, network.states_
+    evidence = {names[-1]: states[names[-1]][0], names[20]: states[names[20]][1]}
+    calls = {"fastens": lambda: network.query(names[0], evidence)}
+    rows = pd.DataFrame(network.sample(int(100_000 * scale), random_state=0), columns=names)
+    if PEER:
+        peer = PEER.fit(network.edges_, rows)
+        calls[NAME] = lambda: PEER.elimination(peer).query([names[0]], evidence, show_progress=False)
+    out = {"one query, 37 variables": interleaved(calls, repeats)}
+    model = BayesianNetwork(network.edges_, class_name=names[10])
+    X, y = rows.drop(columns=names[10]), rows[names[10]]
+    model.fit(X, y)
+    call = {"fastens": lambda: model.predict_proba(X)}
+    out[f"predict_proba, {len(X)} rows, strings"] = interleaved(call, repeats)
+    holed = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+    call = {"fastens": lambda: model.predict_proba(holed)}
+    out[f"predict_proba, {len(X)} rows, a tenth missing"] = interleaved(call, repeats)
+    return out
+
+
+def files(repeats: int, scale: float) -> dict[str, Times]:
+    """Read a network of barley's size from BIF."""
+    network = large_network()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "network.bif")
+        network.write_bif(path)
+        calls = {"fastens": lambda: BayesianNetwork.read_bif(path)}
+        if PEER and scale >= 1:
+            calls[NAME] = lambda: PEER.read(path)
+        return {f"read BIF, {network.n_parameters_} parameters": interleaved(calls, repeats)}
+
+
+WORKLOADS = {"tables": tables, "structures": structures, "answers": answers, "files": files}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="NAME")
+    parser.add_argument("--repeats", type=int, default=3, help="rounds of each timing (default 3)")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the generated rows (default 1)")
+    parser.add_argument("--output", type=Path, default=HERE / "results", help="folder to write to")
+    args = parser.parse_args()
+    lines = [f"`python asv_benchmarks/compare_networks.py {' '.join(sys.argv[1:])}`".replace(" `", "`"), ""]
+    lines += ["Median milliseconds:", "", f"| | fastens | {NAME} | |", "| --- | --- | --- | --- |"]
+    for name in args.workloads:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        for what, times in WORKLOADS[name](args.repeats, args.scale).items():
+            own, peer = (1000 * np.median(times[key]) if key in times else np.nan for key in ("fastens", NAME))
+            ratio = f"{peer / own:.1f} x" if peer > 0 else ""
+            lines.append(f"| {what} | {own:.3g} | {'' if np.isnan(peer) else f'{peer:.3g}'} | {ratio} |")
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "networks.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
