@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.binning import BinnedMatrix
+from fastens.engine.binned_rows import BinnedMatrix
 from fastens.engine.kernels.packing import sum_up
 from fastens.engine.kernels.prunings import count_classes
 from fastens.engine.leaf_priors import ClassPrior, LeafPrior, RatePrior

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from fastens.engine.binned_rows import PAYLOAD_BYTES, BinnedMatrix, aligned, record_stride
 from fastens.engine.kernels.bins import BinTable, bin_matrix
 from fastens.engine.kernels.sketch import (
     count_categories,
@@ -26,9 +27,6 @@ from fastens.engine.kernels.sketch import (
 )
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
-
-_ALIGNMENT = 64
-_PAYLOAD_BYTES = 4
 
 
 class Binning:
@@ -76,7 +74,7 @@ class Binning:
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
         """Return the codes of X, shape (n_features, n_rows), in C order."""
-        columns = _aligned((self.n_features, X.shape[0]), self.code_dtype)
+        columns = aligned((self.n_features, X.shape[0]), self.code_dtype)
         self._fill(X, columns, None, n_threads)
         return columns
 
@@ -85,9 +83,9 @@ class Binning:
         """Return X binned for training: the codes by column and by row."""
         n_rows = X.shape[0]
         code_bytes = self.n_features * self.code_dtype.itemsize
-        payload_offset = -(-code_bytes // _PAYLOAD_BYTES) * _PAYLOAD_BYTES
-        columns = _aligned((self.n_features, n_rows), self.code_dtype)
-        records = _aligned((n_rows, _record_stride(payload_offset + _PAYLOAD_BYTES)), np.dtype(np.uint8))
+        payload_offset = -(-code_bytes // PAYLOAD_BYTES) * PAYLOAD_BYTES
+        columns = aligned((self.n_features, n_rows), self.code_dtype)
+        records = aligned((n_rows, record_stride(payload_offset + PAYLOAD_BYTES)), np.dtype(np.uint8))
         self._fill(X, columns, records, n_threads)
         return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical, self.thresholds)
 
@@ -113,52 +111,6 @@ class Binning:
         codes = np.split(arrays["category_codes"], np.cumsum(arrays["n_categories"])[:-1])
         kinds = arrays["is_categorical"]
         return cls(list(thresholds), [part if kind else None for part, kind in zip(codes, kinds, strict=True)])
-
-
-@dataclass(frozen=True, eq=False)
-class BinnedMatrix:
-    """Binned rows, twice: by column for partitioning, by row for histograms.
-
-    A record is the codes of a row in the order of the features, padding, and at `payload_offset` four bytes that belong
-    to the histogram kernels, or so many payloads. Both arrays start at a multiple of 64 bytes.
-    """
-
-    columns: np.ndarray
-    records: np.ndarray
-    payload_offset: int
-    n_codes: np.ndarray
-    is_categorical: np.ndarray
-    thresholds: list[np.ndarray]
-    n_payloads: int = 1
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.columns.shape[1]
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.columns.shape[0]
-
-    def with_payloads(self, n: int) -> BinnedMatrix:
-        """Return the same rows with room for so many payloads in every record, one after another."""
-        stride = _record_stride(self.payload_offset + n * _PAYLOAD_BYTES)
-        records = _aligned((self.n_rows, stride), self.records.dtype)
-        records[:, : self.payload_offset] = self.records[:, : self.payload_offset]
-        return replace(self, records=records, n_payloads=n)
-
-
-def _record_stride(n_bytes: int) -> int:
-    """Bytes from one record to the next: no record of up to 32 bytes crosses a cache line."""
-    return next((size for size in (8, 16, 32) if n_bytes <= size), -(-n_bytes // 16) * 16)
-
-
-def _aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    n_bytes = shape[0] * shape[1] * dtype.itemsize
-    buffer = np.zeros(n_bytes + _ALIGNMENT, dtype=np.uint8)
-    start = -buffer.ctypes.data % _ALIGNMENT
-    return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
 
 # Rows that a sketch keeps: 100 000 (a bin of 255 then holds its share to within 5 %), more where there are few features

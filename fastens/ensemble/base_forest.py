@@ -12,7 +12,8 @@ from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
 from fastens.engine.averaging import TreeAverager
-from fastens.engine.binning import BinnedMatrix, learn_binning
+from fastens.engine.binned_rows import BinnedMatrix
+from fastens.engine.binning import learn_binning
 from fastens.engine.forests import ForestGrower
 from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
-from fastens.engine.binning import BinnedMatrix
+from fastens.engine.binned_rows import BinnedMatrix
 from fastens.engine.conformal import ConformalScores
 from fastens.engine.leaf_rows import LeafRows
 from fastens.engine.losses import weighted_quantile

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.base import BaseFastens, TrainingData
 from fastens.engine.averaging import PruningPrior, TreeAverager, TreeRows, of_all_nodes, together
-from fastens.engine.binning import BinnedMatrix
+from fastens.engine.binned_rows import BinnedMatrix
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.engine.prunings import Prunings
 from fastens.engine.sampling import content_hashes

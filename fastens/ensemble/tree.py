@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
-from fastens.engine.binning import BinnedMatrix, Binning, learn_binning
+from fastens.engine.binned_rows import BinnedMatrix
+from fastens.engine.binning import Binning, learn_binning
 from fastens.engine.forests import ForestGrower, TreeSample
 from fastens.engine.midpoints import cut_half_way
 from fastens.engine.pruning import prune, pruning_path

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fastens.engine.binning import BinnedMatrix, Binning
+from fastens.engine.binned_rows import BinnedMatrix
+from fastens.engine.binning import Binning
 from fastens.engine.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
