@@ -20,6 +20,7 @@ Column = Any  # a NumPy vector or a narwhals Series
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
+FEW = 16  # categories that are sooner looked for one by one than counted
 
 
 @dataclass
@@ -45,16 +46,17 @@ class Table:
         return list(self.source.T if isinstance(self.source, np.ndarray) else self.source.iter_columns())
 
     def learn_categories(self, index: int) -> list[Any]:
-        """The sorted categories of a column; what was found out on the way is kept for `positions`."""
+        """The sorted categories of a column; what was found out on the way is kept for `find_positions`."""
         self._factorized[index] = factorize(self.columns[index])
         return _categories_of(*self._factorized[index], self.name(index))
 
-    def positions(self, index: int, categories: list[Any], unseen: float, missing: float) -> Floats:
-        """For each row the position of its value among the categories, or what stands for unseen and missing ones."""
+    def find_positions(self, index: int, categories: list[Any], unseen: float, missing: float, out: Floats) -> None:
+        """Write to `out` each row's position among the categories, or what stands for unseen and missing values."""
         codes, values = self._factorized.pop(index) if index in self._factorized else factorize(self.columns[index])
         position = {category: index for index, category in enumerate(categories)}
         places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
-        return np.array([*places, missing])[codes]
+        # The code -1 wraps round to the last.
+        np.take(np.array([*places, missing], dtype=out.dtype), codes, out=out, mode="wrap")
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
@@ -170,8 +172,8 @@ def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
     """The distinct values of a column, and for each row the position of its value there; -1 where it is missing."""
     if isinstance(column, nw.Series):
         native = column.to_native()
-        if column.dtype in (nw.Categorical, nw.Enum) and hasattr(native, "cat") and hasattr(native.cat, "codes"):
-            return np.asarray(native.cat.codes), native.cat.categories.tolist()
+        if hasattr(native, "array") and hasattr(native.array, "codes"):  # categories of pandas
+            return np.asarray(native.array.codes), native.array.categories.tolist()
         if hasattr(native, "factorize"):  # pandas and those like it
             codes, values = native.factorize()
             return np.asarray(codes), [_plain(value) for value in values.tolist()]
@@ -247,7 +249,10 @@ def _order(value: Any) -> tuple[str, Any]:
 
 
 def _categories_of(codes: NDArray[np.integer], values: list[Any], name: str) -> list[Any]:
-    present = np.bincount(codes + 1, minlength=len(values) + 1)[1:] > 0
+    if len(values) <= FEW:
+        present = [bool((codes == code).any()) for code in range(len(values))]
+    else:
+        present = (np.bincount(codes + 1, minlength=len(values) + 1)[1:] > 0).tolist()
     found = [value for value, is_present in zip(values, present, strict=True) if is_present and not is_missing(value)]
     for value in found:
         if not isinstance(value, str | bool | int | float):
@@ -365,7 +370,7 @@ class TableEncoder:
                 out[:, index] = numbers_of(column, table.name(index))
             else:
                 missing = float(len(categories)) if self.missing_is_category else np.nan
-                out[:, index] = table.positions(index, categories, self.unseen, missing)
+                table.find_positions(index, categories, self.unseen, missing, out[:, index])
         return out
 
     def _fits_float32(self, table: Table) -> bool:

@@ -6,6 +6,7 @@ scope, in ascending order. Products are rescaled row by row, so that long ones d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -37,19 +38,19 @@ def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
     """The product of factors, rescaled row by row, and the log of what it was divided by."""
     scope = tuple(sorted({variable for factor in factors for variable in factor.scope}))
     values, log_scale = np.ones((1,) * (len(scope) + 1)), np.zeros(1)
-    for count, factor in enumerate(sorted(factors, key=lambda factor: factor.values.size), start=1):
+    for count, factor in enumerate(sorted(factors, key=lambda factor: factor.values.size)):
         sizes = dict(zip(factor.scope, factor.values.shape[1:], strict=True))
-        aligned = factor.values.reshape(-1, *(sizes.get(variable, 1) for variable in scope))
+        aligned = factor.values.reshape(-1, *[sizes.get(variable, 1) for variable in scope])
         _check_size(values.shape, aligned.shape)
-        values = values * aligned
-        if count % UNSCALED == 0:
+        values = values * aligned if count else aligned
+        if count % UNSCALED == UNSCALED - 1:
             values, log_peak = _rescaled(values)
             log_scale = log_scale + log_peak
     return Factor(scope, values), log_scale
 
 
 def _check_size(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    n_cells = np.prod(np.maximum(one, other), dtype=np.float64)
+    n_cells = math.prod(map(max, one, other))
     if n_cells > MOST_CELLS:
         raise ValueError(
             f"Exact inference here needs a table of {n_cells:.3g} cells, more than the {MOST_CELLS} allowed: too many "
@@ -87,7 +88,7 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
 def _fill_cost(variable: int, neighbours: dict[int, set[int]], sizes: Sequence[int]) -> tuple[int, float]:
     around = neighbours.get(variable, set())
     missing = sum(len(around - neighbours[other]) - 1 for other in around) // 2
-    return missing, float(np.prod([sizes[other] for other in around], dtype=np.float64)) * sizes[variable]
+    return missing, float(math.prod(sizes[other] for other in around) * sizes[variable])
 
 
 def eliminate(

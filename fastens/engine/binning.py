@@ -7,16 +7,14 @@ below the value, so ``x <= thresholds[c - 1]`` is the same as ``code <= c``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from fastens.engine.binned_rows import PAYLOAD_BYTES, BinnedMatrix, aligned, record_stride
-from fastens.engine.kernels.bins import BinTable, bin_matrix
+from fastens.engine.binned import BinnedMatrix, aligned, make_matrix
+from fastens.engine.kernels.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.kernels.sketch import (
     count_categories,
     cut_columns,
@@ -25,6 +23,7 @@ from fastens.engine.kernels.sketch import (
     kth_distinct,
     note_values,
 )
+from fastens.engine.parts import dense_parts, salts
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
@@ -81,13 +80,13 @@ class Binning:
     @shared
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
-        n_rows = X.shape[0]
-        code_bytes = self.n_features * self.code_dtype.itemsize
-        payload_offset = -(-code_bytes // PAYLOAD_BYTES) * PAYLOAD_BYTES
-        columns = aligned((self.n_features, n_rows), self.code_dtype)
-        records = aligned((n_rows, record_stride(payload_offset + PAYLOAD_BYTES)), np.dtype(np.uint8))
-        self._fill(X, columns, records, n_threads)
-        return BinnedMatrix(columns, records, payload_offset, self.n_codes, self.is_categorical, self.thresholds)
+        matrix = self.matrix_of(aligned((self.n_features, X.shape[0]), self.code_dtype))
+        self._fill(X, matrix.columns, matrix.records, n_threads)
+        return matrix
+
+    def matrix_of(self, columns: np.ndarray) -> BinnedMatrix:
+        """Return the binned rows of which these are the codes by column; those by row are to be filled in."""
+        return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds)
 
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
         for start, part in dense_parts(X):
@@ -127,20 +126,14 @@ _BLOCK = 1 << 20
 # Values that keep a thread busy for some tens of microseconds.
 _BIN_GRAIN = 20_000
 _SORT_GRAIN = 5_000
+# Most bins whose codes are bytes.
+_BYTE_BINS = 255
 
 
 def _default_sample(n_features: int, max_bins: int) -> int:
     n_features = max(n_features, 1)
     rows = max(min(_SAMPLE_ROWS, _MOST_SAMPLE_VALUES // n_features), _LEAST_SAMPLE_VALUES // n_features)
     return max(rows, _ROWS_PER_BIN * max_bins)
-
-
-def salts(n_features: int) -> np.ndarray:
-    """One odd number a feature, by the mixer of splitmix64."""
-    salts = (np.arange(1, n_features + 1, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-    salts = (salts ^ (salts >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    salts = (salts ^ (salts >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return salts | np.uint64(1)
 
 
 @dataclass
@@ -229,8 +222,18 @@ class BinningSketch:
             self._add_distinct(f, values)
         self._drop_surplus(_SLACK)
 
-    def finish(self) -> Binning:
-        """Return the bins of all rows so far."""
+    def holds_all(self) -> bool:
+        """Whether all rows so far are held, as one array of numbers."""
+        return len(self._rows) == 1 and not self._is_sampled and not self._category_weights
+
+    def finish(self, codes: np.ndarray | None = None) -> Binning:
+        """Return the bins of all rows so far.
+
+        Parameters
+        ----------
+        codes : uint16 array of shape (n_features, n_rows), optional
+            Gets the codes of the rows, where `holds_all()`, but for missing values.
+        """
         thresholds = [np.zeros(0)] * self.n_features
         to_cut = ~self.is_categorical
         if self._is_sampled:
@@ -240,12 +243,12 @@ class BinningSketch:
                     to_cut[f] = False
                     thresholds[f] = self._cut(values[None, :], None)[0] if len(values) else values
         features = np.flatnonzero(to_cut)
-        for f, limits in zip(features.tolist(), self._cut_held(features), strict=True):
+        for f, limits in zip(features.tolist(), self._cut_held(features, codes), strict=True):
             thresholds[f] = limits
-        codes: list[np.ndarray | None] = [None] * self.n_features
+        of_categories: list[np.ndarray | None] = [None] * self.n_features
         for f, weights in self._category_weights.items():
-            codes[f] = self._category_codes(weights)
-        return Binning(thresholds, codes)
+            of_categories[f] = self._category_codes(weights)
+        return Binning(thresholds, of_categories)
 
     # Taking rows in
 
@@ -371,8 +374,8 @@ class BinningSketch:
             [np.full(len(rows.values), self._one) if rows.weights is None else rows.weights for rows in self._rows]
         )
 
-    def _cut_held(self, features: np.ndarray) -> list[np.ndarray]:
-        """Thresholds of some features from the rows held."""
+    def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
+        """Thresholds of some features from the rows held, and of all features their codes."""
         if not self._rows or len(features) == 0:
             return [np.zeros(0)] * len(features)
         weights = self._held_weights()
@@ -380,16 +383,19 @@ class BinningSketch:
         thresholds = []
         for start in range(0, len(features), block):
             columns = [rows.values.T[features[start : start + block]] for rows in self._rows]
-            thresholds += self._cut(np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0], weights)
+            joined = np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0]
+            thresholds += self._cut(joined, weights, None if codes is None else codes[start : start + block])
         return thresholds
 
-    def _cut(self, columns: np.ndarray, weights: np.ndarray | None) -> list[np.ndarray]:
+    def _cut(
+        self, columns: np.ndarray, weights: np.ndarray | None, codes: np.ndarray | None = None
+    ) -> list[np.ndarray]:
         n_features, n = columns.shape
         n_threads = min(self._threads(columns.size, _SORT_GRAIN), n_features)
         room = np.empty((n_threads, 4 * n), dtype=np.int64)
         thresholds = np.empty((n_features, min(self.max_bins, n)))
         n_thresholds = np.empty(n_features, dtype=np.int32)
-        cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds)
+        cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds, codes)
         return [limits[:n].copy() for limits, n in zip(thresholds, n_thresholds, strict=True)]
 
     def _category_codes(self, weights: np.ndarray) -> np.ndarray:
@@ -437,6 +443,43 @@ def learn_binning(
     >>> binning.codes(np.array([[0.0], [3.5], [np.nan]]))
     array([[1, 3, 0]], dtype=uint8)
     """
+    return _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads).finish()
+
+
+@shared
+def learn_and_bin(
+    X: Any,
+    sample_weight: np.ndarray | None = None,
+    max_bins: int = 255,
+    is_categorical: np.ndarray | None = None,
+    n_threads: int = 1,
+) -> tuple[Binning, BinnedMatrix]:
+    """Return `learn_binning` and its `transform` of the same rows; with many bins, the sort that finds them has both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.binning import learn_and_bin
+    >>> binning, matrix = learn_and_bin(np.array([[1.0], [2.0], [2.0], [4.0]]), max_bins=1000)
+    >>> matrix.columns
+    array([[1, 2, 2, 3]], dtype=uint8)
+    """
+    sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
+    if max_bins <= _BYTE_BINS or not sketch.holds_all():
+        binning = sketch.finish()
+        return binning, binning.transform(X, n_threads)
+    codes = aligned((X.shape[1], X.shape[0]), np.dtype(np.uint16))
+    binning = sketch.finish(codes)
+    if binning.code_dtype != codes.dtype:
+        return binning, binning.transform(X, n_threads)
+    matrix = binning.matrix_of(codes)
+    copy_to_records(codes, matrix.records, threads_for(codes.size, n_threads, _BIN_GRAIN))
+    return binning, matrix
+
+
+def _sketch_of(
+    X: Any, sample_weight: np.ndarray | None, max_bins: int, is_categorical: np.ndarray | None, n_threads: int
+) -> BinningSketch:
     unit = 1.0
     if sample_weight is not None:
         # As fine as the sum of all weights in 63 bits allows: whole numbers stay exact.
@@ -444,16 +487,4 @@ def learn_binning(
         unit = math.ldexp(1.0, bits - 62)
     sketch = BinningSketch(X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)
     sketch._add(X, sample_weight)
-    return sketch.finish()
-
-
-def dense_parts(X: Any) -> Iterator[tuple[int, np.ndarray]]:
-    """X in pieces that are arrays, each with its first row."""
-    if not scipy.sparse.issparse(X):
-        if len(X):
-            yield 0, X
-        return
-    X = X.tocsr()
-    step = max(1, _BLOCK // max(1, X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        yield start, X[start : start + step].toarray()
+    return sketch

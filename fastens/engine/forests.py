@@ -16,7 +16,7 @@ from fastens.engine.kernels.forest_grow import TreeWorker
 from fastens.engine.trees import Tree
 
 if TYPE_CHECKING:
-    from fastens.engine.binned_rows import BinnedMatrix
+    from fastens.engine.binned import BinnedMatrix
 
 # Seconds between two looks whether the user pressed Ctrl-C while threads grow trees.
 _LOOK_EVERY = 0.1

@@ -15,7 +15,7 @@ from fastens.engine.kernels.values import bind_values, leaf_means
 from fastens.engine.trees import Tree
 
 if TYPE_CHECKING:
-    from fastens.engine.binned_rows import BinnedMatrix
+    from fastens.engine.binned import BinnedMatrix
     from fastens.engine.losses import Loss
 
 Reduce = Callable[[Sequence[NDArray[np.int64]]], None]

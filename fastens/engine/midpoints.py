@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.binned_rows import BinnedMatrix
-from fastens.engine.binning import Binning, dense_parts
+from fastens.engine.binned import BinnedMatrix
+from fastens.engine.binning import Binning
 from fastens.engine.kernels.midpoints import note_sides
+from fastens.engine.parts import dense_parts
 from fastens.engine.structure import MAX_CODES
 from fastens.engine.threads import threads_for
 from fastens.engine.trees import Tree

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.binning import dense_parts, salts
 from fastens.engine.kernels.bootstrap import Urns
 from fastens.engine.kernels.sketch import hash_rows
+from fastens.engine.parts import dense_parts, salts
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastens.engine.kernels.walk import Walker
 
 if TYPE_CHECKING:
-    from fastens.engine.binned_rows import BinnedMatrix
+    from fastens.engine.binned import BinnedMatrix
     from fastens.engine.trees import TreeEnsemble
 
 __all__ = ["Shuffled", "Walker"]

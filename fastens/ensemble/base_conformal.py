@@ -11,9 +11,8 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.engine.conformal import ConformalScores
 from fastens.engine.threads import resolve_n_jobs
-from fastens.ensemble.conformal_scores import Errors
+from fastens.ensemble.conformal_scores import Errors, SetScores
 from fastens.ensemble.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
 from fastens.ensemble.members import RULES as MEMBER_RULES
 from fastens.ensemble.one_estimator import BaseOneEstimator
@@ -153,5 +152,5 @@ class BaseConformal(BaseOneEstimator):
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         (self._member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
-        kind = ConformalScores if is_classifier(self) else Errors
+        kind = SetScores if is_classifier(self) else Errors
         self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(len(self._member.models))]

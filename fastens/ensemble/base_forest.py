@@ -12,8 +12,8 @@ from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
 from fastens.engine.averaging import TreeAverager
-from fastens.engine.binned_rows import BinnedMatrix
-from fastens.engine.binning import learn_binning
+from fastens.engine.binned import BinnedMatrix
+from fastens.engine.binning import learn_and_bin
 from fastens.engine.forests import ForestGrower
 from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes
@@ -75,12 +75,12 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         n_threads = resolve_n_jobs(self.n_jobs)
         weight = self._plan_bags(data, n_threads)
         data = (self._learn_same_statistics if goes_on else self._learn_statistics)(data, self._seed)
-        binning = (
-            self._ensemble.binning
-            if goes_on
-            else learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
-        )
-        matrix = binning.transform(data.X, n_threads)
+        if goes_on:
+            binning = self._ensemble.binning
+            matrix = binning.transform(data.X, n_threads)
+        else:
+            is_categorical = self._is_categorical
+            binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
         averager = self._make_averager(data, matrix, goes_on=goes_on)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if goes_on:

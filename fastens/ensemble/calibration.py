@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from fastens.base import TrainingData, check_weights
-from fastens.engine.conformal import ConformalScores
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.conformal_scores import (
@@ -17,6 +16,7 @@ from fastens.ensemble.conformal_scores import (
     SET_SCORES,
     Errors,
     SetScore,
+    SetScores,
     intervals,
     nearest_columns,
     sets,
@@ -180,7 +180,7 @@ class CalibratedIntervals(CalibratedTrees):
 class CalibratedSets(CalibratedTrees):
     """What boosting of classes adds: sets of classes."""
 
-    _calibration: tuple[SetScore, ConformalScores] | None = None
+    _calibration: tuple[SetScore, SetScores] | None = None
 
     if TYPE_CHECKING:
         predict_proba: Any
@@ -222,7 +222,7 @@ class CalibratedSets(CalibratedTrees):
             raise ValueError(f"calibrate must be used with one target; this model has {len(probability)}.")
         target, weight = self._labels_to_calibrate(y, len(probability)), check_weights(sample_weight, len(probability))
         score = SetScore(conformity)
-        self._calibration = score, ConformalScores.of(score.of_labels(probability, target), weight)
+        self._calibration = score, SetScores.of(score.of_labels(probability, target), weight)
         return self
 
     def predict_set(
@@ -276,7 +276,7 @@ class CalibratedSets(CalibratedTrees):
 
     def _restore_calibration(self, arrays: dict[str, np.ndarray]) -> None:
         name = SET_SCORES[int(arrays[f"{_PREFIX}conformity"])]
-        self._calibration = SetScore(name), ConformalScores.from_arrays(_PREFIX, arrays)
+        self._calibration = SetScore(name), SetScores.from_arrays(_PREFIX, arrays)
 
 
 def levels_of(model: Any) -> list[float] | None:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.engine.conformal import ConformalScores
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.base_conformal import RULES, BaseConformal
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
@@ -20,13 +19,14 @@ from fastens.ensemble.conformal_scores import (
     SET_SCORES,
     Errors,
     SetScore,
+    SetScores,
     intervals,
     middle_column,
     nearest_columns,
     sets,
 )
 from fastens.ensemble.members import joint_classes
-from fastens.parameters import Rule, one_of, real, whole
+from fastens.parameters import FLAG, Rule, one_of, real, whole
 
 Array = NDArray[np.float64]
 
@@ -132,6 +132,11 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 "method must be 'auto' where the estimator is not a GradientBoostingRegressor, which can predict "
                 f"several quantiles; got {self.method!r} with {self.estimator!r}."
             )
+        if self.method == "cqr" and self._is_prefit and levels_of(self.estimator) is None:
+            raise ValueError(
+                "method must be 'auto' with cv='prefit' where the estimator does not predict several quantiles; "
+                f"got {self.method!r}."
+            )
 
     def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> Errors:
         return Errors.of(responses, y, _deviation(model, responses), weight)
@@ -208,6 +213,9 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         With conformity="raps": added to the probability that is together for each place after the first ones.
     raps_places : int, default=2
         With conformity="raps": how many places have no penalty.
+    by_class : bool, default=False
+        Whether the coverage is to hold for the rows of each class by themselves, also rare ones, and not only for all
+        of them together; it takes at least coverage / (1 - coverage) held-out rows of each class.
     cv : int, splitter, list of (train, test), "prefit" or None, default=None
         None: hold out `calibration_fraction` of the rows; a number: that many folds; or any splitter of scikit-learn
         that holds no row out twice. "prefit": the estimator is fitted, and `fit` gets rows that it has not seen.
@@ -251,8 +259,9 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         "conformity": one_of(*SET_SCORES),
         "raps_penalty": real(0),
         "raps_places": whole(0),
+        "by_class": FLAG,
     }
-    _parts: list[ConformalScores]
+    _parts: list[SetScores]
 
     def __init__(
         self,
@@ -261,6 +270,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         conformity: str = "lac",
         raps_penalty: float = 0.01,
         raps_places: int = 2,
+        by_class: bool = False,
         cv: Any = None,
         calibration_fraction: float = 0.2,
         random_state: Any = None,
@@ -270,6 +280,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         self.conformity = conformity
         self.raps_penalty = raps_penalty
         self.raps_places = raps_places
+        self.by_class = by_class
         self.cv = cv
         self.calibration_fraction = calibration_fraction
         self.random_state = random_state
@@ -290,8 +301,11 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def _score(self) -> SetScore:
         return SetScore(self.conformity, self.raps_penalty, self.raps_places)
 
-    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> ConformalScores:
-        return ConformalScores.of(self._score().of_labels(responses, y), weight)
+    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> SetScores:
+        scores = self._score().of_labels(responses, y)
+        if self.by_class:
+            return SetScores.by_class(scores, weight, y, len(self.classes_))
+        return SetScores.of(scores, weight)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, (n_samples, n_classes); the mean over the folds' models."""

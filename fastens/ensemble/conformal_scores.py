@@ -143,8 +143,49 @@ class SetScore:
 SET_SCORES = ("lac", "aps", "raps")
 
 
-def sets(parts: Sequence[ConformalScores], scores: Sequence[Array], coverage: float) -> NDArray[np.bool_]:
+@dataclass(frozen=True, eq=False)
+class SetScores:
+    """The scores of the right classes of rows to calibrate on.
+
+    Attributes
+    ----------
+    groups : list of ConformalScores
+        One for all rows, or one for the rows of each class.
+    """
+
+    groups: list[ConformalScores]
+
+    @classmethod
+    def of(cls, scores: Array, weight: Array | None = None) -> SetScores:
+        """From the scores of all rows together."""
+        return cls([ConformalScores.of(scores, weight)])
+
+    @classmethod
+    def by_class(cls, scores: Array, weight: Array, label: Array, n_classes: int) -> SetScores:
+        """From the scores of rows whose classes have these numbers."""
+        return cls([ConformalScores.of(scores[label == k], weight[label == k]) for k in range(n_classes)])
+
+    def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """As arrays whose names start with `prefix`."""
+        found: dict[str, NDArray[Any]] = {f"{prefix}groups": np.array(len(self.groups))}
+        for number, group in enumerate(self.groups):
+            found |= group.to_arrays(f"{prefix}{number}.")
+        return found
+
+    @classmethod
+    def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetScores:
+        """From what `to_arrays` gave; ValueError for anything else."""
+        numbers = range(int(arrays[f"{prefix}groups"]))
+        return cls([ConformalScores.from_arrays(f"{prefix}{number}.", arrays) for number in numbers])
+
+
+def sets(parts: Sequence[SetScores], scores: Sequence[Array], coverage: float) -> NDArray[np.bool_]:
     """Which classes are in the sets of new rows, from the scores that each fold gives them (Romano et al. 2020)."""
-    needed = needed_weight(parts, coverage)
-    weight = sum(part.weight_below(found) for part, found in zip(parts, scores, strict=True))
-    return np.asarray(weight < needed)
+    out = np.empty(scores[0].shape, dtype=bool)
+    n_groups = len(parts[0].groups)
+    for number in range(n_groups):
+        classes = slice(None) if n_groups == 1 else slice(number, number + 1)
+        group = [part.groups[number] for part in parts]
+        below = [part.weight_below(found[:, classes]) for part, found in zip(group, scores, strict=True)]
+        out[:, classes] = sum(below) < needed_weight(group, coverage)
+    return out

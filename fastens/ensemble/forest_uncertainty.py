@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.base import TrainingData
-from fastens.engine.binned_rows import BinnedMatrix
+from fastens.engine.binned import BinnedMatrix
 from fastens.engine.conformal import ConformalScores
 from fastens.engine.leaf_rows import LeafRows
 from fastens.engine.losses import weighted_quantile
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.walks import Walker
-from fastens.ensemble.conformal_scores import COVERAGE, SetScore, intervals, sets
+from fastens.ensemble.conformal_scores import COVERAGE, SetScore, SetScores, intervals, sets
 from fastens.ensemble.out_of_bag import OutOfBag
 from fastens.tables import dense_blocks
 
@@ -197,7 +197,7 @@ class ClassUncertainty(ForestUncertainty):
         self._check_fitted()
         if isinstance(self.classes_, list):
             raise ValueError("predict_set must be used with one target; this forest has several.")
-        return sets([self._conformal(coverage)], [SetScore().of(self.predict_proba(X))], coverage)
+        return sets([SetScores([self._conformal(coverage)])], [SetScore().of(self.predict_proba(X))], coverage)
 
 
 class NumberUncertainty(ForestUncertainty):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
 from fastens.base import BaseFastens, TrainingData
-from fastens.engine.binned_rows import BinnedMatrix
+from fastens.engine.binned import BinnedMatrix
 from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.walks import Walker

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
-from fastens.engine.binned_rows import BinnedMatrix
-from fastens.engine.binning import Binning, learn_binning
+from fastens.engine.binned import BinnedMatrix
+from fastens.engine.binning import Binning, learn_and_bin
 from fastens.engine.forests import ForestGrower, TreeSample
 from fastens.engine.midpoints import cut_half_way
 from fastens.engine.pruning import prune, pruning_path
@@ -60,11 +60,10 @@ class BaseDecisionTree(BaseTrees):
         seed = self._draw_seed()
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
+        binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
         weight = self._growing_weight(data)
         n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
         rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
-        matrix = binning.transform(data.X, n_threads)
         grower = ForestGrower(matrix, self._target(data.y), rules, n_threads)
         [tree] = grower.grow([TreeSample(weight, None, seed)])
         return tree, binning, matrix, data

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fastens.engine.binned_rows import BinnedMatrix
+from fastens.engine.binned import BinnedMatrix
 from fastens.engine.binning import Binning
 from fastens.engine.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.stumps import StumpLearner, stump_ensemble

@@ -11,7 +11,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastens.engine.binning import Binning, BinningSketch, learn_binning
+from fastens.engine.binning import Binning, BinningSketch, learn_and_bin, learn_binning
 from reference import bins as naive
 
 
@@ -359,3 +359,31 @@ def test_one_binning_in_many_threads(rng):
     want = learn_binning(X).codes(X)
     with ThreadPoolExecutor(8) as pool:
         assert all(np.array_equal(codes, want) for codes in pool.map(lambda _: binning.codes(X, 2), range(16)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("value_type", [np.float32, np.float64])
+@pytest.mark.parametrize("max_bins", [255, 300, 5000])
+def test_bins_and_codes_in_one_go(value_type, max_bins, weighted, rng):
+    X, _ = mixed_table(rng, 2000)
+    with np.errstate(over="ignore"):
+        X = X.astype(value_type)
+    weight = rng.integers(1, 4, len(X)).astype(np.float64) if weighted else None
+    binning, matrix = learn_and_bin(X, weight, max_bins, n_threads=2)
+    assert_same(binning, learn_binning(X, weight, max_bins))
+    expected = binning.transform(X)
+    assert np.array_equal(matrix.columns, expected.columns)
+    assert matrix.columns.dtype == expected.columns.dtype
+    assert np.array_equal(matrix.records, expected.records)
+    assert matrix.payload_offset == expected.payload_offset
+
+
+def test_bins_and_codes_in_one_go_of_categories_and_sparse_rows(rng):
+    X, is_categorical = mixed_table(rng, 1000)
+    for table, categorical in (
+        (X, is_categorical),
+        (scipy.sparse.csr_matrix(np.nan_to_num(X, posinf=9.0, neginf=-9.0)), None),
+    ):
+        binning, matrix = learn_and_bin(table, None, 800, categorical)
+        assert_same(binning, learn_binning(table, None, 800, categorical))
+        assert np.array_equal(matrix.records, binning.transform(table).records)

@@ -14,6 +14,7 @@ from fastens.ensemble.conformal_scores import (
     COVERAGE,
     Errors,
     SetScore,
+    SetScores,
     intervals,
     middle_column,
     nearest_columns,
@@ -28,7 +29,7 @@ COVERAGES = st.sampled_from([0.07, 0.5, 0.8, 0.9, 0.95, 0.99])
 def test_sets_hold_the_classes_that_are_not_too_strange(seed, n_folds, coverage):
     rng, folds = naive.make_folds(seed, n_folds)
     candidates = np.round(rng.normal(size=(n_folds, 5, 3)), 1)
-    found = sets([ConformalScores.of(*fold) for fold in folds], list(candidates), coverage)
+    found = sets([SetScores.of(*fold) for fold in folds], list(candidates), coverage)
     scores = [naive.repeated(*fold) for fold in folds]
     for row in range(5):
         for k in range(3):
@@ -50,7 +51,7 @@ def test_scores_of_classes(rng, name):
 def test_too_few_rows_promise_nothing():
     part = ConformalScores.of(np.arange(8.0))
     assert upper_ends([part, part], np.zeros((3, 2)), np.ones((3, 2)), 0.95).tolist() == [math.inf] * 3
-    assert sets([part], [np.full((1, 2), 100.0)], 0.9).all()
+    assert sets([SetScores([part])], [np.full((1, 2), 100.0)], 0.9).all()
     assert ConformalScores.of(np.arange(9.0)).quantile(0.9) == 8.0
 
 

@@ -256,6 +256,16 @@ cdef void _bin_rows(const Job* job, const value_t* x, code_t* columns, Py_ssize_
         first += TILE_FEATURES
 
 
+cdef void _copy_tile(
+    const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_features, Py_ssize_t first, uint8_t* records,
+    Py_ssize_t stride
+) noexcept nogil:
+    cdef Py_ssize_t f, i
+    for f in range(n_features):
+        for i in range(first, min(first + TILE_ROWS, n_rows)):
+            (<code_t*> (records + i * stride + f * sizeof(code_t)))[0] = codes[f * n_rows + i]
+
+
 def bin_matrix(
     BinTable table, const value_t[:, :] X, code_t[:, ::1] columns, uint8_t[:, ::1] records, Py_ssize_t first_row,
     int n_threads,
@@ -279,3 +289,16 @@ def bin_matrix(
     with nogil:
         for t in prange(n_tiles, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
             _bin_rows(&job, x, out, t * TILE_ROWS)
+
+
+def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
+    """Write the codes by column to the rows' records."""
+    cdef Py_ssize_t n_rows = columns.shape[1], n_features = columns.shape[0], stride = records.shape[1], t
+    cdef const code_t* codes
+    cdef uint8_t* out
+    if n_rows == 0 or n_features == 0:
+        return
+    codes, out = &columns[0, 0], &records[0, 0]
+    with nogil:
+        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
+            _copy_tile(codes, n_rows, n_features, t, out, stride)

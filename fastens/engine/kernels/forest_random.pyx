@@ -6,7 +6,7 @@ from .forest_groups cimport add_row, column_of
 from .forest_scan cimport Groups, consider_left
 from .forest_threshold cimport CodeRange, draw_threshold
 from .forest_tree cimport FEATURES_AT_ONCE, CodeColumn, Entry, Forest, FoundSplit, NodeSums, Room, Sample
-from .structs cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from .structs cimport code_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "forest_rows.h" nogil:
@@ -39,6 +39,16 @@ cdef void copy_codes(
     read_codes(forest.table.code_size, columns, node.rows, node.n_rows, n, room.row_codes, room.n_row_codes)
 
 
+cdef void _add_classes(
+    const code_t* codes, const NodeSums* node, uint32_t last, uint32_t missing_left, uint64_t* words
+) noexcept nogil:
+    """Add the rows on the left to their classes' words."""
+    cdef Py_ssize_t i
+    cdef code_t shift = <code_t>(1 - missing_left), limit = <code_t>(last - shift)
+    for i in range(node.n_rows):
+        words[node.rows[i].offset] += node.rows[i].word & (0 - <uint64_t>(<code_t>(codes[i] - shift) <= limit))
+
+
 cdef void _sum_left(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const void* codes, uint32_t last,
     bint missing_left,
@@ -50,6 +60,12 @@ cdef void _sum_left(
         room.left[0] = sum_left(forest.table.code_size, codes, room.row_words, node.n_rows, last, missing_left)
         return
     memset(room.left, 0, sample.layout.n_words * sizeof(uint64_t))
+    if forest.targets.classes != NULL and forest.targets.n_targets == 1:
+        if forest.table.code_size == 1:
+            _add_classes(<const uint8_t*>codes, node, last, missing_left, room.left)
+        else:
+            _add_classes(<const uint16_t*>codes, node, last, missing_left, room.left)
+        return
     for i in range(node.n_rows):
         code = (<const uint8_t*>codes)[i] if forest.table.code_size == 1 else (<const uint16_t*>codes)[i]
         if missing_left if code == 0 else code <= last:

@@ -10,6 +10,22 @@ cdef struct Groups:
     uint64_t key                    # of the random numbers, where thresholds are random
 
 
+cdef struct Candidates:
+    # Splits that have the groups first .. k on the left, k = first .. last, and with them, perhaps, the missing rows.
+    int32_t first
+    int32_t last
+    bint missing_left
+
+
+cdef inline void keep(
+    float64_t gain, int32_t feature, int32_t position, bint missing_left, FoundSplit* best
+) noexcept nogil:
+    best.gain = gain
+    best.feature = feature
+    best.position = position
+    best.missing_left = missing_left
+
+
 cdef float64_t words_score(
     const Forest* forest, const Sample* sample, const uint64_t* words, float64_t* stats
 ) noexcept nogil

@@ -7,6 +7,7 @@ two sides minus that of the node: how much it lowers the node's weight times its
 
 from libc.math cimport INFINITY, log, log2
 
+from .forest_classes cimport MAX_SQUARED, class_score, has_class_words, scan_classes
 from .forest_threshold cimport random_code
 from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
 from .random cimport random_below, random_bits
@@ -29,13 +30,6 @@ cdef extern from "scan.h" nogil:
 
     void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
     void largest(const float64_t* values, Py_ssize_t n, float64_t* result)
-
-
-cdef struct Candidates:
-    # Splits that have the groups first .. k on the left, k = first .. last, and with them, perhaps, the missing rows.
-    int32_t first
-    int32_t last
-    bint missing_left
 
 
 cdef inline int64_t _weight(const Layout* layout, uint64_t word) noexcept nogil:
@@ -88,8 +82,12 @@ cdef float64_t words_score(
     const Forest* forest, const Sample* sample, const uint64_t* words, float64_t* stats
 ) noexcept nogil:
     """Score of the rows behind the words; minus infinity where the criterion allows no such rows."""
-    cdef int32_t k, n = _stats(forest, &sample.layout, words, stats)
-    cdef float64_t weight = <float64_t>words_weight(forest, sample, words), score = 0.0, share
+    cdef int32_t k, n
+    cdef float64_t weight, score = 0.0, share
+    if has_class_words(forest, sample):
+        return class_score(&sample.layout, words, forest.targets.n_stats)
+    n = _stats(forest, &sample.layout, words, stats)
+    weight = <float64_t>words_weight(forest, sample, words)
     if forest.rules.criterion == SQUARES:
         for k in range(n):
             score += stats[k] * stats[k]
@@ -125,15 +123,6 @@ cdef bint is_monotone(int32_t sign, const NodeSums* node, float64_t left, float6
     )
 
 
-cdef inline void _keep(
-    float64_t gain, int32_t feature, int32_t position, bint missing_left, FoundSplit* best
-) noexcept nogil:
-    best.gain = gain
-    best.feature = feature
-    best.position = position
-    best.missing_left = missing_left
-
-
 cdef void _scan_fast(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
     const Candidates* candidates, FoundSplit* best,
@@ -165,7 +154,7 @@ cdef void _scan_fast(
     i = 0
     while room.gains[i] != gain:
         i += 1
-    _keep(gain * scan.hessian, groups.feature, <int32_t>(candidates.first + begin + i), candidates.missing_left, best)
+    keep(gain * scan.hessian, groups.feature, <int32_t>(candidates.first + begin + i), candidates.missing_left, best)
     best.left_weight = _weight(layout, room.sums[begin + i])
     best.left_word = room.sums[begin + i]
 
@@ -215,7 +204,7 @@ cdef void consider_left(
         gain += words_score(forest, sample, room.left + n_words, room.stats) - node.score
     if gain <= best.gain:
         return
-    _keep(gain, feature, -1, False, best)
+    keep(gain, feature, -1, False, best)
     best.left_weight = words_weight(forest, sample, room.left)
     best.left_word = room.left[0]
     if forest.rules.monotonic != NULL:
@@ -250,6 +239,8 @@ cdef void _scan(
         return
     if sample.layout.packed and forest.rules.criterion == SQUARES and forest.rules.monotonic == NULL:
         _scan_fast(forest, sample, room, node, groups, candidates, best)
+    elif has_class_words(forest, sample) and node.weight < MAX_SQUARED and forest.rules.monotonic == NULL:
+        scan_classes(forest, sample, room, node, groups, candidates, best)
     else:
         _scan_any(forest, sample, room, node, groups, candidates, best)
 

@@ -3,7 +3,7 @@
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, NAN
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from fastens.engine.kernels.structs cimport float32_t, float64_t, value_t
@@ -360,11 +360,56 @@ cdef struct Cuts:
     int32_t max_bins
 
 
+cdef void _write_codes(
+    const key_t* keys, const int64_t* rows, Py_ssize_t n, const float64_t* thresholds, int32_t n_thresholds,
+    uint16_t* codes
+) noexcept nogil:
+    # Of rows in the order of their values.
+    cdef Py_ssize_t i
+    cdef int32_t below = 0
+    cdef float64_t value
+    for i in range(n):
+        value = _value_of(keys[i])
+        while below < n_thresholds and thresholds[below] < value:
+            below += 1
+        codes[rows[i]] = <uint16_t> (below + 1)
+
+
+cdef int32_t _cut_and_code(
+    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds, uint16_t* codes
+) noexcept nogil:
+    # The row travels with its key; what is in the way when the distinct keys are joined has been sorted.
+    cdef Py_ssize_t i, n = 0
+    cdef int32_t n_cuts
+    cdef Weights rows
+    cdef key_t* ordered
+    cdef key_t* distinct
+    rows.values, rows.spare = room, room + cuts.n
+    for i in range(cuts.n):
+        _set_key(&keys[n], x[i])
+        rows.values[n] = i
+        n += x[i] == x[i]
+    if n == 0:
+        return 0
+    ordered = _sort(keys, keys + cuts.n, &rows, n)
+    distinct = keys + cuts.n if ordered == keys else keys
+    for i in range(n):
+        distinct[i] = ordered[i]
+        rows.spare[i] = cuts.weights[rows.values[i]] if cuts.weights != NULL else 1
+    n_cuts = _cut(
+        distinct, rows.spare, _join_equal(distinct, rows.spare, n, rows.spare), cuts.max_bins, thresholds
+    )
+    _write_codes(ordered, rows.values, n, thresholds, n_cuts, codes)
+    return n_cuts
+
+
 cdef int32_t _cut_column(
-    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds
+    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds, uint16_t* codes
 ) noexcept nogil:
     cdef Py_ssize_t i, n = 0
     cdef Weights weights
+    if codes != NULL:
+        return _cut_and_code(cuts, x, keys, room, thresholds, codes)
     weights.values = weights.spare = NULL
     if cuts.weights != NULL:
         weights.values, weights.spare = room, room + cuts.n
@@ -381,22 +426,25 @@ cdef int32_t _cut_column(
     return _cut(keys, room, _join_equal(keys, weights.values, n, room), cuts.max_bins, thresholds)
 
 
-cdef int32_t _cut_one(const Cuts* cuts, const value_t* x, int thread, float64_t* thresholds) noexcept nogil:
+cdef int32_t _cut_one(
+    const Cuts* cuts, const value_t* x, int thread, float64_t* thresholds, uint16_t* codes
+) noexcept nogil:
     cdef int64_t* room = cuts.room + thread * 4 * cuts.n
     if value_t is float32_t:
-        return _cut_column(cuts, x, <uint32_t*> room, room + 2 * cuts.n, thresholds)
+        return _cut_column(cuts, x, <uint32_t*> room, room + 2 * cuts.n, thresholds, codes)
     else:
-        return _cut_column(cuts, x, <uint64_t*> room, room + 2 * cuts.n, thresholds)
+        return _cut_column(cuts, x, <uint64_t*> room, room + 2 * cuts.n, thresholds, codes)
 
 
 def cut_columns(
     const value_t[:, ::1] columns, const int64_t[::1] weights, int32_t max_bins, int64_t[:, ::1] room,
-    float64_t[:, ::1] thresholds, int32_t[::1] n_thresholds
+    float64_t[:, ::1] thresholds, int32_t[::1] n_thresholds, uint16_t[:, ::1] codes
 ):
     """Write the thresholds of each column: between all distinct values, or weighted quantiles where they are too many.
 
     columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds
-    has shape (n_features, the smaller of max_bins and n).
+    has shape (n_features, the smaller of max_bins and n). codes, if not None, has the columns' shape and gets the codes
+    of the rows; those of missing values stay what they are.
     """
     cdef Py_ssize_t f, n_features = columns.shape[0]
     cdef int n_threads = room.shape[0]
@@ -405,8 +453,12 @@ def cut_columns(
     cdef float64_t* out = &thresholds[0, 0]
     cdef Py_ssize_t out_stride = thresholds.shape[1]
     cdef int32_t* counts = &n_thresholds[0]
+    cdef uint16_t* codes_out = &codes[0, 0] if codes is not None else NULL
     cuts.weights = &weights[0] if weights is not None else NULL
     cuts.n, cuts.room, cuts.max_bins = columns.shape[1], &room[0, 0], max_bins
     with nogil:
         for f in prange(n_features, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-            counts[f] = _cut_one(&cuts, x + f * cuts.n, threadid(), out + f * out_stride)
+            counts[f] = _cut_one(
+                &cuts, x + f * cuts.n, threadid(), out + f * out_stride,
+                codes_out + f * cuts.n if codes_out != NULL else NULL
+            )
