@@ -32,8 +32,8 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         beforehand.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" is 1 / (2 sqrt M), "features" is 1 / (2 F) for F
-        features; a number is the same for all nodes, and a pair (a, b) stands for a (1 + depth)^-b.
+        given the best of: the prior of the particular split. "search" is 1 / (2 M^(2/3)), "features" is 1 / (2 F) for
+        F features; a number is the same for all nodes, and a pair (a, b) stands for a (1 + depth)^-b.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' probabilities: all, or, with "honest", the half that
         the tree was not grown on. Only then is the posterior that of a tree fixed beforehand; with "train" the prior
@@ -217,8 +217,8 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         The prior variance of a leaf's targets, as a share of the variance of all.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" is 1 / (2 sqrt M), "features" is 1 / (2 F) for F
-        features; a number is the same for all nodes, and a pair (a, b) stands for a (1 + depth)^-b.
+        given the best of: the prior of the particular split. "search" is 1 / (2 M^(2/3)), "features" is 1 / (2 F) for
+        F features; a number is the same for all nodes, and a pair (a, b) stands for a (1 + depth)^-b.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' values: all, or, with "honest", the half that the tree
         was not grown on.

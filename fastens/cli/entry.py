@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fastens import __version__
-from fastens.cli.errors import CommandError
+from fastens.cli.errors import CommandError, first_line
 
 COMMANDS = ("train", "predict", "evaluate", "explain", "compare")
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
@@ -41,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that knows no bars or names shows question marks; it does not end the run.
             stream.reconfigure(errors="replace")
     try:
-        _run(argv)
+        with _short_warnings():
+            _run(argv)
     except CommandError as error:
         print(f"fastens: {error}", file=sys.stderr)
         return 2
@@ -52,6 +55,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of a pipe, such as head, has seen enough. Keeps Python from flushing into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Every warning once, in one line: what a fit warns of would else fill the screen, fold after fold."""
+    shown = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = first_line(Warning(message))
+        if text not in shown:
+            shown.add(text)
+            print(f"fastens: warning: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _run(argv: Sequence[str] | None) -> None:

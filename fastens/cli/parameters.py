@@ -82,101 +82,138 @@ class Parameter:
         return "--" + (self.option_name or self.name.replace("_", "-"))
 
 
-PARAMETERS = (
-    Parameter("n_estimators", int, "N", "rounds of boosting, trees of a forest, members of a bag"),
-    Parameter("learning_rate", float, "RATE", "how much each round adds"),
-    Parameter("max_leaf_nodes", whole_or_none, "N", "most leaves of a tree, or none"),
-    Parameter("max_depth", whole_or_none, "N", "most levels of a tree, or none"),
-    Parameter("min_samples_split", count_or_share, "N", "fewest rows that a node is split with: a count or a share"),
-    Parameter("min_samples_leaf", count_or_share, "N", "fewest rows in a leaf; for trees and forests also a share"),
-    Parameter("min_child_weight", float, "W", "smallest sum of hessians in a leaf"),
-    Parameter("min_gain_to_split", float, "GAIN", "smallest gain worth a split"),
-    Parameter("min_impurity_decrease", float, "GAIN", "smallest decrease of impurity worth a split"),
-    Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
-    Parameter("path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),
-    Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
-    Parameter("linear_l2", float, "L2", "shrinks the slopes of --linear-leaves"),
-    Parameter("max_bins", int, "N", "bins of a column"),
-    Parameter("max_features", amount, "M", "columns tried at each split: a count, a share; sqrt, log2 or none"),
-    Parameter("max_features_per_tree", amount, "M", "columns drawn for each tree, as --max-features"),
-    Parameter(
-        "criterion",
-        str,
-        "NAME",
-        "what a split lowers: gini or entropy; squared_error, absolute_error, poisson; what the search for a network "
-        "raises: bic, aic, bdeu or k2",
+# By subject, as `fastens train --help` lists them.
+GROUPS = {
+    "size of the model": (
+        Parameter("n_estimators", int, "N", "rounds of boosting, trees of a forest, members of a bag"),
+        Parameter("learning_rate", float, "RATE", "how much each round adds"),
+        Parameter("max_leaf_nodes", whole_or_none, "N", "most leaves of a tree, or none"),
+        Parameter("max_depth", whole_or_none, "N", "most levels of a tree, or none"),
+        Parameter(
+            "min_samples_split", count_or_share, "N", "fewest rows that a node is split with: a count or a share"
+        ),
+        Parameter("min_samples_leaf", count_or_share, "N", "fewest rows in a leaf; for trees and forests also a share"),
+        Parameter("min_child_weight", float, "W", "smallest sum of hessians in a leaf"),
+        Parameter("min_gain_to_split", float, "GAIN", "smallest gain worth a split"),
+        Parameter("min_impurity_decrease", float, "GAIN", "smallest decrease of impurity worth a split"),
+        Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
+        Parameter("path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),
+        Parameter("ccp_alpha", float, "ALPHA", "cut back branches that gain less than this for each leaf"),
     ),
-    Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
-    Parameter("ccp_alpha", float, "ALPHA", "cut back branches that gain less than this for each leaf"),
-    Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
-    Parameter("bootstrap", switch_or_word, "KIND", "draw rows for each tree: yes, no, stratified or balanced"),
-    Parameter("max_samples", amount, "N", "rows drawn for each tree or member: a count or a share"),
-    Parameter("oob_score", None, "", "score each row by the trees that did not see it"),
-    Parameter("voting", str, "KIND", "of members: soft, the average of probabilities, or hard, a vote each"),
-    Parameter("algorithm", str, "NAME", "of AdaBoost: discrete, real, gentle or logit"),
-    Parameter("resample", None, "", "AdaBoost draws the rows of each round instead of weighting them"),
-    Parameter(
-        "loss",
-        str,
-        "NAME",
-        "what is minimised; for regression also absolute_error, quantile, huber, poisson, gamma; of AdaBoost: linear, "
-        "square, exponential",
+    "how trees are grown": (
+        Parameter("max_bins", int, "N", "bins of a column"),
+        Parameter("max_features", amount, "M", "columns tried at each split: a count, a share; sqrt, log2 or none"),
+        Parameter("max_features_per_tree", amount, "M", "columns drawn for each tree, as --max-features"),
+        Parameter(
+            "criterion",
+            str,
+            "NAME",
+            "what a split lowers: gini or entropy; squared_error, absolute_error, poisson; what the search for a "
+            "network raises: bic, aic, bdeu or k2",
+        ),
+        Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
+        Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
+        Parameter("bootstrap", switch_or_word, "KIND", "draw rows for each tree: yes, no, stratified or balanced"),
+        Parameter("max_samples", amount, "N", "rows drawn for each tree or member: a count or a share"),
+        Parameter("oob_score", None, "", "score each row by the trees that did not see it"),
+        Parameter("boosting", str, "KIND", "of boosting: gbdt, or dart, which leaves trees out in each round"),
+        Parameter(
+            "sampling", str, "KIND", "rows of each round of boosting: uniform, goss or mvs; of bagging: rows or weights"
+        ),
+        Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
+        Parameter("linear_l2", float, "L2", "shrinks the slopes of --linear-leaves"),
+        Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
+        Parameter("categorical_missing", str, "KIND", "a missing category is missing, or a category"),
+        Parameter("categorical_encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
+        Parameter(
+            "monotonic_cst",
+            directions,
+            "COL:+1,COL:-1",
+            "columns with which predictions must not fall (+1) or not rise (-1)",
+            "monotonic",
+        ),
+        Parameter("interaction_cst", str, "KIND", "no_interactions or pairwise: columns on one path", "interactions"),
     ),
-    Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
-    Parameter("tweedie_variance_power", float, "P", "with --loss tweedie: between 1 (Poisson) and 2 (gamma)"),
-    Parameter(
-        "alpha",
-        float,
-        "A",
-        "with --loss huber: the quantile of the errors beyond which they count linearly; of naive Bayes: pseudo-count",
+    "what is learned, and when to stop": (
+        Parameter(
+            "loss",
+            str,
+            "NAME",
+            "what is minimised; for regression also absolute_error, quantile, huber, poisson, gamma, tweedie; of "
+            "AdaBoost: linear, square, exponential",
+        ),
+        Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
+        Parameter("tweedie_variance_power", float, "P", "with --loss tweedie: between 1 (Poisson) and 2 (gamma)"),
+        Parameter(
+            "alpha",
+            float,
+            "A",
+            "with --loss huber: the quantile of the errors beyond which they count linearly; of naive Bayes and trees "
+            "averaged over their prunings: pseudo-count",
+        ),
+        Parameter("class_weight", str, "balanced", "weight classes so that all count the same"),
+        Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
+        Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
+        Parameter("refit", None, "", "after boosting stopped early, or a stack is made, fit once more on all rows"),
+        Parameter("n_iter_no_change", int, "N", "rounds without progress before stopping early"),
+        Parameter("tol", float, "TOL", "smallest change of the loss that counts as progress"),
     ),
-    Parameter(
-        "monotonic_cst",
-        directions,
-        "COL:+1,COL:-1",
-        "columns with which predictions must not fall (+1) or not rise (-1)",
-        "monotonic",
+    "AdaBoost": (
+        Parameter("algorithm", str, "NAME", "of AdaBoost: discrete, real, gentle or logit"),
+        Parameter("resample", None, "", "AdaBoost draws the rows of each round instead of weighting them"),
     ),
-    Parameter("interaction_cst", str, "KIND", "no_interactions or pairwise: columns on one path", "interactions"),
-    Parameter("categorical_encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
-    Parameter("class_weight", str, "balanced", "weight classes so that all count the same"),
-    Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
-    Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
-    Parameter("n_iter_no_change", int, "N", "rounds without progress before stopping early"),
-    Parameter("tol", float, "TOL", "smallest change of the loss that counts as progress"),
-    Parameter("estimators", names, "NAMES", "kinds of models to combine, separated by commas", "members"),
-    Parameter(
-        "weights", str, "KIND", "of the members of a vote, learned: nnls, likelihood or selection", "member-weights"
+    "combinations of models": (
+        Parameter("estimators", names, "NAMES", "kinds of models to combine, separated by commas", "members"),
+        Parameter(
+            "weights", str, "KIND", "of the members of a vote, learned: nnls, likelihood or selection", "member-weights"
+        ),
+        Parameter("voting", str, "KIND", "of members: soft, the average of probabilities, or hard, a vote each"),
+        Parameter("final_estimator", str, "KIND", "of a stack: linear or boosting"),
+        Parameter("passthrough", None, "", "the final estimator of a stack sees the columns too"),
+        Parameter("max_layers", int, "N", "most layers of a cascade"),
     ),
-    Parameter("final_estimator", str, "KIND", "of a stack: linear or boosting"),
-    Parameter("passthrough", None, "", "the final estimator of a stack sees the columns too"),
-    Parameter("max_layers", int, "N", "most layers of a cascade"),
-    Parameter("smoothing", str, "KIND", "of naive Bayes and networks: laplace, m, kt, bdeu or none"),
-    Parameter("structure", str, "KIND", "of a network: hill-climb, chow-liu or tan"),
-    Parameter("max_parents", int, "N", "most parents of a column in a network that is searched for"),
-    Parameter("feature_prior", float, "P", "of naive Bayes: average over subsets of columns, each in with this chance"),
-    Parameter("model", str, "KIND", "of texts: multinomial, bernoulli or complement naive Bayes", "text-model"),
-    Parameter("features", str, "KIND", "of texts: binary, whether a word is there, or count", "text-features"),
-    Parameter("stemmer", str, "LANGUAGE", "of texts: cut words to their stems, such as english"),
-    Parameter("stop_words", stop_words, "WORDS", "of texts: words left out: english, or a list with commas"),
-    Parameter("ngram_range", word_range, "N-M", "of texts: fewest and most words of a term, as in 1-2", "ngrams"),
-    Parameter("min_df", count_or_share, "N", "of texts: fewest texts that a word must be in: a count or a share"),
-    Parameter("n_jobs", int, "N", "threads"),
-)
+    "Bayesian models": (
+        Parameter("smoothing", str, "KIND", "of naive Bayes and networks: laplace, m, kt, bdeu or none"),
+        Parameter("structure", str, "KIND", "of a network: hill-climb, chow-liu or tan"),
+        Parameter("max_parents", int, "N", "most parents of a column in a network that is searched for"),
+        Parameter(
+            "feature_prior", float, "P", "of naive Bayes: average over subsets of columns, each in with this chance"
+        ),
+    ),
+    "texts": (
+        Parameter("model", str, "KIND", "of texts: multinomial, bernoulli or complement naive Bayes", "text-model"),
+        Parameter("features", str, "KIND", "of texts: binary, whether a word is there, or count", "text-features"),
+        Parameter("stemmer", str, "LANGUAGE", "of texts: cut words to their stems, such as english"),
+        Parameter("stop_words", stop_words, "WORDS", "of texts: words left out: english, or a list with commas"),
+        Parameter("ngram_range", word_range, "N-M", "of texts: fewest and most words of a term, as in 1-2", "ngrams"),
+        Parameter("min_df", count_or_share, "N", "of texts: fewest texts that a word must be in: a count or a share"),
+    ),
+    "running": (Parameter("n_jobs", int, "N", "threads"),),
+}
+PARAMETERS = tuple(parameter for group in GROUPS.values() for parameter in group)
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
     """Add `--model` and an option for every parameter; those that are not given are left to the estimator."""
-    kinds = "; ".join(f"{name}: {family.title}" for name, family in FAMILIES.items())
-    text = f"kind of model (default: {DEFAULT}). {kinds}"
+    text = f"kind of model, one of those below (default: {DEFAULT})"
     parser.add_argument("--model", choices=FAMILIES, metavar="KIND", help=text)
-    group = parser.add_argument_group("parameters of the model")
-    for parameter in PARAMETERS:
-        text = f"{parameter.help} (default: {_shown_defaults(parameter.name)})"
-        form: dict[str, Any] = {"type": parameter.parse, "metavar": parameter.metavar}
-        if parameter.parse is None:
-            form = {"action": argparse.BooleanOptionalAction}
-        group.add_argument(parameter.option, dest=_PLACE + parameter.name, help=text, default=argparse.SUPPRESS, **form)
+    width = max(map(len, FAMILIES)) + 2
+    kinds = "\n".join(f"  {name:{width}}{family.title}" for name, family in FAMILIES.items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"kinds of models:\n{kinds}"
+    for title, parameters in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for parameter in parameters:
+            _add(parameter, group)
+
+
+def _add(parameter: Parameter, group: argparse._ArgumentGroup) -> None:
+    """Add the option for a parameter."""
+    text = f"{parameter.help} (default: {_shown_defaults(parameter.name)})"
+    form: dict[str, Any] = {"type": parameter.parse, "metavar": parameter.metavar}
+    if parameter.parse is None:
+        form = {"action": argparse.BooleanOptionalAction}
+    group.add_argument(parameter.option, dest=_PLACE + parameter.name, help=text, default=argparse.SUPPRESS, **form)
 
 
 def chosen_model(options: argparse.Namespace) -> str:

@@ -45,6 +45,9 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
             right.annotate(f" {entry.fit_time:.2g} s", (entry.fit_time, place), va="center", fontsize=8)
     left.set_yticks(range(len(done)), [entry.name for entry in done])
     left.invert_yaxis()
+    for part in (left, right):
+        part.spines[["top", "right", "left"]].set_visible(False)
+        part.tick_params(axis="y", length=0)
     left.set_xlim(right=limit if np.isfinite(limit) else None)
     left.set_xlabel(f"{score_name}, mean ± standard error")
     left.grid(axis="x", color="0.9")

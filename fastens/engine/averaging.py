@@ -59,7 +59,7 @@ class PruningPrior:
             log_evidence -= self.leaves.log_evidence(before)
         if self.temperature != 1:
             log_evidence /= self.temperature
-        split = split_probability(self.split, tree.left_child, tree.weight, self.cost)
+        split = split_probability(self.split, tree.left_child, tree.feature, tree.weight, self.cost)
         return Prunings(tree.left_child, log_evidence, split)
 
     def values(self, tree: Tree, statistics: Array, before: Array | None = None) -> NDArray[np.floating]:

@@ -14,6 +14,7 @@ from fastens.engine.trees import TreeEnsemble
 
 Array = NDArray[np.float64]
 BLOCK = 1 << 16  # rows whose codes are in memory at a time
+_MOST_KEPT = 1 << 18  # nodes, of some 30 bytes each
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ def contributions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> 
     explained = _explain(ensemble, X, n_threads, pairs=False)
     out = np.empty((*explained.shape[:2], explained.shape[2] + 1))
     out[..., :-1] = explained
-    out[..., -1] = expected_raw(ensemble)
+    if "expected_raw" not in ensemble.notes:
+        ensemble.notes["expected_raw"] = expected_raw(ensemble)
+    out[..., -1] = ensemble.notes["expected_raw"]
     return out
 
 
@@ -88,27 +91,29 @@ def interactions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> A
 
 def expected_raw(ensemble: TreeEnsemble) -> Array:
     """The mean raw prediction over the training rows, as the nodes' weights have them: float64 of (n_outputs,)."""
+    roots, sizes = ensemble.node_offsets[:-1], np.diff(ensemble.node_offsets)
+    left = np.where(ensemble.left_child > 0, ensemble.left_child + np.repeat(roots, sizes), 0)
+    leaf = np.flatnonzero(left == 0)
+    reach = _reach(left, ensemble.weight, roots)[leaf, None] * ensemble.value[leaf]
+    output = np.repeat(ensemble.tree_output, sizes)[leaf]
     out = ensemble.baseline.copy()
-    for tree in range(ensemble.n_trees):
-        nodes = slice(*ensemble.node_offsets[tree : tree + 2])
-        reach, left = np.ones(nodes.stop - nodes.start), ensemble.left_child[nodes]
-        _descend(reach, left, ensemble.weight[nodes])
-        leaf = left == 0
-        first = ensemble.tree_output[tree]
-        out[first : first + ensemble.value.shape[1]] += reach[leaf] @ ensemble.value[nodes][leaf].astype(np.float64)
+    for column, values in enumerate(reach.T):
+        out += np.bincount(output + column, values, len(out))
     return out
 
 
-def _descend(reach: Array, left: NDArray[np.int32], weight: np.ndarray) -> None:
-    """Fill in the share of the root's weight that reaches each node, level by level."""
-    parents = np.zeros(1, dtype=np.int64)
+def _reach(left: NDArray[np.int64], weight: np.ndarray, roots: NDArray[np.int64]) -> Array:
+    """The share of its root's weight that reaches each node, level by level."""
+    reach = np.ones(len(left))
+    parents = roots
     while (parents := parents[left[parents] > 0]).size:
-        child = left[parents].astype(np.int64)
+        child = left[parents]
         both = weight[child].astype(np.float64) + weight[child + 1]
         share = np.divide(weight[child], both, out=np.full(child.shape, 0.5), where=both > 0)
         reach[child] = reach[parents] * share
         reach[child + 1] = reach[parents] * (1 - share)
         parents = np.concatenate([child, child + 1])
+    return reach
 
 
 def _explain(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int, *, pairs: bool) -> Array:
@@ -125,6 +130,16 @@ def _explain(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int, *, pairs: bo
 
 
 def _paths(ensemble: TreeEnsemble) -> Paths:
+    """Kept with trees that are not large: for a few rows, finding them takes as long as all the rest."""
+    kept = ensemble.notes.get("paths")
+    if kept is None:
+        kept = _find_paths(ensemble)
+        if len(ensemble.feature) <= _MOST_KEPT:
+            ensemble.notes["paths"] = kept
+    return kept
+
+
+def _find_paths(ensemble: TreeEnsemble) -> Paths:
     share, edge_feature, above, depth, n_features = kernel.edge_shares(
         ensemble.node_offsets, ensemble.left_child, ensemble.feature, ensemble.weight.astype(np.float64)
     )

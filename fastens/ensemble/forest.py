@@ -54,8 +54,8 @@ class RandomForestClassifier(ForestClassifier):
         balances the classes of each bag instead. A list has a dict for each target.
     averaging : "posterior", dict or None, default=None
         Average each tree over all its prunings (see `BayesTreeClassifier`); predicting costs the same. A dict has
-        values for the prior: "alpha", "split_prior", "temperature"; and "evidence":
-        "train", the rows of the bag, or "oob", the others, given those.
+        values for the prior: "alpha" (0.01), "split_prior" (0.2), "temperature" (1); and "evidence": "train" (the
+        default), the rows of the bag, or "oob", the others, given those.
     ccp_alpha : float, default=0
         Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
         pruning, Breiman et al. 1984).
@@ -190,8 +190,8 @@ class RandomForestRegressor(ForestRegressor):
         Keep the training targets of every leaf, which `predict_quantiles` needs.
     averaging : "posterior", dict or None, default=None
         Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. A dict has
-        values for the prior: "prior_weight", "prior_shape", "prior_scale", "split_prior", "temperature"; and
-        "evidence": "train", the rows of the bag, or "oob", the others, given those.
+        values for the prior: "prior_weight" (0.02), "prior_shape" (1), "prior_scale" (0.02), "split_prior" (0.5),
+        "temperature" (1); and "evidence": "train" (the default), the rows of the bag, or "oob", the others given those.
     ccp_alpha : float, default=0
         Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
         pruning, Breiman et al. 1984).

@@ -33,7 +33,7 @@ NUMBER_OPTIONS = {**OPTIONS, "prior_weight": _POSITIVE, "prior_shape": _POSITIVE
 # Chosen on other tables than those reported: see docs/posterior.md.
 DEFAULTS = {"evidence": TRAIN, "split_prior": 0.2, "temperature": 1.0}
 CLASS_DEFAULTS = {**DEFAULTS, "alpha": 0.01}
-NUMBER_DEFAULTS = {**DEFAULTS, "prior_weight": 1.0, "prior_shape": 4.0, "prior_scale": 0.1}
+NUMBER_DEFAULTS = {**DEFAULTS, "split_prior": 0.5, "prior_weight": 0.02, "prior_shape": 1.0, "prior_scale": 0.02}
 
 
 class PosteriorAveraging(BaseFastens):

@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 EXAMPLES = [
     pytest.param(example, page, id=f"{page}-{index}")
-    for page in ("bayes.md", "networks.md")
+    for page in ("bayes.md", "networks.md", "posterior.md")
     for index, example in enumerate(
         re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     )

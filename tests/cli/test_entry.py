@@ -4,11 +4,13 @@ import importlib
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import fastens
+from fastens.cli.errors import CommandError
 
 
 def fastens_command(*arguments: object, folder: Path, **variables: str) -> subprocess.CompletedProcess:
@@ -128,3 +130,13 @@ def test_interrupted(run, monkeypatch):
     monkeypatch.setattr(importlib.import_module("fastens.cli.train"), "read_task", interrupt)
     result = run("train")
     assert (result.code, result.err) == (130, "fastens: interrupted\n")
+
+
+def test_warnings_are_a_line_each_once(run, monkeypatch):
+    def warn(options):
+        for _ in range(2):
+            warnings.warn("the fit did not converge.\nSee the manual.", UserWarning, stacklevel=1)
+        raise CommandError("no more")
+
+    monkeypatch.setattr(importlib.import_module("fastens.cli.train"), "read_task", warn)
+    assert run("train").err == "fastens: warning: the fit did not converge.\nfastens: no more\n"

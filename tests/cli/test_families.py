@@ -76,6 +76,10 @@ def test_every_option_is_a_parameter_of_some_model():
          {"voting": "soft", "weights": "nnls"}),
         (("--model", "bayes-optimal", "--members", "tree,naive-bayes"), {"refit": True}),
         (("--model", "aode", "--smoothing", "m", "--max-bins", 5), {"smoothing": "m", "max_bins": 5}),
+        (("--boosting", "dart", "--sampling", "goss", "--categorical-missing", "category"),
+         {"boosting": "dart", "sampling": "goss", "categorical_missing": "category"}),
+        (("--linear-leaves", "--early-stopping", "--refit"), {"linear_leaves": True, "refit": True}),
+        (("--model", "forest", "--averaging", "posterior"), {"averaging": "posterior"}),
         (("--model", "cascade", "--max-layers", 1, "--members", "tree"), {"max_layers": 1}),
     ],
 )  # fmt: skip

@@ -319,3 +319,36 @@ def test_smoothed_value_of_a_leaf():
     )
     # Root 0; leaves of 10 rows: 10 / (10 + 5) of their step of 1.5 away from the mean.
     np.testing.assert_allclose(model.predict([[0.0], [1.0]]), [0.5, 2.5])
+
+
+@pytest.mark.parametrize("smooth", [0.0, 2.0, 50.0])
+def test_smoothed_values_along_a_path(smooth):
+    X = np.repeat([[0.0], [1.0], [2.0], [3.0]], [10, 20, 30, 40], axis=0)
+    y = np.array([0.0, 4.0, 9.0, -5.0])[X[:, 0].astype(int)]
+    options = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1, "max_leaf_nodes": 4}
+    model = GradientBoostingRegressor(path_smooth=smooth, **options).fit(X, y)
+    nodes = model.to_dataframe().set_index("node")
+    rows = {0: np.arange(100)}
+    expected = {0: 0.0}
+    for node, parent in nodes["parent"].items():
+        if parent >= 0:
+            is_left = nodes["left_child"][parent] == node
+            goes_left = X[rows[parent], 0] <= nodes["threshold"][parent]
+            rows[node] = rows[parent][goes_left == is_left]
+            own = (y[rows[node]] - y.mean()).mean()
+            n = len(rows[node])
+            expected[node] = (n * own + smooth * expected[parent]) / (n + smooth)
+    assert len(expected) == 7
+    leaves = nodes.index[nodes["feature"].isna()]
+    np.testing.assert_allclose(nodes["value"][leaves], [expected[leaf] for leaf in leaves], atol=1e-5)
+
+
+@pytest.mark.parametrize("limit", [0.1, 1.0, 3.0])
+def test_steps_are_cut_at_the_limit(limit):
+    X = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
+    y = np.array([-2.0, 0.5, 4.0])[X[:, 0].astype(int)]
+    options = {"n_estimators": 1, "learning_rate": 0.5, "min_samples_leaf": 1}
+    model = GradientBoostingRegressor(max_delta_step=limit, **options).fit(X, y)
+    expected = y.mean() + 0.5 * np.clip(y - y.mean(), -limit, limit)
+    # A leaf of rows that would all be cut alike need not be split.
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-6)

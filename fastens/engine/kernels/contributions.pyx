@@ -334,8 +334,8 @@ def explain(ensemble, paths, const code_t[:, ::1] codes, bint pairs, int n_threa
         trees = Trees(
             &first_node[0], &feature[0], &bin_threshold[0], &missing_left[0], &category_set[0], &words[0],
             &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_outputs,
-            max(paths.depth), &share[0], &edge_feature[0], &above[0], &depth[0], &n_points[0], &points[0], &weights[0])
-        most_points = max(n_points)
+            paths.depth.max(), &share[0], &edge_feature[0], &above[0], &depth[0], &n_points[0], &points[0], &weights[0])
+        most_points = paths.n_points.max()
         size = stack_size(&trees, most_points, pairs)
         memory = <char*> calloc(n, size)
         if memory == NULL:
