@@ -172,8 +172,8 @@ def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
     """The distinct values of a column, and for each row the position of its value there; -1 where it is missing."""
     if isinstance(column, nw.Series):
         native = column.to_native()
-        if column.dtype in (nw.Categorical, nw.Enum) and hasattr(native, "cat") and hasattr(native.cat, "codes"):
-            return np.asarray(native.cat.codes), native.cat.categories.tolist()
+        if hasattr(native, "array") and hasattr(native.array, "codes"):  # categories of pandas
+            return np.asarray(native.array.codes), native.array.categories.tolist()
         if hasattr(native, "factorize"):  # pandas and those like it
             codes, values = native.factorize()
             return np.asarray(codes), [_plain(value) for value in values.tolist()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import time
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from fastens import BayesianNetwork
 from fastens.bayes.bif import format_bif, parse_bif
 from fastens.bayes.discrete_network import DiscreteNetwork
-from reference.network_models import FOLDER, random_network
+from reference.network_models import random_network
 
 # Nodes, edges and free parameters as the Bayesian network repository gives them.
 PUBLISHED = {
@@ -22,23 +21,6 @@ PUBLISHED = {
     "child": (20, 25, 230),
     "insurance": (27, 52, 1008),
 }
-
-
-@pytest.fixture
-def read_published(request):
-    """The text of a published network: from the tests' own folder, or networks/NAME.bif(.gz) of the data folder."""
-
-    def read(name):
-        if (FOLDER / f"{name}.bif").is_file():
-            return (FOLDER / f"{name}.bif").read_text(encoding="utf-8")
-        folder = request.getfixturevalue("data_folder") / "networks"
-        if (folder / f"{name}.bif").is_file():
-            return (folder / f"{name}.bif").read_text(encoding="utf-8")
-        if (folder / f"{name}.bif.gz").is_file():
-            return gzip.decompress((folder / f"{name}.bif.gz").read_bytes()).decode()
-        pytest.skip(f"the network {name!r} is not in the data folder")
-
-    return read
 
 
 def assert_same(one, other):

@@ -128,3 +128,31 @@ def test_cherry_and_lime_candies():
     assert model.query("wrapper", {"flavour": "lime"})["red"] == pytest.approx(1 / 3)
     laplace = BayesianNetwork({"wrapper": "flavour"}).fit(X)
     assert laplace.query("flavour")["cherry"] == pytest.approx(8 / 12)
+
+
+@pytest.fixture
+def alarm(read_published, tmp_path):
+    (tmp_path / "alarm.bif").write_text(read_published("alarm"), encoding="utf-8")
+    model = BayesianNetwork.read_bif(tmp_path / "alarm.bif")
+    return model, pd.DataFrame(model.sample(10_000, random_state=0), columns=model.node_names_)
+
+
+def undirected(edges):
+    return {frozenset(edge) for edge in edges}
+
+
+def test_tree_of_alarm(alarm):
+    # Beinlich et al. (1989): the best tree has 36 edges, nearly all among the 46 of the network
+    model, rows = alarm
+    tree = BayesianNetwork("chow-liu").fit(rows)
+    assert len(tree.edges_) == 36
+    assert len(undirected(tree.edges_) & undirected(model.edges_)) >= 30
+
+
+def test_search_for_alarm(alarm):
+    model, rows = alarm
+    found = BayesianNetwork(tabu=10).fit(rows)
+    assert len(undirected(found.edges_) & undirected(model.edges_)) >= 38
+    true = BayesianNetwork(model.structure).fit(rows)
+    assert found.bic(rows) < 1.02 * true.bic(rows)
+    assert true.n_parameters_ == 509

@@ -10,6 +10,10 @@ from libc.math cimport exp, lgamma, log, log1p, rint
 from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t, uint8_t, value_t
 
 
+cdef enum:
+    CERTAIN = 800  # nats: the exponential of less than minus so much is 0
+
+
 cdef struct LogGammas:
     # Of alpha + i for i = 0, 1, ..., n - 1.
     const float64_t* table
@@ -44,9 +48,8 @@ def dirichlet_evidence(
         for i in range(n):
             total, found = 0.0, table_of_sums[0]
             for k in range(n_classes):
-                if counts[k, i] > 0:
-                    found += _log_gamma(&of_one, counts[k, i]) - table[0]
-                    total += counts[k, i]
+                found += _log_gamma(&of_one, counts[k, i]) - table[0]
+                total += counts[k, i]
             out[i] = found - _log_gamma(&of_sum, total)
     return log_evidence
 
@@ -111,8 +114,11 @@ def average(
                 continue
             ends = log_stop[i] + log_leaf[i]
             goes_on = log_split[i] + log_branch[left_child[i]] + log_branch[left_child[i] + 1]
+            if abs(goes_on - ends) > CERTAIN:
+                log_branch[i], split[i] = max(ends, goes_on), goes_on > ends
+                continue
             ratio = exp(-abs(goes_on - ends))
-            log_branch[i] = max(ends, goes_on) + log1p(ratio)
+            log_branch[i] = max(ends, goes_on) + log(1.0 + ratio)
             split[i] = (1.0 if goes_on > ends else ratio) / (1.0 + ratio)
     return of_branch, of_split
 
