@@ -24,6 +24,7 @@ from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
+from fastens.ensemble.stages import StagedScore
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
 Array = NDArray[np.float64]
@@ -181,7 +182,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
 
 
-class GradientBoostingRegressor(CalibratedIntervals, SeveralTargets, BaseRegressor):
+class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets, BaseRegressor):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
