@@ -78,6 +78,11 @@ class ClassPrior:
             [(column == np.arange(n)[:, None]) for column, n in zip(columns, self.n_classes, strict=True)]
         ).astype(np.float64)
 
+    @property
+    def log_gammas(self) -> tuple[Array, Array]:
+        """Of alpha + i, and of the first target's number of classes times alpha + i, for i = 0, 1, ..."""
+        return _log_gammas(self.alpha), _log_gammas(self.n_classes[0] * self.alpha)
+
     def _by_target(self, statistics: Array) -> list[Array]:
         return np.split(statistics, np.cumsum(self.n_classes)[:-1])
 
