@@ -113,6 +113,36 @@ def pixels(options: Options) -> list[Result]:
     return fits(options, title, tables, ForestSettings("forest", 100), [Goal(1, 2, "oneDAL")])
 
 
+def entropy(options: Options) -> list[Result]:
+    n_rows = options.rows(100_000)
+    settings = ForestSettings("forest", 20, criterion="entropy")
+    title = f"forest, 20 trees, entropy, {n_rows:,} x {N_COLUMNS}"
+    return fits(options, title, table(n_rows), settings, [], ("oneDAL", "XGBoost rf"))
+
+
+def several_classes(name: str, n_trees: int) -> Callable[[Options], list[Result]]:
+    """Forest, extra trees and a single tree on a real table; every fifth row is for the accuracy."""
+
+    def run(options: Options) -> list[Result]:
+        folder = data_folder()
+        if folder is None:
+            return []
+        frame = pd.read_parquet(folder / f"{name}.parquet")
+        frame = frame.sample(n=min(options.rows(100_000), len(frame)), random_state=0)
+        y = pd.factorize(frame.iloc[:, -1], sort=True)[0]
+        X = frame.iloc[:, :-1].to_numpy(np.float32)
+        test = np.arange(len(y)) % 5 == 0
+        results = []
+        for kind in ("forest", "extra trees", "tree"):
+            trees = 1 if kind == "tree" else n_trees
+            title = f"{kind}, {trees} tree(s), {name}, {y.max() + 1} classes, {(~test).sum():,} rows"
+            settings = ForestSettings(kind, n_trees)
+            results += fits(options, title, (X[~test], y[~test], X[test], y[test]), settings, [], ("XGBoost rf",))
+        return results
+
+    return run
+
+
 def small(options: Options) -> list[Result]:
     data = generated(1000, 10)
     peers, settings = options.of_kind("forest"), ForestSettings(n_threads=options.n_threads)
@@ -185,6 +215,9 @@ WORKLOADS: dict[str, Callable[[Options], list[Result]]] = {
     "bagging": mid_size("bagging", 20, [Goal(10, 20, "scikit-learn")]),
     "large": large,
     "pixels": pixels,
+    "letter": several_classes("letter", 100),
+    "covertype": several_classes("covertype", 20),
+    "entropy": entropy,
     "small": small,
     "predict": predictions,
     "memory": peak_memory,

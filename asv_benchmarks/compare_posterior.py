@@ -1,7 +1,7 @@
 """Averages over prunings against pruning by cross-validation and against plain forests, as Markdown.
 
 python asv_benchmarks/compare_posterior.py                       every part, some minutes on 2 cores
-python asv_benchmarks/compare_posterior.py --parts trees         one part
+python asv_benchmarks/compare_posterior.py --parts trees --tables adult car
 python asv_benchmarks/compare_posterior.py --parts choose        the tables that the default priors were chosen on
 """
 
@@ -65,12 +65,17 @@ def some(alphas: np.ndarray) -> np.ndarray:
     return alphas[places]
 
 
-def pruned_by_validation(X: Any, y: np.ndarray) -> Any:
+def pruned_by_validation(X: Any, y: np.ndarray, tree: Any = None) -> Any:
     """The tree whose price of leaves has the least log loss in five folds."""
-    path = DecisionTreeClassifier(criterion="entropy", random_state=0, n_jobs=1).cost_complexity_pruning_path(X, y)
+    plain = DecisionTreeClassifier(criterion="entropy", random_state=0, n_jobs=1)
+    grid = {"ccp_alpha": some(plain.cost_complexity_pruning_path(X, y).ccp_alphas)}
     folds = StratifiedKFold(5, shuffle=True, random_state=1)
-    search = GridSearchCV(SmoothedTree(), {"ccp_alpha": some(path.ccp_alphas)}, scoring="neg_log_loss", cv=folds)
-    return search.fit(X, y)
+    return GridSearchCV(plain if tree is None else tree, grid, scoring="neg_log_loss", cv=folds).fit(X, y)
+
+
+def smoothed_and_pruned(X: Any, y: np.ndarray) -> Any:
+    """The same with smoothed leaves."""
+    return pruned_by_validation(X, y, SmoothedTree())
 
 
 def numbers_pruned_by_validation(X: Any, y: np.ndarray) -> Any:
@@ -125,23 +130,20 @@ def compared(tables: dict[str, Task], fits: dict[str, Callable[[Any, np.ndarray]
     yield [f"{names[0]} is better, others' time", "", *wins, "", *times]
 
 
-def plain_tree(X: Any, y: np.ndarray) -> Any:
-    return SmoothedTree().fit(X, y)
-
-
 def trees() -> Iterator[Row]:
     """Single trees: log loss in three folds."""
     fits = {
-        "average": BayesTreeClassifier(n_jobs=1).fit,
-        "cross-validated pruning": pruned_by_validation,
-        "whole tree": plain_tree,
+        "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
+        "pruned": pruned_by_validation,
+        "smoothed, pruned": smoothed_and_pruned,
+        "smoothed, whole": lambda X, y: SmoothedTree().fit(X, y),
     }
     return compared(REPORTING, fits, 3)
 
 
 def numbers() -> Iterator[Row]:
     """Single trees: squared error over the variance in three folds."""
-    fits = {"average": BayesTreeRegressor(n_jobs=1).fit, "cross-validated pruning": numbers_pruned_by_validation}
+    fits = {"average": BayesTreeRegressor(n_jobs=1).fit, "pruned": numbers_pruned_by_validation}
     return compared(REPORTING_NUMBERS, fits, 3)
 
 
@@ -150,8 +152,6 @@ def forests() -> Iterator[Row]:
     fits = {
         "50 trees, average": RandomForestClassifier(50, averaging="posterior", random_state=0).fit,
         "100 trees": RandomForestClassifier(100, random_state=0).fit,
-        "extra trees, 50, average": ExtraTreesClassifier(50, averaging="posterior", random_state=0).fit,
-        "extra trees, 100": ExtraTreesClassifier(100, random_state=0).fit,
     }
     return compared(REPORTING, fits, 3)
 
@@ -228,7 +228,12 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    for part in parser.parse_args().parts:
+    parser.add_argument("--tables", nargs="+", choices=[*REPORTING, *REPORTING_NUMBERS], help="default: all of a part")
+    args = parser.parse_args()
+    for part in args.parts:
+        for tables in (REPORTING, REPORTING_NUMBERS):
+            for name in [name for name in tables if args.tables and name not in args.tables]:
+                del tables[name]
         print(f"\n{PARTS[part].__doc__}\n")
         for i, row in enumerate(PARTS[part]()):
             print(f"| {' | '.join(row)} |", flush=True)

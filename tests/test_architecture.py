@@ -34,7 +34,7 @@ MAX_FUNCTION_LINES = 60
 COPIED_LINES = 10
 
 IMPORT = re.compile(r"^\s*(?:from\s+(?P<source>[\w.]+)\s+c?import\s+(?P<names>.+)|c?import\s+(?P<modules>[\w.]+))")
-FUNCTION = re.compile(r"^\s*(?:def|cdef|cpdef)\b[^=(]*\b(?P<name>\w+)\(")
+FUNCTION = re.compile(r"^\s*(?:def|cdef(?! class)|cpdef)\b[^=(]*\b(?P<name>\w+)\(")
 
 
 def relative(path: Path) -> str:

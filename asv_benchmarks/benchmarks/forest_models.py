@@ -23,6 +23,7 @@ class ForestSettings:
     min_samples_leaf: int = 1
     n_threads: int = 2
     seed: int = 0
+    criterion: str = "gini"  # of fastens and scikit-learn, which have others
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class ForestPeer:
 
 def with_sklearn_names(ensemble: Any, tree: Any, settings: ForestSettings, **options: Any) -> Any:
     """The estimator of a library that names things as scikit-learn does."""
-    shared = {"random_state": settings.seed, "min_samples_leaf": settings.min_samples_leaf}
+    shared: dict[str, Any] = {"random_state": settings.seed, "min_samples_leaf": settings.min_samples_leaf}
+    if settings.kind != "bagging":
+        shared["criterion"] = settings.criterion
     if settings.kind == "tree":
         return tree.DecisionTreeClassifier(**shared, **options)
     jobs = {"n_estimators": settings.n_trees, "n_jobs": settings.n_threads}

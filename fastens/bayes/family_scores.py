@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
+from scipy.special import gammaln, xlogy
 
-from fastens.bayes.dirichlet import Groups, Smoothing
+from fastens.bayes.counting import offsets_of
 from fastens.bayes.families import Array, family_counts, n_cells
 
 SCORES = ("bic", "aic", "bdeu", "k2")
@@ -58,7 +58,7 @@ class FamilyScores:
         self.codes, self.sizes, self.weights, self.n_threads = codes, sizes, weights, n_threads
         self.n_rows = float(codes.shape[1] if weights is None else weights.sum())
         self._per_parameter = {"bic": 0.5 * math.log(max(self.n_rows, 1.0)), "aic": 1.0}.get(score)
-        self._smoothing = Smoothing("bdeu", ess=ess) if score == "bdeu" else Smoothing("laplace", alpha=1.0)
+        self._ess = ess if score == "bdeu" else None
         self._found: dict[Candidate, float] = {}
 
     def bound(self, candidate: Candidate) -> float:
@@ -78,7 +78,7 @@ class FamilyScores:
         for candidate in new:
             cells = n_cells(candidate[1], sizes) * sizes[candidate[0]]
             if cells > DENSE_CELLS:
-                self._found[candidate] = self._score(candidate, self._sparse_counts(candidate))
+                self._score([candidate], [self._sparse_counts(candidate)])
                 continue
             if waiting + cells > BATCH_CELLS:
                 self._score_batch(batch)
@@ -90,9 +90,8 @@ class FamilyScores:
 
     def _score_batch(self, batch: list[Candidate]) -> None:
         families = [(*parents, child) for child, parents in batch]
-        found = family_counts(self.codes, self.sizes, families, self.weights, self.n_threads)
-        for candidate, counts in zip(batch, found, strict=True):
-            self._found[candidate] = self._score(candidate, counts.reshape(-1, counts.shape[-1]).astype(np.float64))
+        if batch:
+            self._score(batch, family_counts(self.codes, self.sizes, families, self.weights, self.n_threads))
 
     def _sparse_counts(self, candidate: Candidate) -> Array:
         """Counts by the combinations of the parents' values that come, and the child's value."""
@@ -110,14 +109,24 @@ class FamilyScores:
         cells = combination * size + self.codes[child][known] - 1
         return np.bincount(cells, weights, minlength=n_combinations * size).reshape(-1, size).astype(np.float64)
 
-    def _score(self, candidate: Candidate, counts: Array) -> float:
-        total = counts.sum()
-        if total > 0:
-            counts = counts * (self.n_rows / total)
+    def _score(self, batch: list[Candidate], counts: Sequence[NDArray[Any]]) -> None:
+        """Keep the scores of families whose counts are given; combinations that never come may be left out."""
+        sizes = self.sizes.tolist()
+        n_values = self.sizes[[child for child, _ in batch]]
+        n_combinations = np.array([n_cells(parents, sizes) for _, parents in batch], dtype=np.float64)
+        n_rows = np.array([found.size for found in counts]) // n_values  # of the tables given
+        flat = np.concatenate([found.ravel() for found in counts]).astype(np.float64)
+        cells, rows = offsets_of(n_rows * n_values)[:-1], offsets_of(n_rows)[:-1]
+        total = np.add.reduceat(flat, cells)
+        scale = np.divide(self.n_rows, total, out=np.ones(len(batch)), where=total > 0)
+        flat *= np.repeat(scale, n_rows * n_values)
+        of_parents = np.add.reduceat(flat, offsets_of(np.repeat(n_values, n_rows))[:-1])
         if self._per_parameter is not None:
-            of_parents = counts.sum(axis=1)
-            return float(xlogy(counts, counts).sum() - xlogy(of_parents, of_parents).sum()) + self.bound(candidate)
-        child, parents = candidate
-        size = np.array([self.sizes[child]])
-        pseudo = self._smoothing.of_groups(size, n_cells(parents, self.sizes.tolist()))
-        return float(Groups(size, np.repeat(pseudo, size)).log_evidence(counts).sum())
+            found = np.add.reduceat(xlogy(flat, flat), cells) - np.add.reduceat(xlogy(of_parents, of_parents), rows)
+            found -= self._per_parameter * n_combinations * (n_values - 1)
+        else:
+            pseudo = np.ones(len(batch)) if self._ess is None else self._ess / (n_values * n_combinations)
+            of_cells, of_rows = np.repeat(pseudo, n_rows * n_values), np.repeat(pseudo * n_values, n_rows)
+            found = np.add.reduceat(gammaln(flat + of_cells) - gammaln(of_cells), cells)
+            found += np.add.reduceat(gammaln(of_rows) - gammaln(of_rows + of_parents), rows)
+        self._found.update(zip(batch, found.tolist(), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.family_scores import Candidate, FamilyScores
-from fastens.bayes.graphs import Parents, children_of
+from fastens.bayes.graphs import Parents, topological_order
 
 Array = NDArray[np.float64]
 LEAST_GAIN = 1e-9  # relative to the score: what rounding may make of a gain of zero
@@ -71,6 +72,19 @@ def hill_climb(
     return best
 
 
+def _rank(move: Move) -> tuple[float, str, int, int]:
+    return -move.gain, move.kind, move.parent, move.child
+
+
+def _descendants(parents: Parents) -> list[int]:
+    """For each variable itself and all below it, as bits of a number."""
+    below = [1 << node for node in range(len(parents))]
+    for node in reversed(topological_order(parents)):
+        for parent in parents[node]:
+            below[parent] |= below[node]
+    return below
+
+
 class _Climb:
     """A structure, and what each change of an edge would add to its score."""
 
@@ -117,47 +131,46 @@ class _Climb:
 
     def best_move(self, visited: set[Parents], above: float) -> Move | None:
         """The move of the greatest gain to a structure without a cycle that was not visited; the first of equals."""
-        moves = sorted(self._moves(above), key=lambda move: (-move.gain, move.kind, move.parent, move.child))
-        for move in moves:
-            after = self._after(move)
-            if not self._closes_cycle(move) and after not in visited:
-                return move
-        return None
+        below = _descendants(self.parents)
+        moves = heapq.merge(
+            self._additions(above),
+            sorted(self._changes(above), key=_rank),
+            key=_rank,
+        )
+        return next((m for m in moves if not self._closes_cycle(m, below) and self._after(m) not in visited), None)
 
-    def _moves(self, above: float) -> Iterator[Move]:
-        gains = self._gains
-        for parent, child in zip(*np.nonzero(gains > above), strict=True):
-            if int(parent) not in self.parents[child]:
-                yield Move(float(gains[parent, child]), "add", int(parent), int(child))
+    def _additions(self, above: float) -> Iterator[Move]:
+        """New edges, the best first."""
+        gains = self._gains.copy()
+        for child, found in enumerate(self.parents):
+            gains[list(found), child] = -np.inf
+        while True:
+            parent, child = map(int, np.unravel_index(gains.argmax(), gains.shape))
+            gain = float(gains[parent, child])
+            if gain <= above or gain == -np.inf:
+                return
+            yield Move(gain, "add", parent, child)
+            gains[parent, child] = -np.inf
+
+    def _changes(self, above: float) -> Iterator[Move]:
+        """Edges removed, and turned around."""
         for child, found in enumerate(self.parents):
             for parent in found:
-                removed = float(gains[parent, child])
+                removed = float(self._gains[parent, child])
                 if removed > above:
                     yield Move(removed, "remove", parent, child)
-                turned = removed + float(gains[child, parent])
+                turned = removed + float(self._gains[child, parent])
                 if turned > above:
                     yield Move(turned, "turn", parent, child)
 
-    def _closes_cycle(self, move: Move) -> bool:
+    def _closes_cycle(self, move: Move, below: list[int]) -> bool:
+        if move.kind == "add":
+            return bool(below[move.child] >> move.parent & 1)
         if move.kind == "remove":
             return False
-        if move.kind == "add":
-            return self._leads(move.child, move.parent, without=None)
-        return self._leads(move.parent, move.child, without=(move.parent, move.child))
-
-    def _leads(self, start: int, end: int, without: tuple[int, int] | None) -> bool:
-        """Whether a directed path leads from one variable to another, one edge left out."""
-        children = children_of(self.parents)
-        seen, waiting = {start}, [start]
-        while waiting:
-            node = waiting.pop()
-            for child in children[node]:
-                if (node, child) != without and child not in seen:
-                    if child == end:
-                        return True
-                    seen.add(child)
-                    waiting.append(child)
-        return False
+        # Another way from the parent to the child than the edge itself.
+        others = (c for c, found in enumerate(self.parents) if move.parent in found and c != move.child)
+        return any(below[other] >> move.child & 1 for other in others)
 
     def _after(self, move: Move) -> Parents:
         parents = list(self.parents)

@@ -33,6 +33,7 @@ from fastens.tables import TableEncoder
 
 Array = NDArray[np.float64]
 CLIMBS = {"em": climb_by_em, "gradient": climb_by_gradient}
+MANY_VALUES = 100  # of a column of fractions, which was hardly meant to be a discrete variable
 SYMMETRY = 0.5  # how far the first tables of hidden variables are from even ones: even ones never part
 
 GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
@@ -217,11 +218,23 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
         n_threads = resolve_n_jobs(self.n_jobs)
         self._limits = learn_limits(positions, weights, self.max_bins or 1, self._encoder.is_categorical, n_threads)
         names, states = self._variables()
+        self._warn_of_numbers(names, states)
         codes = self._join_codes(positions, labels, n_threads)
         data = Coded(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads)
         parents = self._choose_parents(names, data)
         self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
         return self
+
+    def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
+        """Tell of columns whose values are hardly those of a discrete variable."""
+        for name, found in zip(names, states, strict=True):
+            if len(found) > MANY_VALUES and isinstance(found[0], float) and any(value % 1 for value in found):
+                warnings.warn(
+                    f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
+                    "max_bins=8 cuts such columns into bins.",
+                    stacklevel=3,
+                )
+                return
 
     def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
         """Positions of the columns' values, those of the labels, and weights, without rows of weight 0."""

@@ -30,6 +30,12 @@ class ModelCard:
     constant: list[float] | None
     split: Split | None = None
 
+    def trained_on(self, y: NDArray) -> NDArray[np.bool_] | None:
+        """Which rows the model was trained on, if this is the target of the table of training; else None."""
+        if self.split is None or not self.split.is_of(y):
+            return None
+        return ~self.split.held_out(y, self.task)
+
     def to_metadata(self) -> dict[str, Any]:
         """The card as plain values, for `model.save(path, metadata=...)`."""
         return {KEY: asdict(self)}

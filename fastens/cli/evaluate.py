@@ -43,7 +43,11 @@ def run(options: argparse.Namespace) -> None:
     truth = Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
     scores = score(predicted_values(model, X), truth)
     constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
-    Report().scores(f"Scores on {len(y):,} rows of {options.table}", scores, constant)
+    report = Report()
+    report.scores(f"Scores on {len(y):,} rows of {options.table}", scores, constant)
+    trained_on = card.trained_on(y)
+    if trained_on is not None:
+        report.notes([f"{trained_on.sum():,} of these rows were trained on: the scores flatter the model."])
 
 
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:

@@ -112,7 +112,9 @@ def _costs(entry: Entry) -> tuple[str, str, str]:
     if not entry.fit_seconds:
         return NO_VALUE, NO_VALUE, NO_VALUE
     size = f"{entry.n_bytes / 1024:,.0f} KiB"
-    return f"{entry.fit_time:.3g} s", f"{entry.microseconds_per_row:.2g} µs", size
+    microseconds = entry.microseconds_per_row
+    a_row = f"{microseconds:,.0f}" if microseconds >= 10 else f"{microseconds:.2g}"
+    return f"{entry.fit_time:.3g} s", f"{a_row} µs", size
 
 
 def _console(stream: IO[str]) -> Console:

@@ -74,10 +74,7 @@ class Subject:
 
     def trained_on(self) -> NDArray[np.bool_] | None:
         """Which of the rows of a whole table the model was trained on, if this is the table of training."""
-        split = self.card.split
-        if split is None or self.truth is None or not split.is_of(self.truth.y):
-            return None
-        return ~split.held_out(self.truth.y, self.card.task)
+        return None if self.truth is None else self.card.trained_on(self.truth.y)
 
     def with_values_of(self, column: int, rows: NDArray, donors: NDArray) -> Array:
         """Predictions for rows that have the value of a column from other rows."""

@@ -136,13 +136,13 @@ class RowSampler:
     def _mvs_chances(self, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
         """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that they sum up to the wanted share."""
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
+        weight = np.ones(g.shape[1]) if self._weight is None else self._weight
         factor = self._rules.mvs_lambda
         if factor is None:
-            mean = np.abs(gradients).mean(dtype=np.float64) / max(hessians.mean(dtype=np.float64), 1e-30)
-            factor = mean * mean
+            sums = [(np.abs(part).sum(axis=0, dtype=np.float64) * weight).sum() for part in (gradients, hessians)]
+            factor = (sums[0] / max(sums[1], 1e-30)) ** 2
         # Rows without gradient and hessian have a chance too, but hardly any.
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
-        weight = np.ones(len(size)) if self._weight is None else self._weight
         wanted = self._rules.share * weight.sum()
         sure, n_sure = np.zeros(len(size), dtype=bool), -1
         while n_sure < sure.sum():

@@ -24,6 +24,7 @@ from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
+from fastens.ensemble.stages import StagedScore
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
 Array = NDArray[np.float64]
@@ -37,7 +38,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
     log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
-    rate.
+    rate. With several targets, y of shape (n_samples, n_targets), it is one tree whose leaves have a value for each raw
+    prediction of all of them.
 
     Parameters
     ----------
@@ -51,8 +53,10 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
+    classes_ : array of shape (n_classes,), or list of such with several targets
         The labels, sorted.
+    n_outputs_ : int
+        Number of targets.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -69,7 +73,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     oob_improvement_ : array of shape (n_rounds,)
         With oob_score=True: by how much each round lowered the loss of the rows that it left out.
     oob_decision_function_ : array of shape (n_samples, n_classes)
-        And the probabilities of each row by the rounds that left it out, which stand for all.
+        And the probabilities of each row by the rounds that left it out, which stand for all; those of several targets
+        one beside the other.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.
 
@@ -181,12 +186,12 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
 
 
-class GradientBoostingRegressor(CalibratedIntervals, SeveralTargets, BaseRegressor):
+class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets, BaseRegressor):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
     steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-    residuals.
+    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them.
 
     Parameters
     ----------
@@ -206,6 +211,8 @@ class GradientBoostingRegressor(CalibratedIntervals, SeveralTargets, BaseRegress
 
     Attributes
     ----------
+    n_outputs_ : int
+        Number of targets.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -221,7 +228,7 @@ class GradientBoostingRegressor(CalibratedIntervals, SeveralTargets, BaseRegress
         All of `eval_metric` after each round, by name.
     oob_improvement_ : array of shape (n_rounds,)
         With oob_score=True: by how much each round lowered the loss of the rows that it left out.
-    oob_prediction_ : array of shape (n_samples,)
+    oob_prediction_ : array of shape (n_samples,) or (n_samples, n_outputs)
         And the prediction of each row by the rounds that left it out, which stand for all.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.

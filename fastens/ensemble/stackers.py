@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit, softmax
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from fastens.base import BaseClassifier, BaseRegressor
@@ -18,12 +19,17 @@ Array = NDArray[np.float64]
 
 # Probabilities nearer to 0 or 1 say no more.
 _LEAST_PROBABILITY = 1e-7
+# Probabilities that add up to 1, but for rounding to float32.
+_SUM_TOLERANCE = 1e-4
 # Newton's method solves for as many coefficients at once.
 _MOST_FOR_NEWTON = 300
 
 
 class _Columns(SavedEstimator):
     """Columns on one scale: probabilities as log-odds, the others with mean 0 and spread 1, missing values as 0."""
+
+    # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
+    is_of_members_ = False
 
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
         inside = np.nanmin(X, axis=0) >= 0, np.nanmax(X, axis=0) <= 1
@@ -43,7 +49,8 @@ class _Columns(SavedEstimator):
     def _log_odds(self, X: Array) -> Array:
         Z = X.astype(np.float64)
         share = Z[:, self.is_probability_]
-        Z[:, self.is_probability_] = logit(np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY))
+        clipped = np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        Z[:, self.is_probability_] = np.log(clipped) if self.is_of_members_ else logit(clipped)
         return Z
 
     def _columns(self, X: Array) -> Array:
@@ -60,7 +67,8 @@ class LogisticStacker(BaseClassifier, _Columns):
     """Logistic regression that reads predicted probabilities as log-odds.
 
     So a member that is right as it stands is combined with the coefficient 1, which on probabilities no logistic
-    regression can do.
+    regression can do. Where there are three or more classes, and nothing but probabilities to combine, a member has one
+    coefficient for all classes, of the logarithms: a coefficient for each class and each probability would be too many.
 
     Parameters
     ----------
@@ -74,6 +82,7 @@ class LogisticStacker(BaseClassifier, _Columns):
 
     References
     ----------
+    Genest & Zidek (1986), "Combining probability distributions", section 3.2: the logarithmic opinion pool;
     Wolpert (1992), "Stacked generalization"; Ting & Witten (1999), "Issues in stacked generalization".
 
     Examples
@@ -93,7 +102,12 @@ class LogisticStacker(BaseClassifier, _Columns):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LogisticStacker:
         """Train."""
         data = self._start_fit(X, y, sample_weight)
-        Z = self._learn_columns(self._dense(data.X), data.sample_weight)
+        columns = self._dense(data.X)
+        self.is_of_members_ = _is_of_members(columns, len(self.classes_))
+        Z = self._learn_columns(columns, data.sample_weight)
+        if self.is_of_members_:
+            self.coef_, self.intercept_ = _pool(Z, data.y.astype(np.intp), data.sample_weight, self.C)
+            return self
         n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         solver = "newton-cholesky" if n_outputs * (Z.shape[1] + 1) <= _MOST_FOR_NEWTON else "lbfgs"
         model = LogisticRegression(C=self.C, solver=solver, tol=1e-6, max_iter=1000)
@@ -112,6 +126,36 @@ class LogisticStacker(BaseClassifier, _Columns):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "is_of_members_")
+
+
+def _is_of_members(X: Array, n_classes: int) -> bool:
+    """Whether the columns are probabilities of all classes by one member, by the next, and so on."""
+    if n_classes < 3 or X.shape[1] % n_classes:
+        return False
+    sums = X.reshape(len(X), -1, n_classes).sum(axis=2)
+    return bool(np.nanmin(X) >= 0 and np.all(np.isnan(sums) | (np.abs(sums - 1) < _SUM_TOLERANCE)))
+
+
+def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> tuple[Array, Array]:
+    """Coefficients (n_classes, n_columns) and intercepts of the likeliest logarithmic opinion pool."""
+    n_classes = int(codes.max()) + 1
+    said = Z.reshape(len(Z), -1, n_classes)
+    n_members, of_rows = said.shape[1], np.ones(len(Z)) if weight is None else weight
+    truth = np.eye(n_classes)[codes]
+
+    def loss(parameters: Array) -> tuple[float, Array]:
+        pull, intercept = parameters[:n_members], parameters[n_members:]
+        share = log_softmax(np.einsum("nmk,m->nk", said, pull) + intercept, axis=1)
+        miss = (np.exp(share) - truth) * of_rows[:, None]
+        value = pull @ pull / (2 * C) - of_rows @ share[np.arange(len(Z)), codes]
+        return float(value), np.append(np.einsum("nmk,nk->m", said, miss) + pull / C, miss.sum(axis=0))
+
+    start = np.append(np.full(n_members, 1 / n_members), np.zeros(n_classes))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "gtol": 1e-6}).x
+    return np.kron(found[:n_members], np.eye(n_classes)), found[n_members:]
 
 
 class RidgeStacker(BaseRegressor, _Columns):

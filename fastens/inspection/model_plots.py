@@ -187,6 +187,7 @@ def plot_dependence(
     """
     features = [features] if isinstance(features, int | np.integer | str | tuple) else list(features)
     table, columns = _as_scikit_learn_reads(X), _drawn(features)
+    _check_columns(columns, table)
     missing = np.zeros(len(table), dtype=bool)
     for column in columns:
         missing |= _is_missing(table, column)
@@ -216,6 +217,15 @@ def _as_scikit_learn_reads(X: Any) -> Any:
     if nw.dependencies.is_into_dataframe(X):
         return nw.from_native(X, eager_only=True).to_pandas()
     return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+
+
+def _check_columns(columns: list[Any], table: Any) -> None:
+    names = list(getattr(table, "columns", ()))
+    for column in columns:
+        if isinstance(column, str) and column not in names:
+            raise ValueError(f"features must name columns of X; got {column!r}, and the columns are {names}.")
+        if not isinstance(column, str) and not 0 <= column < table.shape[1]:
+            raise ValueError(f"features must hold positions from 0 to {table.shape[1] - 1}; got {column!r}.")
 
 
 def _drawn(features: list[Any]) -> list[Any]:

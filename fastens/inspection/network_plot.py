@@ -71,11 +71,12 @@ def _draw_edge(ax: Any, points: list[tuple[float, float]], end: Any) -> None:
     """A smooth line through points, its arrow at the edge of the box where it ends; that where it starts hides it."""
     from matplotlib.patches import FancyArrowPatch
 
+    way: Any = _Way(ax, points)
     ax.add_patch(
         FancyArrowPatch(
             points[0],
             points[-1],
-            connectionstyle=_Way(ax, points),
+            connectionstyle=way,
             patchB=end.get_bbox_patch(),
             arrowstyle="-|>",
             mutation_scale=10,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -489,3 +490,13 @@ def test_a_table_too_large(rng):
     X = np.arange(1000)[:, None] * np.ones((1, 4), dtype=int)
     with pytest.raises(ValueError, match="The table of 'x3' must have at most"):
         BayesianNetwork({"x3": ["x0", "x1", "x2"]}).fit(X)
+
+
+def test_warns_of_fractions_taken_for_values(rng):
+    X = rng.standard_normal((150, 2))
+    with pytest.warns(UserWarning, match="column 'x0' has 150 distinct numbers, .* max_bins=8"):
+        BayesianNetwork().fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BayesianNetwork(max_bins=8).fit(X)
+        BayesianNetwork().fit(np.arange(300).reshape(150, 2))

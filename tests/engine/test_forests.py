@@ -8,9 +8,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fastens.engine.binning import learn_binning
-from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, _centres, class_target, number_target
 from fastens.engine.trees import TREE_DTYPES
-from reference.forest_growth import NaiveForest, rows_of_nodes
+from reference.forest_growth import NaiveForest, random_code, rows_of_nodes
 
 CLASS_CRITERIA = ["gini", "entropy"]
 NUMBER_CRITERIA = ["squared_error", "poisson", "absolute_error"]
@@ -210,6 +210,24 @@ def test_random_thresholds_spread_over_the_values_and_not_over_the_rows():
     ]
     assert np.mean(np.array(cut) < 1.0) == pytest.approx(0.1, abs=0.04)
     assert np.mean(cut) == pytest.approx(5.0, abs=0.4)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "four classes", "numbers"])
+@pytest.mark.parametrize("shape", ["normal", "lognormal", "uniform", "to the left", "few values"])
+@pytest.mark.parametrize("max_bins", [255, 3000])
+def test_random_thresholds_are_where_the_twin_has_them(kind, shape, max_bins):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 1))
+    x = {"lognormal": np.exp(2 * x), "uniform": rng.random(x.shape), "to the left": -np.exp(x)}.get(shape, x)
+    x = np.round(x) if shape == "few values" else x
+    binning = learn_binning(x, max_bins=max_bins)
+    matrix, target = binning.transform(x), make_target(rng.normal(size=len(x)), kind)
+    criterion = "squared_error" if kind == "numbers" else "gini"
+    grower = ForestGrower(matrix, target, TreeRules(criterion, random_thresholds=True, max_depth=1))
+    trees = grower.grow([TreeSample(None, None, seed) for seed in range(200)])
+    expected = [random_code(_centres(binning.thresholds[0]), matrix.columns[0], 0, seed) for seed in range(200)]
+    assert [int(tree.bin_threshold[0]) for tree in trees] == expected
+    assert len(set(expected)) > 2
 
 
 def test_features_are_drawn_evenly_and_constant_ones_do_not_count():

@@ -91,7 +91,16 @@ def test_warm_start_resume_and_threads(options, case, tmp_path):
         assert_same(case, other, at_once)
 
 
-@pytest.mark.parametrize("options", [{"subsample": 0.6}, {"sampling": "goss"}, {"boosting": "dart", "skip_drop": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"subsample": 0.6},
+        {"sampling": "goss"},
+        {"sampling": "mvs", "subsample": 0.6},
+        {"boosting": "dart", "skip_drop": 0.0},
+    ],
+    ids=str,
+)
 def test_weights_are_repetition_however_rows_are_drawn(options, case, rng):
     times = rng.integers(0, 3, 400)
     model = case.model(**options, min_samples_leaf=1, min_child_weight=2.0)

@@ -65,6 +65,7 @@ def test_it_learns_all_targets_with_one_tree_a_round(X, Y):
     assert model.score(X[300:], Y[300:]) > 0.75
     assert model.apply(X).shape == (400, 60)
     assert model.n_outputs_ == 3
+    assert list(model.staged_score(X[300:], Y[300:]))[-1] == pytest.approx(model.score(X[300:], Y[300:]))
     assert model.to_dataframe().filter(like="value").shape[1] == 3
     assert "value: [" in model.to_text()
     assert not hasattr(model, "classes_")

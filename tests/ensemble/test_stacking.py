@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import StackingClassifier as PeerStack
@@ -26,6 +27,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, StackingClassifier, StackingRegressor
 from fastens.engine import binning
 from fastens.ensemble.folds import MemberError
+from fastens.ensemble.stackers import LogisticStacker
 
 
 def boosting(n_estimators=10, **parameters):
@@ -427,3 +429,49 @@ def test_members_of_other_libraries_are_pickled_only_when_asked(binary, tmp_path
     np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
     with pytest.raises(TypeError, match="allow_pickle"):
         same.save(tmp_path / "again")
+
+
+@pytest.fixture
+def said_and_true():
+    """Probabilities of four classes by one member that knows something and one that makes them up; and labels."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 400)
+    odds = rng.normal(size=(400, 4)) + 2 * np.eye(4)[labels]
+    knows, makes_up = softmax(odds, axis=1), softmax(rng.normal(size=(400, 4)), axis=1)
+    return np.hstack([knows, makes_up]), labels
+
+
+def test_several_classes_are_pooled_by_a_coefficient_a_member(said_and_true):
+    X, y = said_and_true
+    model = LogisticStacker().fit(X, y)
+    pulls = model.coef_[0, [0, 4]]
+    np.testing.assert_array_equal(model.coef_, np.kron(pulls, np.eye(4)))
+    assert pulls[0] > 1.5
+    assert abs(pulls[1]) < 0.15
+    at_zero = LogisticStacker()
+    at_zero.__dict__.update({**vars(model), "coef_": model.coef_ * 0})
+
+    def loss(of):
+        return log_loss(y, of.predict_proba(X))
+
+    assert loss(model) < min(log_loss(y, X[:, :4]), loss(at_zero))
+    for k in (0, 1):  # no other coefficient is better
+        for step in (-0.05, 0.05):
+            moved = LogisticStacker()
+            other = pulls + step * np.eye(2)[k]
+            moved.__dict__.update({**vars(model), "coef_": np.kron(other, np.eye(4))})
+            assert loss(moved) * 400 + other @ other / 2 > loss(model) * 400 + pulls @ pulls / 2
+
+
+def test_pool_weights_are_repetition(said_and_true):
+    X, y = said_and_true
+    weight = np.random.default_rng(1).integers(0, 3, len(y))
+    weighted = LogisticStacker().fit(X, y, sample_weight=weight)
+    repeated = LogisticStacker().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-5)
+
+
+def test_columns_besides_probabilities_have_coefficients_for_each_class(said_and_true):
+    X, y = said_and_true
+    model = LogisticStacker().fit(np.hstack([X, np.arange(400)[:, None], np.ones((400, 3))]), y)
+    assert np.unique(model.coef_).size > 4

@@ -118,3 +118,21 @@ def rows_of_nodes(tree, codes, rows):
         found[child], found[child + 1] = found[node][left], found[node][~left]
         depth[child] = depth[child + 1] = depth[node] + 1
     return found, depth
+
+
+def random_bits(seed, counter):
+    """Splitmix64."""
+    mask = 2**64 - 1
+    z = (seed + (counter + 1) * 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+def random_code(centres, codes, feature, node_key):
+    """The last code on the left of a threshold that is uniform between the values of the smallest and largest code."""
+    centres = centres.astype(np.float32)
+    low, high = int(codes.min()), int(codes.max())
+    share = (random_bits(random_bits(node_key, 2**64 - 1 - feature), 0) >> 11) / 2**53
+    threshold = centres[low] + np.float32(share) * (centres[high] - centres[low])
+    return min(np.searchsorted(centres[1:], threshold, side="right"), high - 1)

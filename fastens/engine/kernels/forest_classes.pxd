@@ -4,6 +4,7 @@ from .structs cimport float64_t, int64_t, uint64_t
 
 
 cdef enum:
+    FEW_ROWS = 32                   # so few are sorted rather than counted
     MAX_SQUARED = 0x7FFFFFFF        # weights below it have squares whose sums fit 62 bits
 
 
@@ -15,8 +16,19 @@ cdef inline bint has_class_words(const Forest* forest, const Sample* sample) noe
     )
 
 
+cdef inline bint has_few(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
+    """Whether the best split of numeric features is searched by sorting the node's rows."""
+    return (
+        node.n_rows <= FEW_ROWS and node.weight < MAX_SQUARED and has_class_words(forest, sample)
+        and forest.rules.monotonic == NULL and not forest.rules.random_thresholds
+    )
+
+
 cdef float64_t class_score(const Layout* layout, const uint64_t* words, Py_ssize_t n_classes) noexcept nogil
 cdef void scan_classes(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
     const Candidates* candidates, FoundSplit* best,
+) noexcept nogil
+cdef void search_few(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Groups* groups, FoundSplit* best
 ) noexcept nogil

@@ -1,8 +1,9 @@
 """Splits of more than two classes by Gini: a group of rows changes the sums of squares only for the classes it has."""
 
-from .forest_scan cimport Candidates, Groups, keep
-from .forest_tree cimport Forest, FoundSplit, Layout, NodeSums, Room, Sample
-from .structs cimport float64_t, int32_t, int64_t, uint64_t
+from .forest_groups cimport code_at, column_of
+from .forest_scan cimport Candidates, Groups, finish_split, keep
+from .forest_tree cimport CodeColumn, Forest, FoundSplit, Layout, NodeSums, Room, Sample
+from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
 cdef struct Side:
@@ -28,24 +29,27 @@ cdef float64_t class_score(const Layout* layout, const uint64_t* words, Py_ssize
     return squares / weight
 
 
+cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:
+    """Move rows of one class from one side to the other."""
+    cdef int64_t weight = _weight(layout, word), count = word & layout.count_mask
+    from_.squares -= weight * (2 * <int64_t>from_.weights[k] - weight)
+    to.squares += weight * (2 * <int64_t>to.weights[k] + weight)
+    from_.weights[k] -= weight
+    to.weights[k] += weight
+    from_.weight -= weight
+    to.weight += weight
+    from_.count -= count
+    to.count += count
+
+
 cdef inline void _move(
     const Layout* layout, const uint64_t* cell, int32_t n_classes, Side* from_, Side* to
 ) noexcept nogil:
     """Move a group's rows from one side to the other."""
     cdef int32_t k
-    cdef int64_t weight
     for k in range(n_classes):
-        if cell[k] == 0:
-            continue
-        weight = _weight(layout, cell[k])
-        from_.squares -= weight * (2 * <int64_t>from_.weights[k] - weight)
-        to.squares += weight * (2 * <int64_t>to.weights[k] + weight)
-        from_.weights[k] -= weight
-        to.weights[k] += weight
-        from_.weight -= weight
-        to.weight += weight
-        to.count += cell[k] & layout.count_mask
-        from_.count -= cell[k] & layout.count_mask
+        if cell[k] != 0:
+            _move_class(layout, cell[k], k, from_, to)
 
 
 cdef void _start(
@@ -66,6 +70,21 @@ cdef inline bint _is_allowed(const Forest* forest, const Sample* sample, const S
     return side.weight >= sample.min_weight and (sample.layout.count_mask == 0 or side.count >= forest.rules.min_leaf)
 
 
+cdef inline void _consider(
+    const Forest* forest, const Sample* sample, const NodeSums* node, const Side* left, const Side* right,
+    int32_t feature, int32_t position, bint missing_left, FoundSplit* best,
+) noexcept nogil:
+    """Keep a split if it is allowed and better than the best so far."""
+    cdef float64_t gain
+    if not (_is_allowed(forest, sample, left) and _is_allowed(forest, sample, right)):
+        return
+    gain = <float64_t>left.squares / <float64_t>left.weight
+    gain += <float64_t>right.squares / <float64_t>right.weight - node.score
+    if gain > best.gain:
+        keep(gain, feature, position, missing_left, best)
+        best.left_weight = left.weight
+
+
 cdef void scan_classes(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
     const Candidates* candidates, FoundSplit* best,
@@ -73,16 +92,72 @@ cdef void scan_classes(
     """Keep the best of the splits if it is better than the best so far."""
     cdef Side left, right
     cdef int32_t j, n_classes = forest.targets.n_stats
-    cdef float64_t gain
     _start(forest, sample, room, node, &left, &right)
     if candidates.missing_left:
         _move(&sample.layout, room.found, n_classes, &right, &left)
     for j in range(candidates.first, candidates.last + 1):
         _move(&sample.layout, room.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
-        if not (_is_allowed(forest, sample, &left) and _is_allowed(forest, sample, &right)):
+        _consider(forest, sample, node, &left, &right, groups.feature, j, candidates.missing_left, best)
+
+
+cdef inline void _sort_rows(
+    const Forest* forest, const NodeSums* node, int32_t feature, uint32_t* keys
+) noexcept nogil:
+    """The codes and places of a few rows, ascending."""
+    cdef CodeColumn column = column_of(forest, feature, node.n_rows)
+    cdef int32_t i, j
+    cdef uint32_t key
+    for i in range(<int32_t>node.n_rows):
+        key = code_at(forest.table.code_size, &column, node.rows[i].row) << 8 | <uint32_t>i
+        j = i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = key
+
+
+cdef inline void _scan_sorted(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const uint32_t* keys, bint missing_left, FoundSplit* best,
+) noexcept nogil:
+    """Every threshold between rows that are in order, with missing rows, which come first, on one side."""
+    cdef Side left, right
+    cdef int32_t i, group = 0, n = <int32_t>node.n_rows
+    cdef bint stays = keys[0] >> 8 == 0 and not missing_left
+    _start(forest, sample, room, node, &left, &right)
+    for i in range(n):
+        if not (stays and group == 0):
+            _move_class(
+                &sample.layout, node.rows[keys[i] & 255].word, <int32_t>node.rows[keys[i] & 255].offset, &right, &left
+            )
+        if i + 1 < n and keys[i + 1] >> 8 == keys[i] >> 8:
             continue
-        gain = <float64_t>left.squares / <float64_t>left.weight
-        gain += <float64_t>right.squares / <float64_t>right.weight - node.score
-        if gain > best.gain:
-            keep(gain, groups.feature, j, candidates.missing_left, best)
-            best.left_weight = left.weight
+        # Not: all rows on one side, nor missing ones alone, which is a split of the other kind.
+        if right.weight > 0 and not (keys[0] >> 8 == 0 and group == 0):
+            _consider(forest, sample, node, &left, &right, groups.feature, group, missing_left, best)
+        group += 1
+
+
+cdef void search_few(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Groups* groups, FoundSplit* best
+) noexcept nogil:
+    """Keep the best threshold of a numeric feature for few rows, which are sorted rather than counted."""
+    cdef FoundSplit before = best[0]
+    cdef uint32_t[FEW_ROWS] keys
+    cdef int32_t i
+    _sort_rows(forest, node, groups.feature, keys)
+    groups.n, groups.is_set = 0, False
+    for i in range(<int32_t>node.n_rows):
+        if i == 0 or keys[i] >> 8 != keys[i - 1] >> 8:
+            room.codes[groups.n] = <uint16_t>(keys[i] >> 8)
+            groups.n += 1
+    if groups.n == 1:
+        return
+    best.last_code = -1
+    _scan_sorted(forest, sample, room, node, groups, keys, False, best)
+    if room.codes[0] == 0:
+        _scan_sorted(forest, sample, room, node, groups, keys, True, best)
+    if best.feature != groups.feature:
+        best[0] = before
+        return
+    finish_split(forest, room, node, groups, best)

@@ -1,6 +1,10 @@
 from .forest_scan cimport Groups
 from .forest_tree cimport CodeColumn, Entry, Forest, Layout, NodeSums, Room, Sample
-from .structs cimport int32_t, uint64_t
+from .structs cimport int32_t, uint32_t, uint64_t
+
+
+cdef extern from "forest_rows.h" nogil:
+    uint32_t code_at(int code_size, const CodeColumn* column, uint32_t row)
 
 
 cdef inline void add_row(

@@ -14,7 +14,6 @@ cdef extern from "forest_rows.h" nogil:
         int code_size, const CodeColumn* columns, const Cells* to, const Entry* rows, Py_ssize_t n_rows,
         Py_ssize_t n_words, int n_columns, int marked
     )
-    uint32_t code_at(int code_size, const CodeColumn* column, uint32_t row)
     int32_t collect_all(const Cells* cells, int32_t n_codes, Py_ssize_t n_words, uint16_t* codes, uint64_t* found)
     int32_t collect_marked(const Cells* cells, int code_size, Py_ssize_t n_words, uint16_t* codes, uint64_t* found)
 

@@ -7,6 +7,7 @@ constant in its children: they do not draw it.
 from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
+from .forest_classes cimport has_few, search_few
 from .forest_draw cimport Draw, add_feature, draw_features
 from .forest_groups cimport add_row, collect_groups, count_features
 from .forest_median cimport median_score, search_medians
@@ -114,21 +115,24 @@ cdef int32_t _search_features(
     """Look at the n features drawn; mark those that are constant, and return how many."""
     cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef Groups groups
-    cdef bint is_random = forest.rules.random_thresholds
+    cdef bint is_random = forest.rules.random_thresholds, few = has_few(forest, sample, node), sorts
     if (
         <float64_t>node.weight <= LITTLE_WEIGHT * sample.layout.weight_scale
-        or <Py_ssize_t>forest.table.max_codes * sample.layout.n_words > CACHED_WORDS
+        or <Py_ssize_t>forest.table.max_codes * sample.layout.n_words > CACHED_WORDS or few
     ):
         at_once = 1
     if is_random and sample.layout.packed:
         copy_words(node, room)
     for i in range(n):
-        if i % at_once == 0 and forest.rules.criterion != ABSOLUTE:
-            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, at_once))
         groups.feature = room.drawn[i]
+        sorts = few and not forest.table.is_categorical[groups.feature]
+        if i % at_once == 0 and not sorts and forest.rules.criterion != ABSOLUTE:
+            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, at_once))
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
         if forest.rules.criterion == ABSOLUTE:
             search_medians(forest, sample, room, node, &groups, best)
+        elif sorts:
+            search_few(forest, sample, room, node, &groups, best)
         elif is_random and forest.table.is_categorical[groups.feature]:
             count_features(forest, sample, room, node, &groups.feature, 1)
             _search_counted(forest, sample, room, node, 0, &groups, best)

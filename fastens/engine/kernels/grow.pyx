@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from .features cimport draw_tree_features
 from .frontier cimport (
-    GROWING, OUT_OF_MEMORY, Limits, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
+    GROWING, OUT_OF_MEMORY, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
     search_tasks, threads_for_rows
 )
 from .gain cimport SplitRules

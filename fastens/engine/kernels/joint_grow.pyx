@@ -4,7 +4,6 @@ from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free, malloc
 
-from .gain cimport SplitRules
 from .grow cimport Grower
 from .joint_search cimport Joint, JointRoom, Output, run_joint_tasks
 from .quantise cimport quantise
@@ -43,23 +42,24 @@ cdef class JointGrower(Grower):
         free(self.joint.histograms)
         free(self.joint.totals)
         free(self.joint.cells)
-
-    cdef _set_table(self):
-        Grower._set_table(self)
-        # The workspace has room for the cells of all outputs.
-        self.joint.n_cells = self.ws.table.n_cells
-        self.ws.table.n_cells *= self.joint.n_outputs
+        free(self.joint.zeros)
 
     cdef _set_outputs(self):
         cdef Joint* joint = &self.joint
         cdef Output* out
         cdef int32_t i, k = joint.n_outputs, widest = self.matrix.n_codes.max()
+        # From now on, slots have room for the cells of all outputs.
+        joint.n_cells = self.ws.table.n_cells
+        self.ws.table.n_cells *= k
         joint.outputs = <Output*>calloc(k, sizeof(Output))
         joint.rooms = <JointRoom*>calloc(self.ws.n_threads, sizeof(JointRoom))
         joint.histograms = <Histogram*>malloc(2 * k * sizeof(Histogram))
         joint.totals = <Sums*>malloc(2 * k * sizeof(Sums))
         joint.cells = <int64_t*>malloc(4 * k * joint.n_cells * sizeof(int64_t))
-        ready = joint.outputs and joint.rooms and joint.histograms and joint.totals and joint.cells
+        joint.zeros = <uint64_t*>calloc(k * joint.n_cells, sizeof(uint64_t))
+        ready = (
+            joint.outputs and joint.rooms and joint.histograms and joint.totals and joint.cells and joint.zeros
+        )
         if ready:
             for i in range(self.ws.n_threads):
                 joint.rooms[i].hessians = <float64_t*>malloc(widest * sizeof(float64_t))

@@ -1,7 +1,7 @@
 from .gain cimport SplitRules
 from .histogram cimport Table
 from .quantise cimport Quantised, RowGradients
-from .structs cimport Histogram, Sums, float64_t, int32_t, int64_t
+from .structs cimport Histogram, Sums, float64_t, int32_t, int64_t, uint64_t
 from .workspace cimport Workspace
 
 
@@ -30,6 +30,7 @@ cdef struct Joint:
     float64_t min_hessian
     float64_t min_gain
     int64_t* cells                  # of a node that is not kept
+    uint64_t* zeros                 # n_cells for each output, always left at 0
     # of the two nodes of the task at hand, n_outputs each
     Histogram* histograms
     Sums* totals

@@ -73,7 +73,7 @@ cdef void _count_output(Workspace* ws, Joint* joint, const Task* task, int32_t o
     counted[0] = _of_output(joint, cells, o, node.end - node.begin)
     build_histogram(
         &out.table, &out.quantised.statistics, &out.quantised.layout, ws.rows + node.begin, node.end - node.begin,
-        ws.zeros + o * joint.n_cells, counted,
+        joint.zeros + o * joint.n_cells, counted,
     )
     joint.totals[o] = feature_sums(counted, &ws.features[0], &out.quantised.layout)
     if task.difference < 0:

@@ -85,13 +85,16 @@ def test_one_output_with_heavy_tails_has_wide_cells():
 
 
 @pytest.mark.parametrize("n_rows", [300, 40_000])
+@pytest.mark.parametrize("max_bins", [255, 1000])
 @pytest.mark.parametrize("level_wise", [False, True])
-def test_equal_outputs_grow_the_tree_of_one(n_rows, level_wise):
+@pytest.mark.parametrize("weights", [None, "whole", "shares"])
+def test_equal_outputs_grow_the_tree_of_one(n_rows, max_bins, level_wise, weights, rng):
     X, gradients, hessians = make_rows(n_rows)
-    matrix = bin_rows(X, categorical=(1,))
+    weight = {"whole": rng.integers(1, 20, n_rows) * 1.0, "shares": rng.random(n_rows) + 0.1}.get(weights)
+    matrix = bin_rows(X, max_bins=max_bins, categorical=(1,))
     rules = GrowthRules(max_leaf_nodes=None if level_wise else 20, max_depth=4, l2_regularization=1.0)
-    alone = TreeGrower(matrix, rules).grow(gradients, hessians)
-    joint = grower_of(matrix, rules, 2).grow(np.stack([gradients] * 2), np.stack([hessians] * 2))
+    alone = TreeGrower(matrix, rules, weight).grow(gradients, hessians)
+    joint = grower_of(matrix, rules, 2, weight, n_threads=2).grow(np.stack([gradients] * 2), np.stack([hessians] * 2))
     for name in ARRAYS:
         expected = getattr(alone, name)
         found = getattr(joint, name)
