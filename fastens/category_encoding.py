@@ -50,7 +50,9 @@ class EncodesCategories:
     def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
         """Raise ValueError unless categories are encoded as in the fit that is continued."""
         now = self._statistics_arrays()
-        if before.keys() != now.keys() or any(not np.array_equal(now[name], old) for name, old in before.items()):
+        if before.keys() != now.keys() or any(
+            not np.array_equal(now[name], old, equal_nan=True) for name, old in before.items()
+        ):
             raise ValueError(
                 "X and y must be those of the fit that this one continues, as they give the categories their numbers."
             )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.kernels.packing import sum_up
-from fastens.engine.kernels.prunings import count_classes
+from fastens.engine.kernels.prunings import average_shares, count_classes
 from fastens.engine.leaf_priors import ClassPrior, LeafPrior, RatePrior
 from fastens.engine.leaf_sums import leaf_sums, leaves_of_rows
 from fastens.engine.prunings import Prunings
@@ -99,15 +99,21 @@ def class_statistics(tree: Tree, prior: ClassPrior) -> Array:
     Whole weights come back exactly.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
-    whole = bool((weight == np.rint(weight)).all())
     left_child = np.ascontiguousarray(tree.left_child)
     counts = np.empty((sum(prior.n_classes), tree.n_nodes))
     row = column = 0
     for n in prior.n_classes:
         width = 1 if n == 2 else n
-        count_classes(left_child, tree.value[:, column : column + width], weight, whole, counts[row : row + n])
+        count_classes(
+            left_child, tree.value[:, column : column + width], weight, is_whole(weight), counts[row : row + n]
+        )
         row, column = row + n, column + width
     return counts
+
+
+def is_whole(weight: NDArray[Any]) -> bool:
+    """Whether all weights are whole numbers."""
+    return bool((weight == np.rint(weight)).all())
 
 
 def rate_statistics(tree: Tree) -> Array:
@@ -170,6 +176,8 @@ class TreeAverager:
         left_out : float64 array of shape (n_rows,), optional
             Weights of the rows that are the evidence, if they are not those.
         """
+        if scale == 1 and self._is_simple(tree):
+            return self._average_shares(number, tree)
         is_leaf = tree.left_child == 0
         found = self._statistics(tree, grown, left_out)
         if scale != 1:
@@ -182,6 +190,23 @@ class TreeAverager:
         ]
         self._of_trees[number] = kept
         return replace(tree, value=self.prior.values(tree, *together(nodes)))
+
+    def _is_simple(self, tree: Tree) -> bool:
+        """Whether two passes over the nodes do, as they do for the defaults."""
+        prior = self.prior
+        simple = isinstance(prior.leaves, ClassPrior) and len(prior.leaves.n_classes) == 1 and self._rows is None
+        return simple and prior.temperature == 1 and isinstance(prior.split, float) and is_whole(tree.weight)
+
+    def _average_shares(self, number: int, tree: Tree) -> Tree:
+        prior = self.prior.leaves
+        assert isinstance(prior, ClassPrior)
+        averaged, leaves = np.empty_like(tree.value), np.empty((prior.n_classes[0], tree.n_leaves))
+        logs = float(np.log1p(-self.prior.split)), float(np.log(self.prior.split))
+        average_shares(
+            tree.left_child, tree.value, tree.weight, prior.alpha, *prior.log_gammas, *logs, averaged, leaves
+        )
+        self._of_trees[number] = [compact(leaves)]
+        return replace(tree, value=averaged)
 
     def _statistics(self, tree: Tree, grown: Array | None, left_out: Array | None) -> list[Array]:
         leaves = self.prior.leaves

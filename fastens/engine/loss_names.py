@@ -54,7 +54,7 @@ class LossOptions:
 def quantile_loss(options: LossOptions) -> Loss:
     """One quantile, or several at once."""
     levels = options.quantile
-    if levels is None or isinstance(levels, float):
+    if levels is None or isinstance(levels, float | np.floating):
         return Quantile(checked_level(levels, "quantile"))
     if len(levels) == 0 or any(a >= b for a, b in pairwise(levels)):
         raise ValueError(f"quantile must hold ascending levels for loss='quantile'; got {list(levels)!r}.")

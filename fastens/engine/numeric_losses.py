@@ -268,7 +268,7 @@ class CustomLoss(NumericLoss):
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """What the source says, checked: arrays of finite numbers, hessians not negative."""
-        found = self._derivatives(y, raw)
+        found = self._derivatives(_unchangeable(y), _unchangeable(raw))
         if not isinstance(found, tuple) or len(found) != 2:
             raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(found).__name__}.")
         gradients, hessians = (np.asarray(part, dtype=np.float64) for part in found)
@@ -290,7 +290,7 @@ class CustomLoss(NumericLoss):
         """What the source says; not a number where it says nothing."""
         if not hasattr(self._source, "loss"):
             return np.full(y.shape, np.nan)
-        return np.ascontiguousarray(self._source.loss(y, raw), dtype=np.float64)
+        return np.ascontiguousarray(self._source.loss(_unchangeable(y), _unchangeable(raw)), dtype=np.float64)
 
     def predict(self, raw: Array) -> Array:
         """What the source says, or the raw prediction."""
@@ -306,6 +306,13 @@ class CustomBinaryLoss(CustomLoss):
             return BinaryLogLoss().predict(raw)
         second = super().predict(raw)
         return np.column_stack([1 - second, second])
+
+
+def _unchangeable(array: Array) -> Array:
+    """The same numbers for a user's function, which must not write over them."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _tanh(x: Array) -> Array:

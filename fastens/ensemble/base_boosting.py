@@ -79,7 +79,10 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         if X_val is not None:
             if not self.early_stopping:
                 raise ValueError("X_val and y_val are for early stopping; early_stopping must not be False with them.")
-            return data, self._check_validation(X_val, y_val)
+            try:
+                return data, self._check_validation(X_val, y_val)
+            except ValueError as error:
+                raise ValueError(f"X_val and y_val must be as X and y: {error}") from error
         if isinstance(self.early_stopping, str) or not self.early_stopping:
             return data, None
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)

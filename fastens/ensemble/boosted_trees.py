@@ -96,14 +96,17 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             For parameters and data that break their rules.
         """
         self._check_parameters()
-        if (init_score is None) != (init_score_val is None) and X_val is not None:
-            raise ValueError("init_score and init_score_val must be given together where X_val is given.")
+        if (init_score_val is not None) != (init_score is not None and X_val is not None):
+            raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
         self._earlier = self._find_earlier(resume)
         try:
             data = self._start_fit(X, y, sample_weight)
             if self._earlier is not None:
                 self._earlier.check_door(self._door_state(), self._get_loss())
             data = self._with_offset(data, init_score, y)
+            n_rows = np.shape(y)[0]
+            if groups is not None and np.shape(groups) != (n_rows,):
+                raise ValueError(f"groups must have one for each of the {n_rows} rows; got shape {np.shape(groups)}.")
             self._seed = self._choose_seed(splits=X_val is None and y_val is None and self.early_stopping != "auto")
             held_out = self._split_rows(data, groups) if X_val is None and y_val is None else None
             if held_out is None:
@@ -141,6 +144,11 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             raise ValueError(
                 f"n_estimators must be at least {self.n_estimators_}, the rounds of the last fit, with "
                 f"warm_start=True; got {self.n_estimators}."
+            )
+        loss = self._get_loss().name
+        if loss != self._loss.name:
+            raise ValueError(
+                f"loss must be as in the last fit, {self._loss.name!r}, with warm_start=True; got {loss!r}."
             )
         if self._ensemble.has_constant_leaves == self.linear_leaves:
             raise ValueError(

@@ -38,7 +38,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
     log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
-    rate.
+    rate. With several targets, y of shape (n_samples, n_targets), it is one tree whose leaves have a value for each raw
+    prediction of all of them.
 
     Parameters
     ----------
@@ -52,8 +53,10 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
+    classes_ : array of shape (n_classes,), or list of such with several targets
         The labels, sorted.
+    n_outputs_ : int
+        Number of targets.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -70,7 +73,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     oob_improvement_ : array of shape (n_rounds,)
         With oob_score=True: by how much each round lowered the loss of the rows that it left out.
     oob_decision_function_ : array of shape (n_samples, n_classes)
-        And the probabilities of each row by the rounds that left it out, which stand for all.
+        And the probabilities of each row by the rounds that left it out, which stand for all; those of several targets
+        one beside the other.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.
 
@@ -187,7 +191,7 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
     steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-    residuals.
+    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them.
 
     Parameters
     ----------
@@ -207,6 +211,8 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
 
     Attributes
     ----------
+    n_outputs_ : int
+        Number of targets.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -222,7 +228,7 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         All of `eval_metric` after each round, by name.
     oob_improvement_ : array of shape (n_rounds,)
         With oob_score=True: by how much each round lowered the loss of the rows that it left out.
-    oob_prediction_ : array of shape (n_samples,)
+    oob_prediction_ : array of shape (n_samples,) or (n_samples, n_outputs)
         And the prediction of each row by the rounds that left it out, which stand for all.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.

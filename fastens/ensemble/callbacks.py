@@ -29,12 +29,12 @@ class StopTraining(Exception):  # noqa: N818 - no error, but a word to stop, as 
 
 
 class Evaluation(NamedTuple):
-    """A number that a round was measured by."""
+    """A number that a round was measured by, with the names of LightGBM's `EvalResult`."""
 
-    dataset: str
-    metric: str
-    value: float
-    is_higher_better: bool
+    dataset_name: str
+    metric_name: str
+    metric_value: float
+    maximize: bool
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CallbackEnv:
         The round just finished, counted from 0.
     begin_iteration, end_iteration : int
         The first round of this fit, and the one after the last.
-    evaluation_result_list : list of (dataset, metric, value, is_higher_better)
+    evaluation_result_list : list of (dataset_name, metric_name, metric_value, maximize)
         The training loss, under "training"; with rows to validate on also what was measured there, under "validation".
     """
 
@@ -97,12 +97,12 @@ class OptunaPruning:
 
     def __call__(self, env: CallbackEnv) -> None:
         """Report, and prune."""
-        measured = [each for each in env.evaluation_result_list if each.dataset == "validation"]
-        found = [each for each in measured if self.metric in (None, each.metric)]
+        measured = [each for each in env.evaluation_result_list if each.dataset_name == "validation"]
+        found = [each for each in measured if self.metric in (None, each.metric_name)]
         if not found:
-            names = [each.metric for each in measured]
+            names = [each.metric_name for each in measured]
             raise ValueError(f"metric must be one measured on rows to validate on, {names}; got {self.metric!r}.")
-        self.trial.report(found[0].value, step=env.iteration)
+        self.trial.report(found[0].metric_value, step=env.iteration)
         if self.trial.should_prune():
             import optuna
 
@@ -130,7 +130,7 @@ def announce(message: str) -> None:
 
 def losses_text(evaluations: Sequence[Evaluation]) -> str:
     """Numbers of a round for the user to read."""
-    return ", ".join(f"{each.dataset} {each.metric} {each.value:.6g}" for each in evaluations)
+    return ", ".join(f"{each.dataset_name} {each.metric_name} {each.metric_value:.6g}" for each in evaluations)
 
 
 class Announcer:

@@ -132,7 +132,7 @@ class Metrics:
     def measure(self) -> float:
         """Measure all of them, and keep them; the first one's value."""
         for name, metric in zip(self.names, self._metrics, strict=True):
-            value = self._value(metric)
+            value = self._number(name, metric)
             if np.isnan(value):
                 raise ValueError(f"eval_metric must give numbers; {name!r} gave {value}.")
             self.scores[name].append(value)
@@ -145,12 +145,17 @@ class Metrics:
         if own is not None:
             return float(own(self._rows))
         if not _is_scorer(metric):
-            answer = self._call(metric)
-            return float(answer[1] if isinstance(answer, tuple) else answer)
+            return _number_of(self._call(metric))
         scorer = get_scorer(metric) if isinstance(metric, str) else metric
         weight = {} if self._rows.weight is None else {"sample_weight": self._rows.weight}
         stand_in = Answers(self._model, self._rows.raw)
         return float(scorer(stand_in, np.empty((len(self._labels), 0)), self._labels, **weight))
+
+    def _number(self, name: str, metric: Any) -> float:
+        try:
+            return self._value(metric)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"eval_metric must give numbers for these targets; {name!r} failed: {error}") from error
 
     def _call(self, metric: Callable[[Any, Any], Any]) -> Any:
         """A user's function of the targets and predictions: for classes, their probabilities."""
@@ -160,6 +165,15 @@ class Metrics:
         if is_classifier and not isinstance(answers, list) and answers.shape[1] == 2:
             answers = answers[:, 1]
         return metric(self._labels, answers)
+
+
+def _number_of(answer: Any) -> float:
+    """What a user's function returned: a number, or (name, number, whether larger is better)."""
+    if not isinstance(answer, tuple):
+        return float(answer)
+    if len(answer) != 3:
+        raise ValueError(f"it must return a number or (name, number, whether larger is better); got {answer!r}.")
+    return float(answer[1])
 
 
 def _is_scorer(metric: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -279,9 +280,10 @@ class BoostingRun:
         per_round = self._trees_per_round
         for first in range(0, len(trees), per_round):
             self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
-            for output, tree in enumerate(trees[first : first + per_round]):
-                self._add(tree, output)
-                self.trees.append(tree)
+            with self._asking_left_out(None if self.out_of_bag is None else self._draw(self.n_rounds)):
+                for output, tree in enumerate(trees[first : first + per_round]):
+                    self._add(tree, output)
+            self.trees.extend(trees[first : first + per_round])
             self._measure()
 
     @property
@@ -308,20 +310,26 @@ class BoostingRun:
         return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
-        train, n_threads = self.train, self.rules.n_threads
-        self.loss.start_round(train.y, train.raw, train.weight)
-        self.loss.gradients(train.y, train.raw, self._gradients, self._hessians, n_threads)
-        if self._sampler is None:
-            self.trees.extend(self._grow_all(None, index))
-            return
-        sample = self._sampler.draw(index, self._gradients, self._hessians)
-        if self.out_of_bag is None:
+        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        sample = self._draw(index)
+        with self._asking_left_out(sample):
             self.trees.extend(self._grow_all(sample, index))
+
+    def _draw(self, index: int) -> RowSample | None:
+        """The gradients of a round, and the rows that it sees; None for all."""
+        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+        return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
+
+    @contextmanager
+    def _asking_left_out(self, sample: RowSample | None) -> Iterator[None]:
+        """Keep what a round, added meanwhile, says of the rows that it did not see."""
+        if self.out_of_bag is None or sample is None:
+            yield
             return
         left_out = np.setdiff1d(np.arange(self.train.raw.shape[1]), sample.rows, assume_unique=True)
         before = self.train.take(left_out)
-        self.trees.extend(self._grow_all(sample, index))
-        self.out_of_bag.add(left_out, before, self.train.take(left_out), self.loss, n_threads)
+        yield
+        self.out_of_bag.add(left_out, before, self.train.take(left_out), self.loss, self.rules.n_threads)
 
     def _grow_all(self, sample: RowSample | None, index: int) -> list[Tree]:
         """Grow the trees of a round and add them to the raw predictions."""

@@ -187,6 +187,7 @@ def plot_dependence(
     """
     features = [features] if isinstance(features, int | np.integer | str | tuple) else list(features)
     table, columns = _as_scikit_learn_reads(X), _drawn(features)
+    _check_columns(columns, table)
     missing = np.zeros(len(table), dtype=bool)
     for column in columns:
         missing |= _is_missing(table, column)
@@ -194,13 +195,15 @@ def plot_dependence(
     if len(kept) == 0:
         raise ValueError(f"X must have rows in which none of the columns {columns} is missing; got none.")
     kept = kept[:: -(-len(kept) // n_rows)]
-    rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], columns)
+    categorical = _categorical(estimator, columns)
+    numeric = [column for column in columns if column not in categorical]
+    rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
     display = PartialDependenceDisplay.from_estimator(
         estimator,
         rows,
         features,
-        categorical_features=_categorical(estimator, columns) or None,
+        categorical_features=categorical or None,
         target=label,
         grid_resolution=GRID,
         n_cols=min(3, n_pictures),
@@ -225,6 +228,15 @@ def _with_points(rows: Any, columns: list[Any]) -> Any:
     places = [rows.columns.get_loc(column) if isinstance(column, str) else column for column in columns]
     whole = [rows.columns[place] for place in places if getattr(rows.dtypes.iloc[place], "kind", "O") in "iu"]
     return rows.astype(dict.fromkeys(whole, np.float64))
+
+
+def _check_columns(columns: list[Any], table: Any) -> None:
+    names = list(getattr(table, "columns", ()))
+    for column in columns:
+        if isinstance(column, str) and column not in names:
+            raise ValueError(f"features must name columns of X; got {column!r}, and the columns are {names}.")
+        if not isinstance(column, str) and not 0 <= column < table.shape[1]:
+            raise ValueError(f"features must hold positions from 0 to {table.shape[1] - 1}; got {column!r}.")
 
 
 def _drawn(features: list[Any]) -> list[Any]:

@@ -54,16 +54,16 @@ def test_warm_start_with_validation(X, rng):
     np.testing.assert_array_equal(model.validation_scores_["loss"], at_once.validation_scores_["loss"])
 
 
-@pytest.mark.parametrize("encoding", ["partition", "target"])
+@pytest.mark.parametrize("encoding", ["partition", "target", "ordered"])
 def test_warm_start_with_categories(encoding, rng):
     names = np.array([f"c{i}" for i in range(30)])
-    X = pd.DataFrame({"a": rng.choice(names, 500), "b": rng.standard_normal(500)})
+    X = pd.DataFrame({"a": rng.choice(names, 500), "b": rng.standard_normal(500), "c": rng.choice(["u", None], 500)})
     y = X["a"].map({name: i % 3 for i, name in enumerate(names)}) + X["b"]
     options = {"categorical_encoding": encoding, "random_state": 0}
     at_once = GradientBoostingRegressor(n_estimators=12, **options).fit(X, y)
     model = GradientBoostingRegressor(n_estimators=5, warm_start=True, **options).fit(X, y)
     assert_same(model.set_params(n_estimators=12).fit(X, y), at_once, X)
-    if encoding == "target":
+    if encoding != "partition":
         with pytest.raises(ValueError, match="X and y must be those of the fit that this one continues"):
             model.set_params(n_estimators=13).fit(X, -y)
 
@@ -84,6 +84,22 @@ def test_errors_of_warm_start(X, rng):
         model.set_params(n_estimators=9).fit(X, y)
     with pytest.raises(ValueError, match="must have the columns, categories and classes"):
         model.set_params(n_estimators=11).fit(X[:, :3], y)
+    with pytest.raises(ValueError, match="loss must be as in the last fit, 'squared_error', with warm_start=True"):
+        model.set_params(loss="huber").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options", [{"subsample": 0.5}, {"sampling": "goss"}, {"sampling": "mvs", "subsample": 0.5}], ids=str
+)
+def test_out_of_bag_estimates_of_all_rounds(options, X, rng, tmp_path):
+    y, path = make_target("squared_error", X, rng), tmp_path / "model.fastens"
+    options = {"oob_score": True, "random_state": 0, "checkpoint_path": path, "checkpoint_every": 5} | options
+    at_once = GradientBoostingRegressor(n_estimators=9, **options).fit(X, y)
+    warm = GradientBoostingRegressor(n_estimators=5, warm_start=True, **options).fit(X, y)
+    resumed = GradientBoostingRegressor(n_estimators=9, **options).fit(X, y, resume=path)
+    for model in (warm.set_params(n_estimators=9).fit(X, y), resumed):
+        np.testing.assert_array_equal(model.oob_improvement_, at_once.oob_improvement_)
+        np.testing.assert_array_equal(model.oob_prediction_, at_once.oob_prediction_)
 
 
 # Checkpoints --------------------------------------------------
@@ -194,5 +210,6 @@ def test_errors_of_init_score(given, message, X, rng):
     model = GradientBoostingRegressor(n_estimators=2).fit(X, y)
     with pytest.raises(ValueError, match=message):
         model.predict(X, **given)
-    with pytest.raises(ValueError, match="init_score and init_score_val must be given together"):
-        model.fit(X, y, X_val=X, y_val=y, init_score=np.zeros(400))
+    for wrong in ({"init_score": y, "X_val": X, "y_val": y}, {"init_score": y, "init_score_val": y}):
+        with pytest.raises(ValueError, match="init_score_val must be given where init_score and X_val are"):
+            model.fit(X, y, **wrong)

@@ -131,6 +131,25 @@ def test_custom_losses_equal_those_of_the_library(rng):
     assert (pickle.loads(pickle.dumps(own)).predict(X) == own.predict(X)).all()
 
 
+def test_custom_losses_cannot_write_over_the_rows(rng):
+    X, y = skewed(rng, 100)
+
+    def in_place(y, raw):
+        raw -= y
+        return raw, np.ones_like(y)
+
+    with pytest.raises(ValueError, match="read-only"):
+        GradientBoostingRegressor(loss=in_place).fit(X, y)
+
+
+def test_levels_of_any_kind_of_float(rng):
+    X, y = skewed(rng, 200)
+    for loss in ("quantile", "expectile"):
+        model = GradientBoostingRegressor(loss, quantile=np.float32(0.25), n_estimators=3).fit(X, y)
+        same = GradientBoostingRegressor(loss, quantile=0.25, n_estimators=3).fit(X, y)
+        assert (model.predict(X) == same.predict(X)).all()
+
+
 def test_custom_losses_are_not_saved(rng, tmp_path):
     X, y = skewed(rng, 100)
     model = GradientBoostingRegressor(loss=squares, n_estimators=2).fit(X, y)

@@ -56,6 +56,8 @@ def test_groups_reach_the_splitter(X, y):
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
     with pytest.raises(ValueError, match="groups"):
         GradientBoostingRegressor(validation=splitter).fit(X, y)
+    with pytest.raises(ValueError, match=r"groups must have one for each of the 400 rows; got shape \(3,\)"):
+        GradientBoostingRegressor(validation=splitter).fit(X, y, groups=[1, 2, 3])
 
 
 def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
@@ -134,9 +136,19 @@ def test_errors_of_metrics(metric, X, y):
 
 
 def test_a_metric_must_give_numbers(X, y):
-    model = GradientBoostingRegressor(eval_metric=lambda y, p: np.nan)
-    with pytest.raises(ValueError, match="eval_metric must give numbers"):
-        model.fit(X, y, X_val=X, y_val=y)
+    for answer in (np.nan, "much", ("name", 1.0)):
+        model = GradientBoostingRegressor(eval_metric=lambda y, p, answer=answer: answer)
+        with pytest.raises(ValueError, match="eval_metric must give numbers"):
+            model.fit(X, y, X_val=X, y_val=y)
+    classes = np.arange(400) % 3
+    with pytest.raises(ValueError, match="eval_metric must give numbers for these targets; 'roc_auc' failed"):
+        GradientBoostingClassifier(eval_metric="roc_auc").fit(X, classes, X_val=X, y_val=classes)
+
+
+def test_errors_of_rows_to_validate_on_say_so(X, y):
+    for rows, target in ((X[:, :2], y), (X, y[:3])):
+        with pytest.raises(ValueError, match="X_val and y_val must be as X and y"):
+            GradientBoostingRegressor().fit(X, y, X_val=rows, y_val=target)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +246,8 @@ def test_what_a_callback_is_told(X, y):
     assert [env.iteration for env in seen] == [0, 1, 2, 3]
     assert {(env.begin_iteration, env.end_iteration) for env in seen} == {(0, 4)}
     assert seen[0].params["n_estimators"] == 4
+    assert seen[0].evaluation_result_list[1].metric_name == "r2"
+    assert seen[0].evaluation_result_list[1].maximize
     for index, env in enumerate(seen):
         assert env.evaluation_result_list == [
             ("training", "loss", model.train_score_[index], False),

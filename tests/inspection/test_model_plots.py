@@ -170,6 +170,10 @@ def test_dependence_of_other_tables_pairs_and_missing_values(table):
     empty = X.assign(small=np.nan)
     with pytest.raises(ValueError, match=r"none of the columns \['small'\] is missing"):
         model.plot_dependence(empty, "small", label="no")
+    with pytest.raises(ValueError, match="features must name columns of X; got 'huge', and the columns are"):
+        model.plot_dependence(X, "huge", label="no")
+    with pytest.raises(ValueError, match="features must hold positions from 0 to"):
+        model.plot_dependence(X, 99, label="no")
     numbers = X[["large", "nothing"]].to_numpy()
     plain = fastens.RandomForestRegressor(n_estimators=5).fit(numbers, table[1])
     assert plain.plot_dependence(numbers, [0, 1])[0].get_xlabel() == "x0"
