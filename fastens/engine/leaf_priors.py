@@ -50,8 +50,8 @@ class LeafPrior(Protocol):
 
 
 @cache
-def _log_gammas(alpha: float) -> Array:
-    table = gammaln(alpha + np.arange(_TABLE))
+def _log_gammas(alpha: float, step: float = 1.0) -> Array:
+    table = gammaln(alpha + step * np.arange(_TABLE))
     table.flags.writeable = False
     return table
 
@@ -171,7 +171,10 @@ class NumberPrior:
     def log_evidence(self, statistics: Array) -> Array:
         """Log of the density of a node's targets: the product of Student's t predictives, one row after the other."""
         worth, _, shape, rate = self._posterior(statistics)
-        common = gammaln(shape) - gammaln(self.shape) + 0.5 * np.log(self.weight / worth)
+        place = statistics[0].astype(np.intp)
+        is_known = (place == statistics[0]).all() and place.max(initial=0) < _TABLE
+        of_shape = _log_gammas(self.shape, 0.5)[place] if is_known else gammaln(shape)
+        common = of_shape - gammaln(self.shape) + 0.5 * np.log(self.weight / worth)
         common -= 0.5 * np.log(2 * np.pi) * statistics[0]
         return np.sum(common + self.shape * np.log(self._rate)[:, None] - shape * np.log(rate), axis=0)
 

@@ -6,22 +6,20 @@ was lost sight of before (censored on the right).
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, log_ndtr
+from scipy.special import expit, ndtr
 
+from fastens.engine.kernels import aft
 from fastens.engine.kernels.survival import hazard_sums, ordered_pairs, risk_sums
 from fastens.engine.losses import Loss, weighted_mean
-from fastens.engine.numeric_losses import NumericLoss, exp
+from fastens.engine.numeric_losses import exp
+from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
 
-# Standardised distances beyond it would make single rows outweigh all others together.
-MOST_DISTANCE = 30.0
-NARROW = 1e-5  # between standardised bounds: closer ones leave too few digits of their difference
 MAX_STEPS = 200  # of the search for a starting value
 MAX_STEP = 10.0  # of a leaf: e**10 times the hazard, or the time
 
@@ -129,98 +127,16 @@ def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
 # Accelerated failure times --------------------------------------------------
 
 
-class Distribution:
-    """A distribution of standardised errors, by logarithms so that tails keep their digits."""
-
-    def log_density(self, z: Array) -> Array:
-        """Logarithm of the density."""
-        raise NotImplementedError
-
-    def slopes(self, z: Array) -> tuple[Array, Array]:
-        """First and second derivative of the log density."""
-        raise NotImplementedError
-
-    def log_below(self, z: Array) -> Array:
-        """Logarithm of the probability of at most z."""
-        raise NotImplementedError
-
-    def log_above(self, z: Array) -> Array:
-        """Logarithm of the probability of more than z."""
-        raise NotImplementedError
+DISTRIBUTIONS: dict[str, int] = aft.DISTRIBUTIONS
+# The probability of a standardised error above each value.
+_SURVIVAL: dict[str, Callable[[Array], Array]] = {
+    "normal": lambda z: ndtr(-z),
+    "logistic": lambda z: expit(-z),
+    "extreme": lambda z: np.exp(-np.exp(z)),
+}
 
 
-class Normal(Distribution):
-    """The normal distribution."""
-
-    def log_density(self, z: Array) -> Array:
-        """As the class says."""
-        return -(z**2) / 2 - math.log(2 * math.pi) / 2
-
-    def slopes(self, z: Array) -> tuple[Array, Array]:
-        """As the class says."""
-        return -z, np.full_like(z, -1.0)
-
-    def log_below(self, z: Array) -> Array:
-        """As the class says."""
-        return log_ndtr(z)
-
-    def log_above(self, z: Array) -> Array:
-        """As the class says."""
-        return log_ndtr(-z)
-
-
-class Logistic(Distribution):
-    """The logistic distribution."""
-
-    def log_density(self, z: Array) -> Array:
-        """As the class says."""
-        return log_expit(z) + log_expit(-z)
-
-    def slopes(self, z: Array) -> tuple[Array, Array]:
-        """As the class says."""
-        return 1 - 2 * expit(z), -2 * expit(z) * expit(-z)
-
-    def log_below(self, z: Array) -> Array:
-        """As the class says."""
-        return log_expit(z)
-
-    def log_above(self, z: Array) -> Array:
-        """As the class says."""
-        return log_expit(-z)
-
-
-class Extreme(Distribution):
-    """The extreme value distribution of minima, that of the logarithm of Weibull times."""
-
-    def log_density(self, z: Array) -> Array:
-        """As the class says."""
-        return z - np.exp(z)
-
-    def slopes(self, z: Array) -> tuple[Array, Array]:
-        """As the class says."""
-        return 1 - np.exp(z), -np.exp(z)
-
-    def log_below(self, z: Array) -> Array:
-        """As the class says."""
-        with np.errstate(divide="ignore"):
-            return np.log(-np.expm1(-np.exp(z)))
-
-    def log_above(self, z: Array) -> Array:
-        """As the class says."""
-        return -np.exp(z)
-
-
-DISTRIBUTIONS: dict[str, Distribution] = {"normal": Normal(), "logistic": Logistic(), "extreme": Extreme()}
-
-
-@dataclass(frozen=True)
-class _Derivatives:
-    loss: Array
-    first: Array
-    second: Array
-
-
-class AFT(NumericLoss):
+class AFT(Loss):
     """Minus the log likelihood of log(time) = raw + scale * error, whatever is known of the time.
 
     An observed time counts with its density, bounds with the probability between them (Barnwal, Cho & Hocking 2020).
@@ -229,8 +145,8 @@ class AFT(NumericLoss):
     name = "aft"
 
     def __init__(self, distribution: str, scale: float) -> None:
-        super().__init__()
-        self._distribution, self._scale = DISTRIBUTIONS[distribution], scale
+        self.n_outputs = 1
+        self._distribution, self._scale, self._code = distribution, scale, DISTRIBUTIONS[distribution]
 
     def check_target(self, y: Array) -> None:
         """Positive times, some of which have bounds."""
@@ -258,14 +174,34 @@ class AFT(NumericLoss):
                 break
         return np.array([raw])
 
-    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """By the raw predictions."""
-        found = self._of_rows(y, raw)
-        return found.first, np.maximum(found.second, 1e-16)
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first and second derivatives by the raw predictions."""
+        assert hessians is not None
+        n_threads = threads_for(len(y), n_threads, self._grain)
+        aft.derivatives(self._code, self._scale, y, raw[0], gradients[0], hessians[0], n_threads)
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
-        """As the class says."""
-        return self._of_rows(y, raw).loss
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """First and second derivative of each row's loss, in double precision."""
+        first, second = np.empty((2, len(y)))
+        aft.derivatives(self._code, self._scale, y, raw, first, second, 1)
+        return first, second
+
+    def row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """The loss of each row."""
+        out = np.empty(len(y))
+        aft.row_losses(self._code, self._scale, y, raw, out, threads_for(len(y), n_threads, self._grain))
+        return out
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        return weighted_mean(self.row_losses(y, raw[0], n_threads), sample_weight)
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `MAX_STEP`."""
@@ -273,60 +209,8 @@ class AFT(NumericLoss):
 
     def predict_survival(self, raw: Array, times: Array) -> Array:
         """The probability of more than each of the times, shape (n_rows, n_times)."""
-        with np.errstate(divide="ignore"):
-            return np.exp(self._distribution.log_above((np.log(times) - raw[:, None]) / self._scale))
-
-    def _of_rows(self, y: Array, raw: Array) -> _Derivatives:
-        with np.errstate(divide="ignore"):
-            low, high = ((np.log(bound) - raw) / self._scale for bound in y.T)
-        exact, between = self._exact(low), self._between(low, high)
-        known = events(y)
-        loss = np.where(known, exact.loss, between.loss)
-        loss[known] += np.log(self._scale * y[known, 0])
-        first = np.where(known, exact.first, between.first) / self._scale
-        return _Derivatives(loss, first, np.where(known, exact.second, between.second) / self._scale**2)
-
-    def _exact(self, z: Array) -> _Derivatives:
-        """By -z, of minus the log density."""
-        z = np.clip(z, -MOST_DISTANCE, MOST_DISTANCE)
-        slope, curvature = self._distribution.slopes(z)
-        return _Derivatives(-self._distribution.log_density(z), slope, -curvature)
-
-    def _between(self, low: Array, high: Array) -> _Derivatives:
-        """By -z, of minus the logarithm of the probability between two bounds."""
-        open_low, open_high = low == -np.inf, high == np.inf
-        with np.errstate(invalid="ignore"):
-            width, middle = high - low, self._exact((low + high) / 2)
-        low, high = (np.clip(z, -MOST_DISTANCE, MOST_DISTANCE) for z in (low, high))
-        mass = self._log_mass(low, high, open_low, open_high)
-        at_low, at_high = (
-            np.where(is_open, 0.0, np.exp(self._distribution.log_density(z) - mass))
-            for z, is_open in ((low, open_low), (high, open_high))
-        )
-        first = at_high - at_low
-        bend = at_high * self._distribution.slopes(high)[0] - at_low * self._distribution.slopes(low)[0]
-        # Bounds with hardly a difference left are as good as a point between them.
-        point = (high - low < NARROW) & ~open_low & ~open_high
-        loss = np.where(point, middle.loss - np.log(np.where(point & (width > 0), width, 1.0)), -mass)
-        second = np.where(point, middle.second, first**2 - bend)
-        return _Derivatives(loss, np.where(point, middle.first, first), second)
-
-    def _log_mass(self, low: Array, high: Array, open_low: NDArray[np.bool_], open_high: NDArray[np.bool_]) -> Array:
-        """Logarithm of the probability between bounds, from the side where it has more digits."""
-        below, above = self._distribution.log_below, self._distribution.log_above
-        from_below = _log_difference(below(high), below(low))
-        from_above = _log_difference(above(low), above(high))
-        mass = np.where(low > 0, from_above, from_below)
-        mass = np.where(open_low, below(high), mass)
-        mass = np.where(open_high, above(low), mass)
-        return np.where(open_low & open_high, 0.0, mass)
-
-
-def _log_difference(larger: Array, smaller: Array) -> Array:
-    """log(exp(larger) - exp(smaller)); where they are equal, as if there were one last digit between them."""
-    with np.errstate(invalid="ignore"):
-        ratio = np.nan_to_num(smaller - larger, nan=0.0)
-    return larger + np.log(-np.expm1(np.minimum(ratio, -1e-15)))
+        with np.errstate(divide="ignore", over="ignore"):
+            return _SURVIVAL[self._distribution]((np.log(times) - raw[:, None]) / self._scale)
 
 
 # Concordance --------------------------------------------------

@@ -195,13 +195,15 @@ def plot_dependence(
     if len(kept) == 0:
         raise ValueError(f"X must have rows in which none of the columns {columns} is missing; got none.")
     kept = kept[:: -(-len(kept) // n_rows)]
-    rows = table[kept] if isinstance(table, np.ndarray) else table.iloc[kept]
+    categorical = _categorical(estimator, columns)
+    numeric = [column for column in columns if column not in categorical]
+    rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
     display = PartialDependenceDisplay.from_estimator(
         estimator,
         rows,
         features,
-        categorical_features=_categorical(estimator, columns) or None,
+        categorical_features=categorical or None,
         target=label,
         grid_resolution=GRID,
         n_cols=min(3, n_pictures),
@@ -217,6 +219,15 @@ def _as_scikit_learn_reads(X: Any) -> Any:
     if nw.dependencies.is_into_dataframe(X):
         return nw.from_native(X, eager_only=True).to_pandas()
     return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+
+
+def _with_points(rows: Any, columns: list[Any]) -> Any:
+    """The rows with whole numbers in the columns as numbers with a point, between which there are others to try."""
+    if isinstance(rows, np.ndarray):
+        return rows.astype(np.float64) if rows.dtype.kind in "iu" else rows
+    places = [rows.columns.get_loc(column) if isinstance(column, str) else column for column in columns]
+    whole = [rows.columns[place] for place in places if getattr(rows.dtypes.iloc[place], "kind", "O") in "iu"]
+    return rows.astype(dict.fromkeys(whole, np.float64))
 
 
 def _check_columns(columns: list[Any], table: Any) -> None:

@@ -220,3 +220,12 @@ def test_adaboost_shows_what_it_can(table):
     assert model.plot_importance().get_yticklabels()[0].get_text() == "large"
     assert model.permutation_importance(X, y > 0, random_state=0).importances_mean.argmax() == 0
     assert len(model.plot_training().lines) == 1
+
+
+def test_dependence_on_whole_numbers(rng):
+    X = pd.DataFrame({"count": rng.integers(0, 9, 200), "size": rng.normal(size=200)})
+    model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X, X["count"] + X["size"])
+    assert model.plot_dependence(X, "count")[0].get_xlabel() == "count"
+    whole = rng.integers(0, 9, (200, 2))
+    model = fastens.GradientBoostingRegressor(n_estimators=5).fit(whole, whole[:, 0])
+    assert len(model.plot_dependence(whole, [0, (0, 1)])) == 2
