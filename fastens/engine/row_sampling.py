@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.losses import weighted_mean
 from fastens.engine.sampling import mixed, stream_seeds
 
 Array = NDArray[np.float64]
@@ -139,15 +140,18 @@ class RowSampler:
         weight = np.ones(g.shape[1]) if self._weight is None else self._weight
         factor = self._rules.mvs_lambda
         if factor is None:
-            sums = [(np.abs(part).sum(axis=0, dtype=np.float64) * weight).sum() for part in (gradients, hessians)]
-            factor = (sums[0] / max(sums[1], 1e-30)) ** 2
+            means = [
+                weighted_mean(np.abs(part).sum(axis=0, dtype=np.float64), weight) for part in (gradients, hessians)
+            ]
+            factor = (means[0] / max(means[1], 1e-30)) ** 2
         # Rows without gradient and hessian have a chance too, but hardly any.
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
         wanted = self._rules.share * weight.sum()
         sure, n_sure = np.zeros(len(size), dtype=bool), -1
         while n_sure < sure.sum():
             n_sure = sure.sum()
-            limit = (weight * size)[~sure].sum() / max(wanted - weight[sure].sum(), 1e-300)
+            others = weight[~sure].sum()
+            limit = weighted_mean(size[~sure], weight[~sure]) * others / max(wanted - weight[sure].sum(), 1e-300)
             sure |= size >= limit
         return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
 

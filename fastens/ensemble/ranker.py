@@ -214,6 +214,8 @@ class GradientBoostingRanker(BoostedTrees):
         -------
         self
         """
+        if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
+            raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
         judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
         validation: Any = None if y_val is None else Judgements(y_val, qid_val, group_val)
         options = {"init_score": init_score, "init_score_val": init_score_val, "groups": groups, "resume": resume}

@@ -61,6 +61,8 @@ def test_weights_are_copies(rules):
     repeated = RowSampler(rules, hashes[copies], None, 5).draw(0, gradients[:, copies], hessians[:, copies])
     np.testing.assert_array_equal(np.unique(copies[repeated.rows]), weighted.rows)
     assert len(repeated.rows) == weight[weighted.rows].sum()
+    if weighted.factors is not None:
+        np.testing.assert_array_equal(repeated.factors, np.repeat(weighted.factors, weight[weighted.rows]))
 
 
 def test_rounds_and_seeds_differ(rules):

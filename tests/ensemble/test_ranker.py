@@ -92,6 +92,14 @@ def test_early_stopping_on_queries_of_ones_own_and_on_a_share(table):
         share.fit(X, y)
 
 
+@pytest.mark.parametrize("given", [{"qid": 0}, {"group": 1}, {"qid_val": 0}, {"group_val": 1}], ids=str)
+def test_queries_are_given_for_both_tables(table, given):
+    X, y, qid = table
+    values = [qid, np.unique(qid, return_counts=True)[1]]
+    with pytest.raises(ValueError, match="qid_val or group_val must be given where X_val and qid or group are"):
+        GradientBoostingRanker(**SMALL).fit(X, y, X_val=X, y_val=y, **{k: values[v] for k, v in given.items()})
+
+
 def test_threads_do_not_change_the_model(table):
     X, y, qid = table
     one, two = (GradientBoostingRanker(**SMALL, n_jobs=n).fit(X, y, qid=qid).predict(X) for n in (1, 2))
