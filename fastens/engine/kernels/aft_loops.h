@@ -66,7 +66,7 @@ FASTENS_INLINE double softplus(double x)
 }
 
 /* The normal distribution's P(> x) / density(x) for x from 0 to AFT_FARTHEST; relative error below 1e-14.
- * (1 + x) times it is a polynomial of t = (x - 4) / (x + 4), fitted at Chebyshev's points (Shepherd & Laframboise 1981).
+ * (1 + x) times it is a polynomial of t = (x - 4) / (x + 4), fitted at Chebyshev points (Shepherd & Laframboise 1981).
  */
 FASTENS_INLINE double mills_ratio(double x)
 {
@@ -143,7 +143,7 @@ FASTENS_INLINE aft_terms logistic_between(double low, double high, double width)
     return found;
 }
 
-/* P(between) = P(> low) (1 - exp(-d)) with d = exp(high) - exp(low); d / (exp(d) - 1) is the slope of the second factor */
+/* P(between) = P(> low) (1 - exp(-d)) with d = exp(high) - exp(low); d / (exp(d) - 1) is the second factor's slope */
 FASTENS_INLINE aft_terms extreme_between(double low, double high, double width)
 {
     double hazard = exp_of(low), d = exp_of(high) * decayed(width), d2 = d * d, left = exp_of(-d);
