@@ -6,7 +6,9 @@ was lost sight of before (censored on the right).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +47,7 @@ class Cox(Loss):
     def __init__(self) -> None:
         self.n_outputs = 1
         self._weight: Array | None = None
+        self._orders = _Orders()
 
     def check_target(self, y: Array) -> None:
         """Events and rows censored on the right, at least one event."""
@@ -77,14 +80,13 @@ class Cox(Loss):
         """Write the derivatives by the raw predictions, divided by the weights."""
         assert hessians is not None
         risk = _risk(raw[0])
-        expected = risk * cumulative_hazard(y, risk, self._weight)
+        expected = risk * _hazard(self._orders.of(y), y, risk, self._weight)
         gradients[0], hessians[0] = expected - events(y), expected
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Minus the partial log likelihood, divided by the weight of all rows."""
-        order, time, weight = _ordered(y, sample_weight)
-        at_risk = np.empty(len(y))
-        risk_sums(order, time, weight, _risk(raw[0]), at_risk)
+        order, at_risk = self._orders.of(y), np.empty(len(y))
+        risk_sums(order.rows, order.time, sample_weight, _risk(raw[0]), at_risk)
         of_rows = np.where(events(y), np.log(at_risk) - (raw[0] - raw[0].max()), 0.0)
         return weighted_mean(of_rows, sample_weight)
 
@@ -98,11 +100,34 @@ def _risk(raw: Array) -> Array:
     return exp(raw - raw.max())
 
 
-def _ordered(y: Array, weight: Array | None) -> tuple[NDArray[np.int64], Array, Array]:
-    """The rows by descending time, their times and their weights."""
-    time = np.ascontiguousarray(y[:, 0])
-    order = np.argsort(-time, kind="stable").astype(np.int64)
-    return order, time, np.ones(len(y)) if weight is None else weight
+class _Order(NamedTuple):
+    """The rows by descending time, and their times in that order."""
+
+    rows: NDArray[np.int64]
+    time: Array
+
+
+def _order(y: Array) -> _Order:
+    rows = np.argsort(-y[:, 0], kind="stable").astype(np.int64)
+    return _Order(rows, y[rows, 0])
+
+
+class _Orders:
+    """The order of the rows of each target, found once and kept as long as the target lives."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Array], _Order]] = {}
+
+    def of(self, y: Array) -> _Order:
+        """The order of this array, which is known by its identity."""
+        key = id(y)
+        if key not in self._known:
+            self._known[key] = weakref.ref(y, lambda _: self._known.pop(key, None)), _order(y)
+        return self._known[key][1]
+
+    def __reduce__(self) -> tuple[type[_Orders], tuple[()]]:
+        """A copy begins anew: it has other arrays."""
+        return _Orders, ()
 
 
 def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
@@ -117,10 +142,13 @@ def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
     weight : float64 array of shape (n_rows,) or None
         Positive weights.
     """
-    order, time, weight = _ordered(y, weight)
+    return _hazard(_order(y), y, risk, weight)
+
+
+def _hazard(order: _Order, y: Array, risk: Array, weight: Array | None) -> Array:
     at_risk, out = np.empty(len(y)), np.empty(len(y))
-    risk_sums(order, time, weight, risk, at_risk)
-    hazard_sums(order, time, weight, events(y) / at_risk, out)
+    risk_sums(order.rows, order.time, weight, risk, at_risk)
+    hazard_sums(order.rows, order.time, weight, events(y) / at_risk, out)
     return out
 
 

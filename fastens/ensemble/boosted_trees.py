@@ -109,9 +109,10 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             if self._earlier is not None:
                 self._earlier.check_door(self._door_state(), self._get_loss())
             data = self._with_offset(data, init_score, y)
-            n_rows = np.shape(y)[0]
-            if groups is not None and np.shape(groups) != (n_rows,):
-                raise ValueError(f"groups must have one for each of the {n_rows} rows; got shape {np.shape(groups)}.")
+            if groups is not None and np.shape(groups) != np.shape(y)[:1]:
+                raise ValueError(
+                    f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}."
+                )
             self._seed = self._choose_seed(splits=X_val is None and y_val is None and self.early_stopping != "auto")
             held_out = self._split_rows(data, groups) if X_val is None and y_val is None else None
             if held_out is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,26 @@ def test_cox_does_not_overflow(rng):
     y = censored(rng)
     found = derivatives(Cox(), y, 2000 * rng.normal(size=60))
     assert np.isfinite(found).all()
+
+
+def test_cox_orders_each_target_once_and_by_itself(rng, monkeypatch):
+    sorted_rows, argsort = [], np.argsort
+    monkeypatch.setattr(np, "argsort", lambda *args, **options: sorted_rows.append(1) or argsort(*args, **options))
+    loss, raw, targets = Cox(), rng.normal(size=60), [censored(rng) for _ in range(3)]
+    for _ in range(2):
+        for y in targets:
+            np.testing.assert_array_equal(derivatives(loss, y, raw), derivatives(Cox(), y, raw))
+            assert loss.loss(y, raw[None]) == Cox().loss(y, raw[None])
+    assert len(sorted_rows) == 3 + 2 * 2 * 3  # those of `loss`, and those of the new ones
+
+
+def test_cox_forgets_targets_that_are_gone_and_can_be_copied(rng):
+    loss, raw = Cox(), rng.normal(size=60)
+    for _ in range(5):
+        y = censored(rng)
+        np.testing.assert_array_equal(derivatives(loss, y, raw), derivatives(Cox(), y, raw))
+        np.testing.assert_array_equal(derivatives(pickle.loads(pickle.dumps(loss)), y, raw), derivatives(loss, y, raw))
+    assert len(loss._orders._known) == 1
 
 
 def test_cumulative_hazard(rng):

@@ -28,6 +28,13 @@ cdef inline void add_product(Sum* total, double a, double b) noexcept nogil:
     add(total, product, fma(a, b, -product))
 
 
+cdef inline void add_row(Sum* total, const float64_t[::1] weight, Py_ssize_t row, double value) noexcept nogil:
+    if weight is None:
+        add(total, value, 0)
+    else:
+        add_product(total, weight[row], value)
+
+
 def risk_sums(
     const int64_t[::1] order,
     const float64_t[::1] time,
@@ -37,15 +44,15 @@ def risk_sums(
 ):
     """Write, for each row, the sum of weight * risk over the rows whose time is not before its own.
 
-    `order` holds the rows by descending time.
+    `order` holds the rows by descending time, `time` their times in that order; without weights they are 1.
     """
     cdef Sum total = Sum(0, 0)
     cdef Py_ssize_t i = 0, first, n = order.shape[0]
     with nogil:
         while i < n:
             first = i
-            while i < n and time[order[i]] == time[order[first]]:
-                add_product(&total, weight[order[i]], risk[order[i]])
+            while i < n and time[i] == time[first]:
+                add_row(&total, weight, order[i], risk[order[i]])
                 i += 1
             for first in range(first, i):
                 out[order[first]] = total.high
@@ -60,15 +67,15 @@ def hazard_sums(
 ):
     """Write, for each row, the sum of weight * share over the rows whose time is not after its own.
 
-    `order` holds the rows by descending time.
+    `order` holds the rows by descending time, `time` their times in that order; without weights they are 1.
     """
     cdef Sum total = Sum(0, 0)
     cdef Py_ssize_t i = order.shape[0] - 1, last
     with nogil:
         while i >= 0:
             last = i
-            while i >= 0 and time[order[i]] == time[order[last]]:
-                add_product(&total, weight[order[i]], share[order[i]])
+            while i >= 0 and time[i] == time[last]:
+                add_row(&total, weight, order[i], share[order[i]])
                 i -= 1
             while last > i:
                 out[order[last]] = total.high
