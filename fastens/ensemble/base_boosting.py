@@ -71,7 +71,9 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         self._finish(run)
         return self
 
-    def _split_validation(self, data: TrainingData, X_val: Any, y_val: Any) -> tuple[TrainingData, TrainingData | None]:
+    def _split_validation(
+        self, data: TrainingData, X_val: Any, y_val: Any, sample_weight_val: Any = None
+    ) -> tuple[TrainingData, TrainingData | None]:
         """Decide what to validate on, if anything."""
         if (X_val is None) != (y_val is None):
             given, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
@@ -80,7 +82,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
             if not self.early_stopping:
                 raise ValueError("X_val and y_val are for early stopping; early_stopping must not be False with them.")
             try:
-                return data, self._check_validation(X_val, y_val)
+                return data, self._check_validation(X_val, y_val, sample_weight_val)
             except ValueError as error:
                 raise ValueError(f"X_val and y_val must be as X and y: {error}") from error
         if isinstance(self.early_stopping, str) or not self.early_stopping:

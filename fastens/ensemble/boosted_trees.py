@@ -58,6 +58,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
         *,
+        sample_weight_val: ArrayLike | None = None,
         init_score: ArrayLike | None = None,
         init_score_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -75,6 +76,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             A weight of 2 is the same as the row given twice, 0 as the row left out.
         X_val, y_val : table and array, optional
             Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
+        sample_weight_val : array, optional
+            Weights of the rows of X_val in what they are measured by.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions (log odds in classification) to start from, in place of the constant of least loss. The
             model predicts what comes on top; give those of new rows to `predict`.
@@ -98,6 +101,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         self._check_parameters()
         if (init_score_val is not None) != (init_score is not None and X_val is not None):
             raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
+        if sample_weight_val is not None and X_val is None:
+            raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
         self._earlier = self._find_earlier(resume)
         try:
             data = self._start_fit(X, y, sample_weight)
@@ -111,7 +116,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             self._seed = self._choose_seed(splits=X_val is None and y_val is None and self.early_stopping != "auto")
             held_out = self._split_rows(data, groups) if X_val is None and y_val is None else None
             if held_out is None:
-                training, validation = self._split_validation(data, X_val, y_val)
+                training, validation = self._split_validation(data, X_val, y_val, sample_weight_val)
             else:
                 training, validation = (taken(data, rows) for rows in held_out)
             if validation is not None and self.boosting == "dart" and self.checkpoint_path is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
@@ -80,6 +81,8 @@ def check_together(model: Any) -> None:
             raise ValueError(f"{rule}; got {model.subsample}.")
         if model.top_rate + model.other_rate > 1:
             raise ValueError(f"top_rate + other_rate must be at most 1; got {model.top_rate} + {model.other_rate}.")
+    if model.checkpoint_path is not None and not Path(model.checkpoint_path).absolute().parent.is_dir():
+        raise ValueError(f"checkpoint_path must be in a folder that is there; got {str(model.checkpoint_path)!r}.")
     if model.oob_score and model.boosting == "dart":
         raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
     if model.oob_score and not row_sampling(model).draws:

@@ -177,6 +177,7 @@ class GradientBoostingRanker(BoostedTrees):
         query_weight: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
         group_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
         init_score: ArrayLike | None = None,
         init_score_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -203,6 +204,8 @@ class GradientBoostingRanker(BoostedTrees):
             the sorted labels of `qid`.
         qid_val, group_val : arrays, optional
             The queries of the rows to validate on.
+        sample_weight_val : array, optional
+            Weights of the rows to validate on.
         init_score, init_score_val : arrays of shape (n_samples,), optional
             Scores to start from, of X and X_val; give those of new rows to `predict`.
         groups : array of shape (n_samples,), optional
@@ -217,8 +220,14 @@ class GradientBoostingRanker(BoostedTrees):
         if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
             raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
         judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
-        validation: Any = None if y_val is None else Judgements(y_val, qid_val, group_val)
-        options = {"init_score": init_score, "init_score_val": init_score_val, "groups": groups, "resume": resume}
+        validation, sample_weight_val = _judged(y_val, sample_weight_val, qid_val, group_val, None)
+        options: dict[str, Any] = {
+            "sample_weight_val": sample_weight_val,
+            "init_score": init_score,
+            "init_score_val": init_score_val,
+            "groups": groups,
+            "resume": resume,
+        }
         super().fit(X, judged, sample_weight, X_val, validation, **options)
         return self
 

@@ -145,6 +145,20 @@ def test_a_metric_must_give_numbers(X, y):
         GradientBoostingClassifier(eval_metric="roc_auc").fit(X, classes, X_val=X, y_val=classes)
 
 
+def test_weights_of_rows_to_validate_on_are_copies(X, labels):
+    weight = np.arange(100) % 3
+    copies = np.repeat(np.arange(300, 400), weight)
+    options = {"eval_metric": ["loss", "accuracy"], "n_estimators": 20}
+    model = GradientBoostingClassifier(**options).fit(
+        X[:300], labels[:300], X_val=X[300:], y_val=labels[300:], sample_weight_val=weight
+    )
+    same = GradientBoostingClassifier(**options).fit(X[:300], labels[:300], X_val=X[copies], y_val=labels[copies])
+    for name, scores in same.validation_scores_.items():
+        np.testing.assert_allclose(model.validation_scores_[name], scores, rtol=1e-12)
+    with pytest.raises(ValueError, match="sample_weight_val are weights of X_val"):
+        model.fit(X, labels, sample_weight_val=weight)
+
+
 def test_errors_of_rows_to_validate_on_say_so(X, y):
     for rows, target in ((X[:, :2], y), (X, y[:3])):
         with pytest.raises(ValueError, match="X_val and y_val must be as X and y"):
@@ -169,6 +183,7 @@ def test_errors_of_rows_to_validate_on_say_so(X, y):
         ({"oob_score": True}, "oob_score must be False where every round sees all rows"),
         ({"checkpoint_every": 0}, "checkpoint_every must be"),
         ({"checkpoint_path": 3}, "checkpoint_path must be"),
+        ({"checkpoint_path": "/no/folder/model"}, "checkpoint_path must be in a folder that is there; got '/no/folder"),
         ({"warm_start": "yes"}, "warm_start must be"),
     ],
 )

@@ -92,6 +92,17 @@ def test_early_stopping_on_queries_of_ones_own_and_on_a_share(table):
         share.fit(X, y)
 
 
+def test_weights_of_rows_to_validate_on(table):
+    X, y, qid = table
+    test, model = qid < 10, GradientBoostingRanker(**SMALL)
+    parts = {"qid": qid[~test], "X_val": X[test], "y_val": y[test], "qid_val": qid[test]}
+    model.fit(X[~test], y[~test], **parts, sample_weight_val=(qid[test] < 5).astype(float))
+    fewer = qid < 5
+    parts = {"qid": qid[~test], "X_val": X[fewer], "y_val": y[fewer], "qid_val": qid[fewer]}
+    same = GradientBoostingRanker(**SMALL).fit(X[~test], y[~test], **parts)
+    np.testing.assert_allclose(model.validation_score_, same.validation_score_)
+
+
 @pytest.mark.parametrize("given", [{"qid": 0}, {"group": 1}, {"qid_val": 0}, {"group_val": 1}], ids=str)
 def test_queries_are_given_for_both_tables(table, given):
     X, y, qid = table
