@@ -303,10 +303,11 @@ cdef class TreeWorker:
             self._join_node(tree, grown, branch.first, self.rooms[self.n_threads].open[i].node, shift, word_shift)
             for k in range(branch.first + 1, branch.end):
                 self._join_node(tree, grown, k, k + shift, shift, word_shift)
-            memcpy(
-                tree.words + tree.n_words, grown.words + branch.first_word,
-                (branch.end_word - branch.first_word) * sizeof(uint32_t)
-            )
+            if branch.end_word > branch.first_word:  # there may be no words, and no room for any
+                memcpy(
+                    tree.words + tree.n_words, grown.words + branch.first_word,
+                    (branch.end_word - branch.first_word) * sizeof(uint32_t)
+                )
             tree.n += branch.end - branch.first - 1
             tree.n_words += branch.end_word - branch.first_word
         return True
