@@ -1,7 +1,7 @@
 /* Losses of accelerated failure times and their derivatives, vectorised by the compiler; see loss_loops.h.
  *
- * A row's time has bounds; standardised, (log(bound) - raw) / scale, they are `low` and `high`. Derivatives are by -z, z
- * being what the bounds are moved by. An open bound is AFT_OPEN away from 0, where densities are 0 for all purposes.
+ * A row's time has bounds; standardised, (log(bound) - raw) / scale, they are `low` and `high`. Derivatives are by -z,
+ * z being what both bounds are moved by. An open bound is AFT_OPEN away from 0, where densities are 0 for all purposes.
  */
 #ifndef FASTENS_AFT_LOOPS_H
 #define FASTENS_AFT_LOOPS_H
@@ -66,7 +66,7 @@ FASTENS_INLINE double softplus(double x)
 }
 
 /* The normal distribution's P(> x) / density(x) for x from 0 to AFT_FARTHEST; relative error below 1e-14.
- * (1 + x) times it is a polynomial of t = (x - 4) / (x + 4) (Shepherd & Laframboise 1981), fitted at Chebyshev's points.
+ * (1 + x) times it is a polynomial of t = (x - 4) / (x + 4), fitted at Chebyshev points (Shepherd & Laframboise 1981).
  */
 FASTENS_INLINE double mills_ratio(double x)
 {
@@ -114,20 +114,21 @@ FASTENS_INLINE aft_terms extreme_at(double low, double high, double width)
     return width == 0 ? event : censored;
 }
 
-/* Rows with an upper bound: intervals, and those censored on the left -------------------------------------------------- */
+/* Intervals, and rows censored on the left -------------------------------------------------- */
 
 FASTENS_INLINE aft_terms normal_between(double low, double high, double width)
 {
     /* Turned round where that makes a right tail of it; the mass is relative to the density at its near end. */
     double sign = low + high < 0 ? -1.0 : 1.0;
-    double near = low + high < 0 ? -high : low, far = low + high < 0 ? -low : high;
-    double gap = far - near, middle = 0.5 * (near + far), ratio = exp_of(-gap * middle), half_square = 0.5 * near * near;
-    double rest = mills_ratio(near < 0 ? -near : near), cut = ratio * mills_ratio(far);
-    double mass = near < 0 ? exp_of(half_square) * SQRT_2_PI - rest - cut : rest - cut;
+    double nearer = low + high < 0 ? -high : low, farther = low + high < 0 ? -low : high;
+    double gap = farther - nearer, middle = 0.5 * (nearer + farther), half_square = 0.5 * nearer * nearer;
+    double ratio = exp_of(-gap * middle);
+    double rest = mills_ratio(nearer < 0 ? -nearer : nearer), cut = ratio * mills_ratio(farther);
+    double mass = nearer < 0 ? exp_of(half_square) * SQRT_2_PI - rest - cut : rest - cut;
     double inverse = 1.0 / mass, first = -decayed(gap * middle) * inverse;
     aft_terms point = {0.5 * middle * middle + LOG_SQRT_2_PI - log_of(width), -sign * middle, 1.0};
     aft_terms interval = {half_square + LOG_SQRT_2_PI - log_of(mass), sign * first,
-                          first * (first + near) + ratio * gap * inverse};
+                          first * (first + nearer) + ratio * gap * inverse};
     return gap < AFT_NARROW ? point : interval;
 }
 
@@ -142,7 +143,7 @@ FASTENS_INLINE aft_terms logistic_between(double low, double high, double width)
     return found;
 }
 
-/* P(between) = P(> low) (1 - exp(-d)) with d = exp(high) - exp(low); of -log(1 - exp(-d)), d / (exp(d) - 1) is the slope */
+/* P(between) = P(> low) (1 - exp(-d)) with d = exp(high) - exp(low); d / (exp(d) - 1) is the second factor's slope */
 FASTENS_INLINE aft_terms extreme_between(double low, double high, double width)
 {
     double hazard = exp_of(low), d = exp_of(high) * decayed(width), d2 = d * d, left = exp_of(-d);
