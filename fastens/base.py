@@ -152,6 +152,8 @@ class BaseFastens(EncodesCategories, BaseEstimator):
 
     def _validate_array(self, X: Any, *, reset: bool) -> Any:
         """Anything that is no frame, by scikit-learn's rules and messages: to an array, or a CSR matrix of floats."""
+        if hasattr(X, "collect"):
+            raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
         if isinstance(X, list | tuple):
             array = np.asarray(X)
             X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)

@@ -331,3 +331,9 @@ def test_door_state():
         np.testing.assert_array_equal(copy._check_table(frame), expected)
         assert copy.feature_names_in_.tolist() == ["a", "k"]
         assert copy.n_features_in_ == 2
+
+
+def test_lazy_tables_are_named():
+    lazy = pl.LazyFrame({"a": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"X must be a table in memory; got a LazyFrame, whose collect\(\) gives one"):
+        Regressor().fit(lazy, [1.0, 2.0])

@@ -95,7 +95,11 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         """Rows to train on and rows to validate on, drawn by class."""
         rows = np.arange(len(data.y))
         stratify = data.y if hasattr(self, "classes_") and data.y.ndim == 1 else None
-        parts = train_test_split(rows, test_size=self.validation_fraction, stratify=stratify, random_state=seed)
+        try:
+            parts = train_test_split(rows, test_size=self.validation_fraction, stratify=stratify, random_state=seed)
+        except ValueError as error:
+            rule = "validation_fraction must give rows of every class to train on and to validate on"
+            raise ValueError(f"{rule}; got {self.validation_fraction} of {len(rows)} rows: {error}") from error
         train, validation = map(np.sort, parts)
         return train, validation
 
