@@ -103,6 +103,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
         if sample_weight_val is not None and X_val is None:
             raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
+        if X_val is not None and self.validation is not None:
+            raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
         self._earlier = self._find_earlier(resume)
         try:
             data = self._start_fit(X, y, sample_weight)

@@ -81,6 +81,8 @@ def check_together(model: Any) -> None:
             raise ValueError(f"{rule}; got {model.subsample}.")
         if model.top_rate + model.other_rate > 1:
             raise ValueError(f"top_rate + other_rate must be at most 1; got {model.top_rate} + {model.other_rate}.")
+    if model.sampling == "mvs" and model.subsample == 1:
+        raise ValueError("subsample must be below 1 with sampling='mvs': the share of the rows to draw; got 1.")
     if model.checkpoint_path is not None and not Path(model.checkpoint_path).absolute().parent.is_dir():
         raise ValueError(f"checkpoint_path must be in a folder that is there; got {str(model.checkpoint_path)!r}.")
     if model.oob_score and model.boosting == "dart":

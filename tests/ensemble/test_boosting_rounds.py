@@ -178,6 +178,7 @@ def test_errors_of_rows_to_validate_on_say_so(X, y):
         ({"verbose": "loud"}, "verbose must be"),
         ({"sampling": "some"}, "sampling must be one of"),
         ({"sampling": "goss", "subsample": 0.5}, "subsample must be 1 with sampling='goss'"),
+        ({"sampling": "mvs"}, "subsample must be below 1 with sampling='mvs'"),
         ({"sampling": "goss", "top_rate": 0.8, "other_rate": 0.3}, "top_rate \\+ other_rate must be at most 1"),
         ({"top_rate": 1.0}, "top_rate must be"),
         ({"other_rate": 0.0}, "other_rate must be"),
@@ -389,3 +390,10 @@ def test_callbacks_of_scikit_learn(X, y):
 )
 def test_sklearn_check(estimator, check):
     check(estimator)
+
+
+def test_rows_to_validate_on_are_given_once(rng):
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+    model = GradientBoostingRegressor(early_stopping=True, validation=TimeSeriesSplit(3))
+    with pytest.raises(ValueError, match="validation must be None where X_val is given"):
+        model.fit(X, y, X_val=X, y_val=y)
