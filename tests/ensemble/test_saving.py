@@ -141,7 +141,7 @@ def test_strings_of_any_length_come_back_as_strings(send, rng):
         {"categorical_features": (0, 2)},
         {"max_leaf_nodes": None, "max_depth": 3, "early_stopping": np.False_, "n_jobs": 2},
     ],
-    ids=lambda options: "-".join(options),
+    ids="-".join,
 )
 def test_every_parameter_can_be_saved(options, tmp_path, rng):
     X = rng.integers(0, 9, (150, 3)).astype(float)
