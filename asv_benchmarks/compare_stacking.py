@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from sklearn.metrics import log_loss, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 
 import fastens
+from comparison.peak_memory import memory
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("FASTENS_DATA", HERE.parents[1] / "shared" / "data"))
@@ -120,7 +120,8 @@ def peak_memory(name: str, label: str, n_rows: int) -> float:
 def print_peak(name: str, label: str, n_rows: int) -> None:
     X, _, y, _ = split(name, n_rows)
     models(name in REGRESSION)[label]().fit(X, y)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    # Not ru_maxrss, which a process inherits from the one that starts it.
+    print(memory("VmHWM") / 2**20)
 
 
 def report(rows: list[dict[str, Any]]) -> str:
