@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,11 +12,56 @@ _PAYLOAD_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
+class Bundles:
+    """Which columns the records have: one for each feature, or one for several, numbering their combinations of codes.
+
+    Attributes
+    ----------
+    column_of : int32 array of shape (n_features,)
+        The column of a feature.
+    n_codes : int32 array of shape (n_columns,)
+        How many codes a column has: those of its feature, or the combinations of its bundle.
+    members : uint8 array of shape (n_members + 1, 2)
+        Of the features in bundles, one after another: a combination, and the code that the feature has there, where
+        that is not its usual one. The last row only makes room.
+    first_member : int32 array of shape (n_features + 1,)
+        Where those of each feature begin.
+    usual_code : int32 array of shape (n_features,)
+        The code that a feature in a bundle has in most of the combinations.
+    """
+
+    column_of: np.ndarray
+    n_codes: np.ndarray
+    members: np.ndarray
+    first_member: np.ndarray
+    usual_code: np.ndarray
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """The features of the first column, of the next, and so on."""
+        return np.argsort(self.column_of, kind="stable").astype(np.int32)
+
+    @cached_property
+    def first_feature(self) -> np.ndarray:
+        """Where the features of each column begin."""
+        return np.append(0, np.cumsum(np.bincount(self.column_of))).astype(np.int32)
+
+
+def no_bundles(n_codes: np.ndarray) -> Bundles:
+    """Return that each feature has a column for itself."""
+    n = len(n_codes)
+    none = np.zeros(n + 1, dtype=np.int32)
+    codes = np.ascontiguousarray(n_codes, dtype=np.int32)
+    return Bundles(np.arange(n, dtype=np.int32), codes, np.zeros((1, 2), np.uint8), none, none[:n])
+
+
+@dataclass(frozen=True, eq=False)
 class BinnedMatrix:
     """Binned rows, twice: by column for partitioning, by row for histograms.
 
-    A record is the codes of a row in the order of the features, padding, and at `payload_offset` four bytes that belong
-    to the histogram kernels, or so many payloads. Both arrays start at a multiple of 64 bytes.
+    A record is the codes of a row in the order of the features (or columns of bundles), padding, and at
+    `payload_offset` four bytes that belong to the histogram kernels, or so many payloads. Both arrays start at a
+    multiple of 64 bytes.
     """
 
     columns: np.ndarray
@@ -24,6 +70,7 @@ class BinnedMatrix:
     n_codes: np.ndarray
     is_categorical: np.ndarray
     thresholds: list[np.ndarray]
+    bundles: Bundles
     n_payloads: int = 1
 
     @property
@@ -61,7 +108,12 @@ def make_matrix(
     columns: np.ndarray, n_codes: np.ndarray, is_categorical: np.ndarray, thresholds: list[np.ndarray]
 ) -> BinnedMatrix:
     """Return a matrix of these codes by column, with room for those by row."""
-    n_features, n_rows = columns.shape
-    payload_offset = -(-n_features * columns.itemsize // _PAYLOAD_BYTES) * _PAYLOAD_BYTES
-    records = aligned((n_rows, _record_stride(payload_offset + _PAYLOAD_BYTES)), np.dtype(np.uint8))
-    return BinnedMatrix(columns, records, payload_offset, n_codes, is_categorical, thresholds)
+    records, payload_offset = empty_records(columns.shape, columns.itemsize)
+    return BinnedMatrix(columns, records, payload_offset, n_codes, is_categorical, thresholds, no_bundles(n_codes))
+
+
+def empty_records(shape: tuple[int, ...], code_size: int) -> tuple[np.ndarray, int]:
+    """Return records of codes of shape (n_columns, n_rows), to be filled in, and the place of the payload."""
+    n_columns, n_rows = shape
+    payload_offset = -(-n_columns * code_size // _PAYLOAD_BYTES) * _PAYLOAD_BYTES
+    return aligned((n_rows, _record_stride(payload_offset + _PAYLOAD_BYTES)), np.dtype(np.uint8)), payload_offset

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bundles import bundled
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
@@ -256,6 +257,7 @@ class BoostingRun:
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
+        self.matrix = bundled(self.matrix, self.rules.n_threads)
         self._grower = TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
 
     def _growing(self) -> dict[str, Any]:

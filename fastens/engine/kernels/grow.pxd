@@ -12,6 +12,8 @@ cdef class Grower:
     cdef object matrix, rules, row_weights, kept
 
     cdef _set_table(self)
+    cdef _set_columns(self)
+    cdef _set_features(self)
     cdef _set_rules(self)
     cdef _set_feature_rules(self)
     cdef _set_weights(self, bint constant_hessian)

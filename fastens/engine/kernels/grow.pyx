@@ -22,8 +22,8 @@ from .histogram cimport CELL_STRIDE
 from .quantise cimport Quantised, RowGradients, Scales, exact_sums, quantise
 from .search cimport counted_histogram
 from .structs cimport (
-    PREFETCH_AHEAD, Feature, Histogram, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint8_t, uint16_t,
-    uint32_t, uint64_t
+    PREFETCH_AHEAD, Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch,
+    uint8_t, uint16_t, uint32_t, uint64_t
 )
 from .workspace cimport (
     MAX_THREADS, Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
@@ -83,6 +83,7 @@ cdef class Grower:
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights
         self.ws.n_threads = min(n_threads, MAX_THREADS)
+        self.kept = [rules.feature_weights, matrix.bundles]
         self._set_table()
         self._set_rules()
         self._set_feature_rules()
@@ -95,30 +96,61 @@ cdef class Grower:
 
     cdef _set_table(self):
         cdef Workspace* ws = &self.ws
-        cdef int32_t f
         cdef uint8_t[:, ::1] records = self.matrix.records
-        cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
-        cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
         ws.table.records = &records[0, 0]
         ws.table.stride = records.shape[1]
         ws.table.payload = self.matrix.payload_offset
         ws.table.code_size = self.matrix.columns.itemsize
         ws.table.n_features = self.matrix.n_features
-        ws.columns = <const void*><size_t>self.matrix.columns.ctypes.data
-        ws.column_stride = self.matrix.n_rows
+        ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
+        ws.code_stride = self.matrix.n_rows
         ws.quantised.payload.first = &records[0, 0] + ws.table.payload
         ws.quantised.payload.stride = ws.table.stride
+        self._set_columns()
+        self._set_features()
+
+    cdef _set_columns(self):
+        cdef Workspace* ws = &self.ws
+        cdef int32_t c
+        bundles = self.matrix.bundles
+        cdef const int32_t[::1] n_codes = bundles.n_codes, features = bundles.features, first = bundles.first_feature
+        ws.table.n_columns = n_codes.shape[0]
+        ws.columns = <Column*>malloc(ws.table.n_columns * sizeof(Column))
+        if ws.columns == NULL:
+            raise MemoryError(f"no memory for {ws.table.n_columns} columns")
+        ws.table.columns = ws.columns
+        for c in range(ws.table.n_columns):
+            ws.columns[c].n_codes = n_codes[c]
+            ws.columns[c].offset = ws.table.n_cells
+            ws.columns[c].features = &features[first[c]]
+            ws.columns[c].n_features = first[c + 1] - first[c]
+            ws.table.n_cells += CELL_STRIDE if ws.table.code_size == 1 else n_codes[c]
+
+    cdef _set_features(self):
+        cdef Workspace* ws = &self.ws
+        cdef int32_t f
+        cdef Feature* feature
+        bundles = self.matrix.bundles
+        cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
+        cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
+        cdef const int32_t[::1] column_of = bundles.column_of, first = bundles.first_member, usual = bundles.usual_code
+        cdef const uint8_t[:, ::1] members = bundles.members
         ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
         if ws.features == NULL:
             raise MemoryError(f"no memory for {ws.table.n_features} features")
-        ws.table.features = ws.features
         for f in range(ws.table.n_features):
-            ws.features[f].index = f
-            ws.features[f].n_codes = n_codes[f]
-            ws.features[f].offset = ws.table.n_cells
-            ws.features[f].is_categorical = is_categorical[f]
-            ws.features[f].monotone = 0
-            ws.table.n_cells += CELL_STRIDE if ws.table.code_size == 1 else n_codes[f]
+            feature = &ws.features[f]
+            feature.index = f
+            feature.n_codes = n_codes[f]
+            feature.is_categorical = is_categorical[f]
+            feature.monotone = 0
+            feature.column = column_of[f]
+            feature.n_members = first[f + 1] - first[f]
+            feature.usual_code = usual[f]
+            if ws.columns[column_of[f]].n_features > 1:
+                feature.members, feature.offset = <const Member*>&members[first[f], 0], 0
+            else:
+                feature.members, feature.offset = NULL, ws.columns[column_of[f]].offset
 
     cdef _set_rules(self):
         rules = self.rules
@@ -140,7 +172,6 @@ cdef class Grower:
         cdef const int8_t[::1] monotone
         cdef const float64_t[::1] weights
         cdef const uint8_t[:, ::1] groups
-        self.kept = [rules.feature_weights]
         self.ws.feature_rules.n_per_tree = rules.features_per_tree or n_features
         self.ws.feature_rules.n_per_node = rules.features_per_split or n_features
         self.ws.feature_rules.max_on_path = rules.max_features_on_path or 0
@@ -279,7 +310,7 @@ cdef class Grower:
         cdef int32_t i
         while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
             for i in range(ws.n_tasks):
-                work += (ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin) * ws.table.n_features
+                work += (ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin) * ws.table.n_columns
             self._run_tasks()
             collect_candidates(ws, &self.limits)
             outcome = next_set(ws, &self.limits, n_leaves)

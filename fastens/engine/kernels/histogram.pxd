@@ -1,7 +1,7 @@
-from .structs cimport CellLayout, Feature, Histogram, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .structs cimport CellLayout, Column, Feature, Histogram, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
-    # Cells from one feature to the next where codes are bytes: known to the compiler, and not a multiple of the
+    # Cells from one column to the next where codes are bytes: known to the compiler, and not a multiple of the
     # distance at which cache lines compete for the same place.
     CELL_STRIDE = 264
 
@@ -22,7 +22,8 @@ cdef struct Table:
     Py_ssize_t payload
     int32_t code_size               # 1 or 2 bytes
     int32_t n_features
-    const Feature* features         # for codes of one byte, feature f's cells start at f * CELL_STRIDE
+    int32_t n_columns
+    const Column* columns           # for codes of one byte, the cells of column c start at c * CELL_STRIDE
     Py_ssize_t n_cells
 
 
@@ -34,7 +35,11 @@ cdef void build_histogram(
     const Table* table, const RowStatistics* statistics, const CellLayout* layout,
     const uint32_t* rows, Py_ssize_t n_rows, uint64_t* scratch, Histogram* out,
 ) noexcept nogil
-cdef void merge_histogram(Histogram* into, const Histogram* other, const Feature* feature) noexcept nogil
+cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil
 cdef void subtract_histogram(
-    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Feature* feature
+    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Column* column
+) noexcept nogil
+cdef void unbundle(
+    const Histogram* histogram, const Column* column, const Feature* feature, const Sums* total,
+    const CellLayout* layout, Histogram* out,
 ) noexcept nogil

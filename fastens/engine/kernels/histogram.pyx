@@ -1,17 +1,21 @@
-"""Sums of gradients, hessians and counts for every (feature, code): one integer addition per row and feature."""
+"""Sums of gradients, hessians and counts for every (column, code): one integer addition per row and column.
+
+A column is the codes of a feature, or of a bundle of features. What belongs to one feature of a bundle is summed up
+from the bundle's cells, which are whole numbers: to the bit what counting the feature by itself would have given.
+"""
 
 from libc.string cimport memset
 
 from .structs cimport (
-    PREFETCH_AHEAD, CellLayout, Feature, Histogram, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t,
-    uint64_t
+    PREFETCH_AHEAD, CellLayout, Column, Feature, Histogram, Sums, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t,
+    uint32_t, uint64_t
 )
 
 
-# The rows of a block stay in the first cache while the blocks of features pass over them.
+# The rows of a block stay in the first cache while the blocks of columns pass over them.
 cdef enum:
     ROW_BLOCK = 512
-    FEATURE_BLOCK = 32
+    COLUMN_BLOCK = 32
 
 
 cdef inline uint64_t _word(
@@ -27,7 +31,7 @@ cdef inline uint64_t _word(
 
 
 cdef inline void _add_four(uint64_t* cells, uint32_t codes, uint64_t word) noexcept nogil:
-    """Add to the cells of four features, whose codes are the bytes of `codes`, the lowest first."""
+    """Add to the cells of four columns, whose codes are the bytes of `codes`, the lowest first."""
     cells[codes & 0xFF] += word
     cells[CELL_STRIDE + ((codes >> 8) & 0xFF)] += word
     cells[2 * CELL_STRIDE + ((codes >> 16) & 0xFF)] += word
@@ -38,7 +42,7 @@ cdef void _add_rows_of_bytes(
     const Table* table, const CellLayout* layout, int32_t hessian_bits,
     const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last,
 ) noexcept nogil:
-    """Add rows, two at a time, to the features first..last-1: the additions of the two are independent."""
+    """Add rows, two at a time, to the columns first..last-1: the additions of the two are independent."""
     cdef Py_ssize_t i = 0, ahead = PREFETCH_AHEAD
     cdef int32_t f
     cdef const uint8_t* a
@@ -83,7 +87,7 @@ cdef void _add_rows_of_pairs(
         record = table.records + rows[i] * table.stride
         word = _word(record, table, layout, hessian_bits)
         for f in range(first, last):
-            cells[table.features[f].offset + (<const uint16_t*>record)[f]] += word
+            cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
 
 
 cdef void _build_packed(
@@ -95,8 +99,8 @@ cdef void _build_packed(
     while begin < n_rows:
         size = min(<Py_ssize_t>ROW_BLOCK, n_rows - begin)
         first = 0
-        while first < table.n_features:
-            last = min(first + <int32_t>FEATURE_BLOCK, table.n_features)
+        while first < table.n_columns:
+            last = min(first + <int32_t>COLUMN_BLOCK, table.n_columns)
             if table.code_size == 1:
                 _add_rows_of_bytes(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
             else:
@@ -120,8 +124,8 @@ cdef inline void _add_rows_wide(
             prefetch(statistics + 3 * <Py_ssize_t>rows[i + PREFETCH_AHEAD])
         codes = <const code_t*>(table.records + rows[i] * table.stride)
         row = statistics + 3 * <Py_ssize_t>rows[i]
-        for f in range(table.n_features):
-            cell = cells + 3 * <Py_ssize_t>(table.features[f].offset + codes[f])
+        for f in range(table.n_columns):
+            cell = cells + 3 * <Py_ssize_t>(table.columns[f].offset + codes[f])
             cell[0] += row[0]
             cell[1] += row[1]
             cell[2] += row[2]
@@ -141,10 +145,10 @@ cdef void _flush(uint64_t* packed, int64_t* wide, const Table* table, const Cell
     cdef Py_ssize_t i
     cdef int32_t f
     cdef int64_t count
-    cdef const Feature* feature
-    for f in range(table.n_features):
-        feature = &table.features[f]
-        for i in range(feature.offset, feature.offset + feature.n_codes):
+    cdef const Column* column
+    for f in range(table.n_columns):
+        column = &table.columns[f]
+        for i in range(column.offset, column.offset + column.n_codes):
             count = packed[i] & layout.count_mask
             wide[3 * i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
             wide[3 * i + 1] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
@@ -155,10 +159,10 @@ cdef void _flush(uint64_t* packed, int64_t* wide, const Table* table, const Cell
 cdef void _clear(const Table* table, Histogram* histogram) noexcept nogil:
     cdef int32_t f
     cdef Py_ssize_t width = words_per_cell(histogram)
-    cdef const Feature* feature
-    for f in range(table.n_features):
-        feature = &table.features[f]
-        memset(histogram.cells + width * feature.offset, 0, width * feature.n_codes * sizeof(int64_t))
+    cdef const Column* column
+    for f in range(table.n_columns):
+        column = &table.columns[f]
+        memset(histogram.cells + width * column.offset, 0, width * column.n_codes * sizeof(int64_t))
 
 
 cdef void build_histogram(
@@ -183,26 +187,26 @@ cdef void build_histogram(
         begin += layout.max_rows
 
 
-cdef void merge_histogram(Histogram* into, const Histogram* other, const Feature* feature) noexcept nogil:
-    """into += other for one feature; both have the same form."""
+cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil:
+    """into += other for one column; both have the same form."""
     cdef Py_ssize_t i, width = words_per_cell(into)
-    for i in range(width * feature.offset, width * (feature.offset + feature.n_codes)):
+    for i in range(width * column.offset, width * (column.offset + column.n_codes)):
         into.cells[i] += other.cells[i]
 
 
 cdef void subtract_histogram(
-    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Feature* feature
+    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Column* column
 ) noexcept nogil:
-    """out = parent - child for one feature. A packed parent has packed children.
+    """out = parent - child for one column. A packed parent has packed children.
 
     out may be the parent where both have the same form.
     """
     cdef Py_ssize_t i, width = words_per_cell(out)
     if parent.packed == child.packed and parent.packed == out.packed:
-        for i in range(width * feature.offset, width * (feature.offset + feature.n_codes)):
+        for i in range(width * column.offset, width * (column.offset + column.n_codes)):
             out.cells[i] = parent.cells[i] - child.cells[i]
         return
-    for i in range(feature.offset, feature.offset + feature.n_codes):
+    for i in range(column.offset, column.offset + column.n_codes):
         _subtract_cell(parent.cells + 3 * i, child, out, layout, i)
 
 
@@ -222,6 +226,14 @@ cdef inline void _subtract_cell(
         gradient -= child.cells[3 * i]
         hessian -= child.cells[3 * i + 1]
         count -= child.cells[3 * i + 2]
+    _put(out, i, gradient, hessian, count, layout)
+
+
+cdef inline void _put(
+    Histogram* out, Py_ssize_t i, int64_t gradient, int64_t hessian, int64_t count, const CellLayout* layout
+) noexcept nogil:
+    """Write a cell; `count` is weight << 32 | count."""
+    cdef int64_t rows
     if out.packed:
         rows = <int64_t><uint32_t>count
         out.cells[i] = <int64_t>(
@@ -233,3 +245,20 @@ cdef inline void _subtract_cell(
         out.cells[3 * i] = gradient
         out.cells[3 * i + 1] = hessian
         out.cells[3 * i + 2] = count
+
+
+cdef void unbundle(
+    const Histogram* histogram, const Column* column, const Feature* feature, const Sums* total,
+    const CellLayout* layout, Histogram* out,
+) noexcept nogil:
+    """The cells of one feature of a bundle, given the sums of the node: its usual code has what the others leave."""
+    cdef int32_t i
+    cdef Py_ssize_t k, width = words_per_cell(histogram)
+    cdef const int64_t* source = histogram.cells + width * column.offset
+    cdef int64_t* usual = out.cells + width * feature.usual_code
+    memset(out.cells, 0, width * feature.n_codes * sizeof(int64_t))
+    _put(out, feature.usual_code, total.gradient, total.hessian, total.weight << 32 | total.count, layout)
+    for i in range(feature.n_members):
+        for k in range(width):
+            out.cells[width * feature.members[i].code + k] += source[width * feature.members[i].combination + k]
+            usual[k] -= source[width * feature.members[i].combination + k]

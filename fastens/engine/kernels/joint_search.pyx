@@ -14,7 +14,7 @@ from .gain cimport (
 )
 from .histogram cimport build_histogram, subtract_histogram
 from .scan cimport ScanNode, joint_gains, largest, running_sums
-from .split cimport feature_sums, first_with
+from .split cimport column_sums, first_with
 from .structs cimport Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint64_t
 from .workspace cimport Node, Task, Workspace
 
@@ -68,22 +68,22 @@ cdef void _count_output(Workspace* ws, Joint* joint, const Task* task, int32_t o
     cdef Histogram* difference = &joint.histograms[joint.n_outputs + o]
     cdef Histogram parent
     cdef int64_t* cells
-    cdef int32_t f
+    cdef int32_t c
     cells = ws.slots[node.slot].cells if node.slot >= 0 else joint.cells
     counted[0] = _of_output(joint, cells, o, node.end - node.begin)
     build_histogram(
         &out.table, &out.quantised.statistics, &out.quantised.layout, ws.rows + node.begin, node.end - node.begin,
         joint.zeros + o * joint.n_cells, counted,
     )
-    joint.totals[o] = feature_sums(counted, &ws.features[0], &out.quantised.layout)
+    joint.totals[o] = column_sums(counted, &ws.table.columns[0], &out.quantised.layout)
     if task.difference < 0:
         return
     cells = ws.slots[ws.nodes[task.difference].slot].cells
     parent = _of_output(joint, cells, o, _n_rows(ws, ws.nodes[task.difference].parent))
     difference[0] = _of_output(joint, cells, o, _n_rows(ws, task.difference))
-    for f in range(ws.table.n_features):
-        subtract_histogram(&parent, counted, difference, &out.quantised.layout, &ws.features[f])
-    joint.totals[joint.n_outputs + o] = feature_sums(difference, &ws.features[0], &out.quantised.layout)
+    for c in range(ws.table.n_columns):
+        subtract_histogram(&parent, counted, difference, &out.quantised.layout, &ws.table.columns[c])
+    joint.totals[joint.n_outputs + o] = column_sums(difference, &ws.table.columns[0], &out.quantised.layout)
 
 
 # Splits on thresholds ------------------------------------------------------------------------------------------------

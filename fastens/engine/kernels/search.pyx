@@ -5,19 +5,19 @@ from cython.parallel cimport prange, threadid
 from .categories cimport write_category_set
 from .features cimport allow_features
 from .gain cimport limited_value
-from .histogram cimport build_histogram, merge_histogram, subtract_histogram
-from .split cimport best_split_of_feature, feature_sums
-from .structs cimport Feature, Histogram, Split, int32_t, uint8_t
+from .histogram cimport build_histogram, merge_histogram, subtract_histogram, unbundle
+from .split cimport best_split_of_feature, column_sums
+from .structs cimport Column, Feature, Histogram, Split, int32_t, uint8_t
 from .workspace cimport Node, Task, Workspace, slot_histogram
 
 cdef enum:
-    # (row, feature) updates that are worth another thread: about 20 microseconds of work against 2 to start it
+    # (row, column) updates that are worth another thread: about 20 microseconds of work against 2 to start it
     THREAD_GRAIN = 1 << 16
 
 
 cdef int32_t threads_of_task(const Workspace* ws, const Task* task) noexcept nogil:
     cdef const Node* node = &ws.nodes[task.counted]
-    cdef Py_ssize_t work = (node.end - node.begin) * ws.table.n_features + 2 * ws.table.n_cells
+    cdef Py_ssize_t work = (node.end - node.begin) * ws.table.n_columns + 2 * ws.table.n_cells
     return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, work // THREAD_GRAIN))
 
 
@@ -70,20 +70,20 @@ cdef void _count_part(
     )
 
 
-cdef inline void _merge_feature(
-    Workspace* ws, Histogram* target, int32_t n_parts, const Feature* feature
+cdef inline void _merge_column(
+    Workspace* ws, Histogram* target, int32_t n_parts, const Column* column
 ) noexcept nogil:
     cdef int32_t t
     for t in range(1, n_parts):
-        merge_histogram(target, &ws.partial[t], feature)
+        merge_histogram(target, &ws.partial[t], column)
 
 
 cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noexcept nogil:
     """Add the threads' partials to the counted node's cells, where that must be done before the search."""
     cdef Histogram target = counted_histogram(ws, task, 0)
-    cdef int32_t f
-    for f in range(ws.table.n_features):
-        _merge_feature(ws, &target, n_threads, &ws.features[f])
+    cdef int32_t c
+    for c in range(ws.table.n_columns):
+        _merge_column(ws, &target, n_threads, &ws.table.columns[c])
 
 
 cdef struct Side:
@@ -112,11 +112,11 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_
 cdef void search_task(
     Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_parts
 ) noexcept nogil:
-    """Merge the partials of `n_parts` threads, subtract, and find the best splits, one feature after the other.
+    """Merge the partials of `n_parts` threads, subtract, and find the best splits, one column after the other.
 
-    The root must come with its partials merged, since its sums are read from its first feature.
+    The root must come with its partials merged, since its sums are read from its first column.
     """
-    cdef int32_t f, n_features = ws.table.n_features
+    cdef int32_t c, n_columns = ws.table.n_columns
     cdef Histogram parent
     cdef Side counted = _side(ws, task.counted, task.want_counted, thread, 0)
     cdef Side difference = _side(ws, task.difference, task.want_difference, thread, 1)
@@ -128,41 +128,57 @@ cdef void search_task(
         ws.slots[slot].packed = _fits_packed(ws, &ws.nodes[task.difference])
         difference.histogram = slot_histogram(ws, slot, ws.slots[slot].packed)
     if task.is_root:
-        ws.nodes[0].sums = feature_sums(&counted.histogram, &ws.features[0], &ws.quantised.layout)
+        ws.nodes[0].sums = column_sums(&counted.histogram, &ws.table.columns[0], &ws.quantised.layout)
         ws.nodes[0].limits.value = limited_value(&ws.nodes[0].sums, ws.rules.l2, 0.0, &ws.nodes[0].limits)
     if n_threads == 1:
-        for f in range(n_features):
-            _search_feature(ws, f, thread, n_parts, &parent, &counted, &difference)
+        for c in range(n_columns):
+            _search_column(ws, c, thread, n_parts, &parent, &counted, &difference)
     else:
-        for f in prange(n_features, num_threads=n_threads, schedule="dynamic"):
-            _search_feature(ws, f, threadid(), n_parts, &parent, &counted, &difference)
+        for c in prange(n_columns, num_threads=n_threads, schedule="dynamic"):
+            _search_column(ws, c, threadid(), n_parts, &parent, &counted, &difference)
     _keep_best(ws, &counted, thread)
     _keep_best(ws, &difference, thread)
 
 
-cdef void _search_feature(
-    Workspace* ws, int32_t f, int32_t thread, int32_t n_parts, const Histogram* parent, Side* counted, Side* difference,
+cdef void _search_column(
+    Workspace* ws, int32_t c, int32_t thread, int32_t n_parts, const Histogram* parent, Side* counted, Side* difference,
 ) noexcept nogil:
-    cdef const Feature* feature = &ws.features[f]
-    _merge_feature(ws, &counted.histogram, n_parts, feature)
+    cdef const Column* column = &ws.table.columns[c]
+    cdef int32_t i
+    _merge_column(ws, &counted.histogram, n_parts, column)
     if difference.node >= 0:
         subtract_histogram(
-            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, feature
+            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, column
         )
-    _search_side(ws, feature, counted, thread)
-    _search_side(ws, feature, difference, thread)
+    for i in range(column.n_features):
+        _search_side(ws, &ws.features[column.features[i]], counted, thread)
+        _search_side(ws, &ws.features[column.features[i]], difference, thread)
+
+
+cdef Histogram _cells_of(Workspace* ws, const Side* side, const Feature* feature, int32_t thread) noexcept nogil:
+    """The histogram that has the feature's own cells."""
+    cdef Histogram own = side.histogram
+    if feature.members != NULL:
+        own.cells = ws.rooms[thread].cells
+        unbundle(
+            &side.histogram, &ws.table.columns[feature.column], feature, &ws.nodes[side.node].sums,
+            &ws.quantised.layout, &own,
+        )
+    return own
 
 
 cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t thread) noexcept nogil:
     cdef const Node* node
+    cdef Histogram cells
     if not side.wanted:
         return
     node = &ws.nodes[side.node]
     if not side.allowed[feature.index]:
         side.splits[feature.index].feature = -1
         return
+    cells = _cells_of(ws, side, feature, thread)
     best_split_of_feature(
-        &side.histogram, &ws.quantised.layout, feature, &node.sums, &node.limits, &ws.rules, &ws.rooms[thread],
+        &cells, &ws.quantised.layout, feature, &node.sums, &node.limits, &ws.rules, &ws.rooms[thread],
         &side.splits[feature.index],
     )
 
@@ -171,6 +187,7 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
     """The best of the features' splits; of equal ones, that of the first feature."""
     cdef int32_t f, best = -1
     cdef Node* node
+    cdef Histogram cells
     if not side.wanted:
         return
     for f in range(ws.table.n_features):
@@ -182,7 +199,8 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
     node.split = side.splits[best]
     if ws.features[best].is_categorical:
         node.split.category_set = side.node * ws.words_per_node
+        cells = _cells_of(ws, side, &ws.features[best], thread)
         write_category_set(
-            &side.histogram, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
+            &cells, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
             &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
         )

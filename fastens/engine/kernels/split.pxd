@@ -1,5 +1,5 @@
 from .gain cimport ScanRoom, SplitRules, ValueLimits
-from .structs cimport CellLayout, Feature, Histogram, Split, Sums, int64_t, uint64_t
+from .structs cimport CellLayout, Column, Feature, Histogram, Split, Sums, int64_t, uint64_t
 
 
 cdef inline Py_ssize_t first_with(
@@ -16,8 +16,8 @@ cdef inline Py_ssize_t first_with(
     return low
 
 
-cdef Sums feature_sums(
-    const Histogram* histogram, const Feature* feature, const CellLayout* layout
+cdef Sums column_sums(
+    const Histogram* histogram, const Column* column, const CellLayout* layout
 ) noexcept nogil
 cdef void best_split_of_feature(
     const Histogram* histogram, const CellLayout* layout, const Feature* feature, const Sums* total,

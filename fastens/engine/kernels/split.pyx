@@ -11,7 +11,7 @@ from .gain cimport (
     keep_split, leaves_enough, node_score, score_at, sums_difference, unpack
 )
 from .scan cimport ScanNode, bound_gains, largest, ordered_gains, running_sums, split_gains
-from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
+from .structs cimport CellLayout, Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
 
 
 cdef void _start_scan(
@@ -29,15 +29,15 @@ cdef void _start_scan(
     scan.left.count = 0
 
 
-cdef Sums feature_sums(
-    const Histogram* histogram, const Feature* feature, const CellLayout* layout
+cdef Sums column_sums(
+    const Histogram* histogram, const Column* column, const CellLayout* layout
 ) noexcept nogil:
     """The sums over all rows of the node."""
     cdef Sums total, cell
     cdef int32_t code
     clear_sums(&total)
-    for code in range(feature.n_codes):
-        cell = cell_sums(histogram, feature.offset + code, layout)
+    for code in range(column.n_codes):
+        cell = cell_sums(histogram, column.offset + code, layout)
         add_sums(&total, &cell)
     return total
 

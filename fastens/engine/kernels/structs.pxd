@@ -81,13 +81,32 @@ cdef struct CellLayout:
     int64_t max_rows
 
 
+cdef struct Column:
+    # A byte or two of every record, and its part of a histogram: the codes of a feature, or the numbers of the
+    # combinations of codes that the features of a bundle have (see bundles.py).
+    int32_t n_codes
+    uint32_t offset                 # its first cell
+    const int32_t* features
+    int32_t n_features
+
+
+cdef struct Member:
+    # A combination of a bundle, and the code that a feature has there.
+    uint8_t combination
+    uint8_t code
+
+
 cdef struct Feature:
-    # One feature's part of a histogram.
     int32_t index
     int32_t n_codes                 # code 0, missing, included
     uint32_t offset                 # its first cell
     bint is_categorical
     int32_t monotone                # 1: predictions must not fall with its value; -1: not rise; 0: either
+    int32_t column                  # of the records
+    # in a bundle: where it has another code than the usual one; NULL: it has the column for itself
+    const Member* members
+    int32_t n_members
+    int32_t usual_code
 
 
 cdef struct Histogram:

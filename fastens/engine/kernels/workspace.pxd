@@ -2,7 +2,7 @@ from .gain cimport ScanRoom, SplitRules, ValueLimits
 from .histogram cimport Table
 from .partition cimport Decision
 from .quantise cimport Quantised
-from .structs cimport Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .structs cimport Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     MAX_THREADS = 64
@@ -43,9 +43,10 @@ cdef struct FeatureRules:
 cdef struct Workspace:
     # Everything that growing one tree after another needs. Belongs to one Grower; kernels allocate nothing but slots.
     Table table
-    const void* columns             # (n_features, n_columns_rows) codes
-    Py_ssize_t column_stride        # in codes
+    const void* codes               # (n_features, n_rows)
+    Py_ssize_t code_stride          # from one feature's to the next
     Feature* features
+    Column* columns                 # those of the table
     Quantised quantised
     SplitRules rules
     int32_t n_threads

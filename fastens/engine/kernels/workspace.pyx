@@ -35,7 +35,8 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
         ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
         if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL:
             return False
-        if ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL:
+        ws.rooms[t].cells = <int64_t*>malloc(3 * widest * sizeof(int64_t))
+        if ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL or ws.rooms[t].cells == NULL:
             return False
     return True
 
@@ -49,6 +50,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
             free(ws.rooms[i].keys)
             free(ws.rooms[i].codes)
             free(ws.rooms[i].sums)
+            free(ws.rooms[i].cells)
     for i in range(ws.n_slots):
         free(ws.slots[i].cells)
     free(ws.slots)
@@ -63,6 +65,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.of_tree)
     free(ws.feature_splits)
     free(ws.features)
+    free(ws.columns)
     free(ws.nodes)
     free(ws.candidates)
     free(ws.chosen)
