@@ -9,7 +9,7 @@ from .structs cimport float64_t, int32_t, uint8_t
 from .workspace cimport MAX_THREADS, Node, Task, Workspace, release_slot, reserve_nodes, take_slot
 
 cdef enum:
-    ROW_GRAIN = 1 << 14             # rows that are worth another thread when they are only moved or summed
+    ROW_GRAIN = 1 << 12             # rows that are worth another thread when they are only moved or summed
 
 
 cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
