@@ -9,7 +9,7 @@ from fastens import BayesianNetwork
 from reference.dependence import limited_dependence
 
 
-@pytest.mark.parametrize(("max_parents", "min_information"), [(1, 0.0), (2, 0.0), (3, 0.0), (3, 0.1), (4, 0.2)])
+@pytest.mark.parametrize(("max_parents", "min_information"), [(1, 0.0), (2, 0.0), (3, 0.0), (3, 0.3), (4, 0.5)])
 def test_limited_dependence(rng, max_parents, min_information):
     y = rng.integers(0, 3, 400)
     X = [rng.integers(0, 2, 400) + y]
