@@ -46,7 +46,7 @@ class GrowthRules:
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     feature_weights : float64 array of shape (n_features,) or None
-        Chances of the features where some are drawn; None for equal ones.
+        Chances of the features where some are drawn; None for equal ones. A feature of weight 0 is in no tree.
     monotone : int8 array of shape (n_features,) or None
         1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
     max_features_on_path : int or None

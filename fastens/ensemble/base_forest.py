@@ -158,7 +158,8 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
 
     def _bags(self) -> Bags:
         n_features = len(self._column_of)
-        return Bags(self._seed, self._bootstrap, n_features, n_chosen(self.max_features_per_tree, n_features))
+        n_drawn = n_chosen(self.max_features_per_tree, n_features)
+        return Bags(self._seed, self._bootstrap, n_features, n_drawn, self._feature_weights())
 
     def _grow(
         self,
