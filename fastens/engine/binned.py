@@ -72,6 +72,7 @@ class BinnedMatrix:
     thresholds: list[np.ndarray]
     bundles: Bundles
     n_payloads: int = 1
+    payloads_apart: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -82,6 +83,15 @@ class BinnedMatrix:
     def n_features(self) -> int:
         """Number of columns."""
         return self.columns.shape[0]
+
+    @property
+    def payloads(self) -> np.ndarray:
+        """The bytes of the payloads, a row for each record."""
+        return self.records[:, self.payload_offset :] if self.payloads_apart is None else self.payloads_apart
+
+    def beside(self) -> BinnedMatrix:
+        """Return the same rows for another grower at the same time: its payload is apart from the records."""
+        return replace(self, payloads_apart=np.empty((self.n_rows, _PAYLOAD_BYTES), dtype=np.uint8))
 
     def with_payloads(self, n: int) -> BinnedMatrix:
         """Return the same rows with room for so many payloads in every record, one after another."""

@@ -51,6 +51,12 @@ class TreeRules:
     monotonic : int8 array of shape (n_features,) or None
         1: the prediction does not decrease with the feature, -1: does not increase, 0: no constraint. For two classes,
         the probability of the second; not with several targets.
+    feature_weights : float64 array of shape (n_features,) or None
+        Chances of the features where some are drawn; a feature of weight 0 is in no tree.
+    max_features_on_path : int or None
+        Largest number of different features between the root and a leaf.
+    feature_groups : uint8 array of shape (n_groups, n_features) or None
+        Sets of features; all features of a path must be in one of them.
     """
 
     criterion: str = "gini"
@@ -63,6 +69,9 @@ class TreeRules:
     features_per_split: int | None = None
     random_thresholds: bool = False
     monotonic: NDArray[np.int8] | None = None
+    feature_weights: NDArray[np.float64] | None = None
+    max_features_on_path: int | None = None
+    feature_groups: NDArray[np.uint8] | None = None
 
 
 class Target(NamedTuple):

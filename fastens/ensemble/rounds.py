@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +15,7 @@ from fastens.engine.bundles import bundled
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.ensemble.side_by_side import SideBySide
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
@@ -225,6 +226,7 @@ class BoostingRun:
     """
 
     _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
+    _side_by_side: SideBySide | None = None
 
     def __init__(
         self,
@@ -259,6 +261,17 @@ class BoostingRun:
     def _prepare_growing(self, growth: GrowthRules) -> None:
         self.matrix = bundled(self.matrix, self.rules.n_threads)
         self._grower = TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+        # Leaves are renewed from what the outputs before have become; models of leaves share their working memory.
+        if not self.loss.renews_leaves and self.rules.linear_l2 is None:
+            self._side_by_side = SideBySide.of(self, growth, self._growing())
+        if self._side_by_side is not None and not self._side_by_side.needs_others:
+            self.rules = replace(self.rules, n_threads=1)
+
+    def on_one_thread(self, grower: TreeGrower) -> BoostingRun:
+        """Return the same run for one of several threads, with a grower of its own."""
+        worker = copy(self)
+        worker._grower, worker.rules = grower, replace(self.rules, n_threads=1)
+        return worker
 
     def _growing(self) -> dict[str, Any]:
         """What a grower is told besides."""
@@ -271,7 +284,7 @@ class BoostingRun:
     def _start(self, data: TrainingData) -> Array:
         if data.offset is not None:
             return self.baseline[:, None] + data.offset
-        return np.repeat(self.baseline[:, None], len(data.y), axis=1)
+        return np.full((len(self.baseline), len(data.y)), self.baseline[:, None])
 
     def validate_on(self, codes: NDArray[np.unsignedinteger], data: TrainingData) -> None:
         """Watch other rows, given as codes of shape (n_features, n_rows)."""
@@ -294,13 +307,14 @@ class BoostingRun:
 
     def run(self, on_round: OnRound | None = None) -> None:
         """Run all rounds, or until the validation loss no longer falls or `on_round` says so."""
-        while self.n_rounds < self.rules.n_rounds and not self._is_over:
-            index = self.n_rounds
-            self._round(index)
-            self._measure()
-            last = self.history.last_validation
-            if on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last):
-                return
+        with self._side_by_side or nullcontext():
+            while self.n_rounds < self.rules.n_rounds and not self._is_over:
+                index = self.n_rounds
+                self._round(index)
+                self._measure()
+                last = self.history.last_validation
+                if on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last):
+                    return
 
     def _measure(self) -> None:
         self.history.train.append(self._train_loss())
@@ -335,9 +349,11 @@ class BoostingRun:
 
     def _grow_all(self, sample: RowSample | None, index: int) -> list[Tree]:
         """Grow the trees of a round and add them to the raw predictions."""
-        return [self._grow(output, sample, index) for output in range(self._trees_per_round)]
+        if self._side_by_side is not None:
+            return self._side_by_side.grow(self, sample, index)
+        return [self.grow(output, sample, index) for output in range(self._trees_per_round)]
 
-    def _grow(self, output: int, sample: RowSample | None, index: int) -> Tree:
+    def grow(self, output: int, sample: RowSample | None, index: int) -> Tree:
         """Grow the tree of one output and add it to the raw predictions."""
         rows = None if sample is None else sample.rows
         seed = ((self.rules.seed << 32) + index * self._trees_per_round + output) % 2**64

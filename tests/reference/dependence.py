@@ -23,6 +23,18 @@ def mutual_information(one, other, y, weights):
     return information
 
 
+def limited_dependence(X, y, k, min_information):
+    """Parents of each column besides the class in a k-dependence classifier (Sahami 1996, section 3)."""
+    zeros, ones = np.zeros(len(y), int), np.ones(len(y))
+    of_class = [mutual_information(column, y, zeros, ones) for column in X.T]
+    parents = {}
+    for column in sorted(range(X.shape[1]), key=lambda column: -of_class[column]):
+        told = {other: mutual_information(X[:, column], X[:, other], y, ones) for other in parents}
+        best = sorted(told, key=lambda other: -told[other])[:k]
+        parents[column] = {other for other in best if told[other] > min_information}
+    return [parents[column] for column in range(X.shape[1])]
+
+
 def spanning_trees(n):
     """Every tree over n columns as parents towards column 0."""
     for parents in product(range(n), repeat=n - 1):

@@ -12,13 +12,17 @@ from libc.string cimport memcpy, memset
 
 from .forest_branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
 from .forest_data cimport ForestData
+from .forest_draw cimport add_feature
+from .forest_paths cimport bind_to_path
 from .forest_records cimport allocate_records, grow_records, has_records, make_records, plant_records
 from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
 from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
 from .forest_search cimport packed_total
-from .forest_tree cimport ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets
+from .forest_tree cimport (
+    ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets, binds_paths, mask_words
+)
 from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 import numpy as np
@@ -59,7 +63,7 @@ cdef class TreeWorker:
     cdef Branch* branches
     cdef Layout allocated
     cdef Py_ssize_t n_allocated
-    cdef uint64_t[::1] mask         # of features that the tree may not use
+    cdef uint64_t[::1] mask         # of features that the tree may not use, and of those on the root's path: none
     cdef int32_t n_excluded, n_branches
     cdef int stage
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
@@ -70,7 +74,7 @@ cdef class TreeWorker:
         cdef int32_t i
         self.data = data
         self.n_threads = min(n_threads, MAX_THREADS)
-        self.mask = np.zeros((data.forest.table.n_features + 63) // 64, np.uint64)
+        self.mask = np.zeros(mask_words(&data.forest) * (1 + binds_paths(&data.forest)), np.uint64)
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
         if self.rooms == NULL or self.grown == NULL:
@@ -130,15 +134,17 @@ cdef class TreeWorker:
 
     cdef _set_mask(self, features):
         """Mark the features that the tree may not use."""
-        cdef int32_t f
-        if features is None:
-            self.mask[:] = 0
-            self.n_excluded = 0
-            return
-        self.mask[:] = ~<uint64_t>0
-        for f in features:
-            self.mask[f // 64] &= ~(<uint64_t>1 << (f % 64))
-        self.n_excluded = self.data.forest.table.n_features - len(set(features))
+        cdef int32_t f, n_features = self.data.forest.table.n_features
+        cdef const float64_t* weights = self.data.weights
+        allowed = set(range(n_features) if features is None else features)
+        self.mask[:] = 0
+        self.n_excluded = 0
+        for f in range(n_features):
+            if f not in allowed or (weights != NULL and weights[f] == 0):
+                add_feature(&self.mask[0], f)
+                self.n_excluded += 1
+        if binds_paths(&self.data.forest):
+            self.n_excluded = bind_to_path(&self.data.forest, -1, &self.mask[0])
 
     cdef Outcome _advance(self, const float64_t* weights) noexcept nogil:
         """One stage after another until there was some work, so that a small tree is grown in one go."""

@@ -97,15 +97,17 @@ cdef class Grower:
     cdef _set_table(self):
         cdef Workspace* ws = &self.ws
         cdef uint8_t[:, ::1] records = self.matrix.records
+        cdef uint8_t[:, :] payloads = self.matrix.payloads
         ws.table.records = &records[0, 0]
         ws.table.stride = records.shape[1]
-        ws.table.payload = self.matrix.payload_offset
+        ws.table.payloads = &payloads[0, 0]
+        ws.table.payload_stride = payloads.strides[0]
         ws.table.code_size = self.matrix.columns.itemsize
         ws.table.n_features = self.matrix.n_features
         ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
         ws.code_stride = self.matrix.n_rows
-        ws.quantised.payload.first = &records[0, 0] + ws.table.payload
-        ws.quantised.payload.stride = ws.table.stride
+        ws.quantised.payload.first = &payloads[0, 0]
+        ws.quantised.payload.stride = ws.table.payload_stride
         self._set_columns()
         self._set_features()
 
