@@ -66,6 +66,10 @@ def test_others_grow_one_after_another(rows, counted, n_rows, parameters):
     assert not counted
 
 
-def test_an_error_in_a_thread_reaches_the_caller(rows):
-    with pytest.raises(FloatingPointError, match="learning_rate"), np.errstate(all="ignore"):
-        GradientBoostingClassifier(n_estimators=50, learning_rate=1e200, n_jobs=2).fit(*rows)
+def test_an_error_in_a_thread_reaches_the_caller(rows, monkeypatch):
+    def failing(*arguments):
+        raise MemoryError("no memory for a tree")
+
+    monkeypatch.setattr(side_by_side.TreeGrower, "grow", failing)
+    with pytest.raises(MemoryError, match="for a tree"):
+        GradientBoostingClassifier(n_jobs=2).fit(*rows)
