@@ -160,11 +160,11 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         starts, firsts = offsets_of(padded.astype(np.int64)), offsets_of(layout.heights)
         place = np.full(starts[-1], -1, dtype=np.int64)
         models = np.zeros((len(layout.pairs), 4), dtype=np.int64)
-        known, n_filled, of_pair = self._known_cells(), 0, layout.expanded(self.triples)
+        known, n_filled = self._known_cells(), 0
         for index, (pair, (one, other)) in enumerate(zip(layout.pairs, cells, strict=True)):
             chosen = np.flatnonzero(is_parent[firsts[index] : firsts[index + 1]])
             groups = Groups(self.sizes, self._pseudo_given(max(int(layout.heights[index]), 1)))
-            part = self._logs(groups, of_pair(index)[:, chosen])
+            part = self._logs(groups, layout.expanded(self.triples, pair)[:, chosen])
             rows = np.arange(len(chosen))
             part[rows, known[one[chosen]]] = joint[firsts[index] + chosen]
             part[rows, known[other[chosen]]] = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
@@ -41,6 +40,7 @@ class TripleLayout:
         self.pairs = [
             Pair(*both, slice(*cells)) for both, cells in zip(columns, pairwise(starts.tolist()), strict=True)
         ]
+        self._pairs_of = {pair[:2]: pair for pair in self.pairs}
         self.heights = np.array(heights, dtype=np.int64)
         self.n_cells = int(starts[-1])
 
@@ -53,28 +53,22 @@ class TripleLayout:
         one, other = self.sizes[pair.one], self.sizes[pair.other]
         return counts[:, pair.cells].reshape(len(counts), one, other, self.width(pair.other))
 
-    def expanded(self, counts: Counts, classes: slice = slice(None)) -> Callable[[int], Counts]:
-        """What gives the counts of the n-th pair with the cells of all columns; 0 in those of the two.
+    def expanded(self, counts: Counts, pair: Pair) -> Counts:
+        """A pair's counts with the cells of all columns, 0 in those of the two.
 
-        Its arrays have the shape (n_classes, cells of the pair, cells of all columns).
+        They have the shape (n_classes, cells of the pair, cells of all columns).
         """
-        counts = counts[classes]
-        blocks = {pair[:2]: self.block(counts, pair) for pair in self.pairs}
-
-        def of_pair(place: int) -> Counts:
-            one, other, _ = self.pairs[place]
-            out = np.zeros((len(counts), self.sizes[one], self.sizes[other], self.offsets[-1]), dtype=counts.dtype)
-            out[..., self.offsets[other + 1] :] = blocks[one, other]
-            for third in range(other):
-                if third == one:
-                    continue
-                low, high = sorted((third, one))
-                part = blocks[low, high][..., self._after(high, other)]  # by the cells of low, high and other
+        one, other, _ = pair
+        shape = len(counts), self.sizes[one], self.sizes[other], self.offsets[-1]
+        out: Any = np.zeros(shape, dtype=counts.dtype)
+        out[..., self.offsets[other + 1] :] = self.block(counts, pair)
+        for third in range(other):
+            if third != one:
+                first = self._pairs_of[min(third, one), max(third, one)]
+                part = self.block(counts, first)[..., self._after(first.other, other)]
                 axes = (0, 2, 3, 1) if third < one else (0, 1, 3, 2)
                 out[..., self.offsets[third] : self.offsets[third + 1]] = part.transpose(axes)
-            return out.reshape(len(counts), -1, self.offsets[-1])
-
-        return of_pair
+        return out.reshape(len(counts), -1, self.offsets[-1])
 
     def _after(self, column: int, later: int) -> slice:
         """The cells of a later column among those of the columns after one."""
@@ -83,7 +77,7 @@ class TripleLayout:
 
     def moved(self, counts: Counts, places: list[NDArray[np.intp]], wider: TripleLayout) -> Counts:
         """The counts in a layout with more categories: those of column j go to places[j]."""
-        out = np.zeros((len(counts), wider.n_cells), dtype=counts.dtype)
+        out: Any = np.zeros((len(counts), wider.n_cells), dtype=counts.dtype)
         for old, new in zip(self.pairs, wider.pairs, strict=True):
             start = wider.offsets[old.other + 1]
             later = [found + wider.offsets[j] - start for j, found in enumerate(places) if j > old.other]
@@ -125,7 +119,7 @@ def triple_counts(
         As `TripleLayout` has them.
     """
     layout = TripleLayout(sizes)
-    out = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if weights is None else np.float64)
+    out: Any = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if weights is None else np.float64)
     if codes.size and out.size:
         pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
         work = codes.size * codes.shape[0] ** 2 / 6

@@ -175,6 +175,16 @@ def test_trees_that_do_not_fit_are_refused(rng, name, change):
         TANClassifier._from_state(arrays, meta)
 
 
+@pytest.mark.parametrize("change", [lambda values: values[:, 1:], lambda values: -values, lambda values: values / 0.0])
+def test_triples_that_do_not_fit_are_refused(rng, change):
+    rows = make_rows(rng)
+    arrays, meta = AODEClassifier(order=2).fit(as_frame(rows), rows[:, 4])._to_state()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        arrays["likelihood0.triples"] = np.ascontiguousarray(change(arrays["likelihood0.triples"]))
+    with pytest.raises(ValueError, match="malformed"):
+        AODEClassifier._from_state(arrays, meta)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_change_nothing(rng, kind):
     rows = make_rows(rng, 30_000)
@@ -238,6 +248,26 @@ def test_too_many_pairs_are_refused(kind):
     X = np.arange(20_000).astype(str).astype(object)[:, None]
     with pytest.raises(ValueError, match="Pairs of columns must have at most"):
         kind().fit(X, np.arange(20_000) % 2)
+
+
+def test_too_many_triples_are_refused(rng):
+    X = pd.DataFrame({"name": np.arange(3000).astype(str), "size": rng.normal(size=3000), "town": ["x", "y"] * 1500})
+    with pytest.raises(
+        ValueError, match=r"order=2 must have at most .* are 'name' \(3000\), 'size' \(8\), 'town' \(2\)"
+    ):
+        AODEClassifier(order=2).fit(X, np.arange(3000) % 5)
+    with pytest.raises(ValueError, match="order must be"):
+        AODEClassifier(order=3).fit(X, np.arange(3000) % 5)
+
+
+def test_two_parents_tell_what_one_cannot(rng):
+    # The parity of three columns: any two of them, and the class, say nothing of each other
+    X = rng.integers(0, 2, (2000, 5))
+    y = X[:, :3].sum(axis=1) % 2
+    assert AODEClassifier().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) < 0.6
+    assert AODEClassifier(order=2).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) == 1
+    alike = AODEClassifier(order=2, alpha=[0.5] * 5).fit(X, y)
+    same_model(alike, AODEClassifier(order=2, alpha=0.5).fit(X, y), X)
 
 
 def test_evidence_is_that_of_the_columns_one_after_another(rng):

@@ -63,8 +63,8 @@ cdef void _add_families_of(
 
 
 cdef struct Averaged:
-    # Models of which each has one column, or two, as parents of all others: place[start + codes of the parents], the row
-    # of the table for their values, or -1 where these are no parents; and table[row, other cell, class], the log
+    # Models of which each has one column, or two, as parents of all others: place[start + codes of the parents], the
+    # row of the table for their values, or -1 where these are no parents; and table[row, other cell, class], the log
     # probability of the other cell given the parents and the class. Among the cells of the parents themselves there is
     # once that of parents and class together, and 0 otherwise.
     Py_ssize_t n_features
