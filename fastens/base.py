@@ -343,6 +343,7 @@ def _encode_frame(
     return table.names, encoder, _encoded(encoder, table, n_threads, as_codes=as_codes)
 
 
+@shared
 def _encoded(encoder: TableEncoder, table: Table, n_threads: int, *, as_codes: bool) -> NDArray[Any]:
     return encoder.codes(table, n_threads) if as_codes else encoder.transform(table, n_threads)
 
@@ -456,6 +457,7 @@ def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], N
     return codes, values, _labels_of_objects([None] if codes.size and codes.min() < 0 else values)
 
 
+@shared
 def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The classes of a target, of which there must be two, and for each row the index of its class."""
     classes, index = encode_labels(y)

@@ -6,24 +6,35 @@ import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, is_missing
+from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, is_missing, with_present
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads
 
 Floats = NDArray[np.floating]
-Column = Any  # a NumPy vector or a narwhals Series
+Column = Any  # a NumPy vector, a narwhals Series or Categories
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
 GRAIN = 200_000  # values of a column: some hundred microseconds
+
+
+class Categories(NamedTuple):
+    """A column that has been factorized, or some of its rows."""
+
+    codes: NDArray[np.integer]
+    values: list[Any]
+    is_typed: bool  # the type says categories, even of a column without any
+
+    def take(self, rows: NDArray[np.intp]) -> Categories:
+        """Some of the rows."""
+        return self._replace(codes=self.codes[rows])
 
 
 @dataclass
@@ -54,9 +65,9 @@ class Table:
         return [column.to_native() for column in self.source.iter_columns()]
 
     def column(self, index: int) -> Column:
-        """A column as a NumPy vector or a narwhals Series."""
+        """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
         native = self.natives[index]
-        return native if isinstance(native, np.ndarray) else nw.from_native(native, series_only=True)
+        return native if isinstance(native, np.ndarray | Categories) else nw.from_native(native, series_only=True)
 
     def is_categorical(self, index: int) -> bool:
         """Whether the column's type says categories.
@@ -67,6 +78,8 @@ class Table:
         if getattr(self.natives[index], "dtype", None) == np.object_:
             return self._is_of_words(index)
         column = self.column(index)
+        if isinstance(column, Categories):
+            return column.is_typed or not all(map(is_missing, self.read(index).values))
         if isinstance(column, np.ndarray):
             return column.dtype.kind in "UT"
         if column.dtype == nw.String:
@@ -78,7 +91,7 @@ class Table:
     def _is_of_words(self, index: int) -> bool:
         """Whether the objects of a column are strings or booleans, not numbers."""
         try:
-            values = self._read(index).values
+            values = self.read(index).values
         except TypeError:  # an object without a hash
             values = list(self.natives[index])
         kinds = {type(value) for value in values if not is_missing(value)}
@@ -89,7 +102,7 @@ class Table:
         found: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
-            found[index] = _categories_of(self._read(index).values, self.name(index))
+            found[index] = _categories_of(self.read(index).values, self.name(index))
 
         in_threads(learn, columns, n_threads if self.n_rows * len(columns) > GRAIN else 1)
         return found
@@ -100,17 +113,22 @@ class Table:
         `marks` are what stands for missing values, for unseen ones, and for the first category.
         """
         missing, unseen, first = marks
-        codes, values = self._factorized.pop(index, None) or factorize(self.natives[index])
+        codes, values = self.read(index)
+        self._factorized.pop(index, None)
         position = {category: place for place, category in enumerate(categories, first)}
         places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
         # Negative codes are -1.
         map_codes(codes, np.array([missing, *places], dtype=out.dtype), out)
 
-    def _read(self, index: int) -> Factorized:
+    def read(self, index: int) -> Factorized:
         """A column factorized, once."""
-        if index not in self._factorized:
-            self._factorized[index] = factorize(self.natives[index])
-        return self._factorized[index]
+        found = self._factorized.get(index)
+        if found is None:
+            native = self.natives[index]
+            is_read = isinstance(native, Categories)
+            found = with_present(native.codes, native.values) if is_read else factorize(native)
+            self._factorized[index] = found
+        return found
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
@@ -123,7 +141,9 @@ def table_from_array(array: NDArray[Any]) -> Table:
 
 
 def table_from_frame(frame: Any) -> Table:
-    """A table over a pandas, polars or Arrow table, or anything else narwhals reads."""
+    """A table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
+    if isinstance(frame, Table):
+        return frame
     frame = nw.from_native(frame, eager_only=True)
     schema = frame.schema
     names = list(schema)
@@ -140,7 +160,7 @@ def _is_ready(array: NDArray[Any]) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
-    return isinstance(X, nw.DataFrame) or nw.dependencies.is_into_dataframe(X)
+    return isinstance(X, nw.DataFrame | Table) or nw.dependencies.is_into_dataframe(X)
 
 
 # What a column holds --------------------------------------------------
@@ -148,6 +168,8 @@ def is_frame(X: Any) -> bool:
 
 def numbers_of(column: Column, name: str) -> Floats:
     """A column of numbers as floats, missing values as NaN."""
+    if isinstance(column, Categories):  # strings, all of them missing
+        return np.full(len(column.codes), np.nan)
     if isinstance(column, nw.Series):
         column = _values_of_series(column, name)
     if column.dtype in FLOATS:
@@ -160,12 +182,15 @@ def numbers_of(column: Column, name: str) -> Floats:
 
 
 def _is_float32(column: Column) -> bool:
-    return column.dtype == (nw.Float32 if isinstance(column, nw.Series) else np.float32)
+    return not isinstance(column, Categories) and column.dtype == (
+        nw.Float32 if isinstance(column, nw.Series) else np.float32
+    )
 
 
 def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
     dtype = column.dtype
-    if dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
+    is_object = getattr(column.to_native(), "dtype", None) == np.object_  # narwhals looks at the first values only
+    if is_object or dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
         return column.to_numpy()
     if dtype.is_numeric() or dtype == nw.Boolean:
         return column.cast(nw.Float64).to_numpy()
@@ -348,6 +373,8 @@ class TableEncoder:
 
     def match(self, frame: Any) -> Table:
         """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
+        if isinstance(frame, Table):
+            return frame
         frame = nw.from_native(frame, eager_only=True)
         columns = frame.columns
         if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
@@ -396,56 +423,3 @@ def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]
         yield first, block if isinstance(block, np.ndarray) else block.toarray()
-
-
-# Rows and columns of a table as it was given --------------------------------------------------
-
-
-def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of a frame, an array or a CSR matrix, as the same kind of table."""
-    return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
-
-
-def take_columns(X: Any, columns: list[int] | None) -> Any:
-    """Some columns, by their numbers, as the same kind of table; None for all."""
-    if columns is None:
-        return X
-    return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
-
-
-def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
-    """Which columns names, numbers or a mask stand for."""
-    given = np.atleast_1d(np.asarray(columns))
-    if given.dtype.kind == "b":
-        if given.shape != (n_features,):
-            raise ValueError(f"columns must have {n_features} entries as a mask; got shape {given.shape}.")
-        return np.flatnonzero(given).tolist()
-    chosen = []
-    for item in given.tolist():
-        if isinstance(item, str):
-            if names is None or item not in names:
-                known = f"the columns are {names}" if names else "X has no column names"
-                raise ValueError(f"columns must name columns of X; got {item!r}, and {known}.")
-            item = names.index(item)  # noqa: PLW2901
-        if not isinstance(item, int) or not -n_features <= item < n_features:
-            raise ValueError(f"columns must hold column numbers from 0 to {n_features - 1}; got {item!r}.")
-        chosen.append(item % n_features)
-    if not chosen:
-        raise ValueError("columns must hold at least one column; got none.")
-    return chosen
-
-
-def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
-    """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        # Names of one kind: other libraries refuse a mixture.
-        frame = frame.rename({name: str(name) for name in frame.columns if not isinstance(name, str)})
-        series = [
-            nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
-            for name, column in zip(names, values.T, strict=True)
-        ]
-        return frame.with_columns(*series).select([*names, *frame.columns]).to_native()
-    if sparse.issparse(X):
-        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
-    return np.hstack([values, X])

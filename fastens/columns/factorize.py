@@ -60,6 +60,16 @@ def factorize(column: Any) -> Factorized:
     return _of_any(column) if found is None else Factorized(*found)
 
 
+def with_present(codes: NDArray[np.integer], values: list[Any]) -> Factorized:
+    """Codes and values of which some may come in no row."""
+    present = np.zeros(len(values), dtype=np.uint8)
+    if codes.size:
+        mark_present(codes, present)
+    if not present.all():
+        values = [value if flag else None for value, flag in zip(values, present.tolist(), strict=True)]
+    return Factorized(codes, values)
+
+
 # By library --------------------------------------------------
 
 
@@ -68,26 +78,13 @@ def _of_pandas(column: Any) -> Factorized:
     if isinstance(dtype, np.dtype):
         return _of_array(column.to_numpy(), lambda: _by_method(column))
     if hasattr(array, "codes"):
-        return _of_categories(np.asarray(array.codes), array.categories)
+        return with_present(np.asarray(array.codes), array.categories.tolist())
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object), lambda: _by_method(column))
-    arrow = array.__arrow_array__() if storage == "pyarrow" else None
+    arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
     found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
     return _by_method(column) if found is None else Factorized(*found)
-
-
-def _of_categories(codes: NDArray[np.integer], categories: Any) -> Factorized:
-    present = np.zeros(len(categories), dtype=np.uint8)
-    if codes.size:
-        mark_present(codes, present)
-    if present.all():
-        return Factorized(codes, categories.tolist())
-    values: list[Any] = [None] * len(categories)
-    places = np.flatnonzero(present)
-    for place, value in zip(places.tolist(), categories[places].tolist(), strict=True):
-        values[place] = value
-    return Factorized(codes, values)
 
 
 def _by_method(column: Any) -> Factorized:

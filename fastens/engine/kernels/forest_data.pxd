@@ -6,6 +6,7 @@ cdef class ForestData:
     cdef Forest forest
     cdef float64_t widest           # range of a target's numbers
     cdef int32_t n_values
+    cdef const float64_t* weights   # of the features; NULL: equal. 0: no tree may use it
     cdef list kept                  # arrays that the structs point into
     cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none
 
