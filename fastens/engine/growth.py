@@ -292,8 +292,8 @@ def leaves_within_limits(
     """
     if rules.monotone is None and rules.max_delta_step is None:
         return value
-    value = value.copy()
-    leaf_means(value, tree.weight, tree.left_child)
+    value, weight = value.copy(), np.asarray(tree.weight, dtype=np.float64)
+    leaf_means(value, weight, tree.left_child)
     most = None if rules.max_delta_step is None else factor * rules.max_delta_step
-    bind_values(value, tree.weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
+    bind_values(value, weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
     return value

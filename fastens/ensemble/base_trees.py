@@ -13,10 +13,10 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
-from fastens.engine.constraints import Columns, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
 from fastens.engine.paths import decision_path
 from fastens.engine.threads import resolve_n_jobs
+from fastens.ensemble.column_rules import CONSTRAINTS, column_chances, monotone_columns, path_rules
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportance
 from fastens.inspection.tree_methods import ShowsTrees
@@ -39,8 +39,7 @@ RULES: dict[str, Rule] = {
     "min_impurity_decrease": real(0),
     "max_features": whole(1) | SHARE | one_of("sqrt", "log2", None),
     "ccp_alpha": real(0),
-    "monotonic_cst": ANYTHING,
-    "interaction_cst": ANYTHING,
+    **CONSTRAINTS,
     "feature_weights": ANYTHING,
     "max_bins": whole(2, 65_535),
     "categorical_features": ANYTHING,
@@ -68,7 +67,6 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _tree_rules(self, n_rows: int, total_weight: float) -> TreeRules:
-        max_on_path, groups = interaction_groups(self.interaction_cst, self._columns())
         return TreeRules(
             criterion="entropy" if self.criterion == "log_loss" else self.criterion,
             max_depth=self.max_depth,
@@ -80,9 +78,8 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
             features_per_split=self._features_per_split(),
             random_thresholds=self._has_random_thresholds(),
             monotonic=self._monotonic(),
-            feature_weights=self._feature_weights(),
-            max_features_on_path=max_on_path,
-            feature_groups=None if groups is None else groups[:, self._column_of],
+            feature_weights=column_chances(self),
+            **path_rules(self),
         )
 
     def _has_random_thresholds(self) -> bool:
@@ -93,24 +90,12 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
         count = n_chosen(self.max_features, n_features)
         return None if count == n_features else count
 
-    def _columns(self) -> Columns:
-        return Columns(self.n_features_in_, self._encoder.names)
-
-    def _feature_weights(self) -> Array | None:
-        """The chances of the features where some are drawn."""
-        chances = feature_chances(self.feature_weights, self._columns())
-        return None if chances is None else chances[self._column_of]
-
     def _monotonic(self) -> NDArray[np.int8] | None:
         """For each feature, whether the prediction must not fall (1) or rise (-1) with it; None for no such feature."""
-        signs = monotone_signs(self.monotonic_cst, self._columns(), self._encoder.is_categorical)
-        if signs is None:
-            return None
-        if self._n_outputs() > 1:
-            raise ValueError(
-                f"monotonic_cst must be None with several targets or more than two classes; got {self.monotonic_cst!r}."
-            )
-        return signs[self._column_of]
+        signs = monotone_columns(self)
+        if signs is not None and self._n_outputs() > 1:
+            raise ValueError(f"monotonic_cst must be None with several targets; got {self.monotonic_cst!r}.")
+        return signs
 
     # Predict --------------------------------------------------
 
