@@ -2,7 +2,7 @@
 
 python asv_benchmarks/compare_posterior.py                       every part, some minutes on 2 cores
 python asv_benchmarks/compare_posterior.py --parts trees --tables adult car
-python asv_benchmarks/compare_posterior.py --parts choose choose_forest      what the default priors were chosen by
+python asv_benchmarks/compare_posterior.py --parts choose        what the default prior of trees was chosen by
 """
 
 from __future__ import annotations
@@ -167,9 +167,14 @@ def trees() -> Iterator[Row]:
     fits = {
         "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
         "pruned": lambda X, y: PrunedTree().fit(X, y),
-        "grid search": pruned_by_grid_search,
         "whole": lambda X, y: PrunedTree(n_folds=0).fit(X, y),
     }
+    return compared(REPORTING, fits, 3)
+
+
+def grid_search() -> Iterator[Row]:
+    """Single trees: log loss in three folds, and the time of the usual search for a price."""
+    fits = {"average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y), "grid search": pruned_by_grid_search}
     return compared(REPORTING, fits, 3)
 
 
@@ -212,28 +217,6 @@ def choose() -> Iterator[Row]:
         of_priors = [np.reshape(losses[prior, alpha], (-1, 3)).mean(axis=1) for alpha in alphas]
         yield [str(prior), *(f"{np.exp(np.log(x).mean()):.4f} ({(x < of_pruned).sum()})" for x in of_priors)]
     yield ["pruned", f"{np.exp(np.log(of_pruned).mean()):.4f}"]
-
-
-def choose_forest() -> Iterator[Row]:
-    """Forests of 50 trees on the tables of choice, by prior: geometric mean of log losses; and 100 plain trees'."""
-    priors, alphas = (0.5, 0.3, 0.2, 0.1, "features", "search"), (0.003, 0.01, 0.03, 0.1, 0.3)
-    yield ["split_prior", *(f"alpha {alpha}" for alpha in alphas)]
-    losses: dict[tuple[Any, float], list[float]] = {(prior, alpha): [] for prior in priors for alpha in alphas}
-    plain = []
-    for name, task in CHOOSING.items():
-        table = read(name, task)
-        for rows, others in StratifiedKFold(3, shuffle=True, random_state=0).split(table.X, table.y):
-            X, y, X_test, y_test = table.X.iloc[rows], table.y[rows], table.X.iloc[others], table.y[others]
-            plain.append(loss_of(RandomForestClassifier(100, random_state=0).fit(X, y), X_test, y_test, table))
-            model = RandomForestClassifier(50, averaging="posterior", random_state=0).fit(X, y)
-            for (prior, alpha), found in losses.items():
-                model.reweight(split_prior=prior, alpha=alpha)
-                found.append(loss_of(model, X_test, y_test, table))
-    of_plain = np.reshape(plain, (-1, 3)).mean(axis=1)
-    for prior in priors:
-        of_priors = [np.reshape(losses[prior, alpha], (-1, 3)).mean(axis=1) for alpha in alphas]
-        yield [str(prior), *(f"{np.exp(np.log(x).mean()):.4f} ({(x < of_plain).sum()})" for x in of_priors)]
-    yield ["100 plain trees", f"{np.exp(np.log(of_plain).mean()):.4f}"]
 
 
 def cost() -> Iterator[Row]:
@@ -279,11 +262,11 @@ def predicting(model: Any, X: np.ndarray) -> float:
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "trees": trees,
+    "grid_search": grid_search,
     "numbers": numbers,
     "forests": forests,
     "cost": cost,
     "choose": choose,
-    "choose_forest": choose_forest,
 }
 
 

@@ -197,7 +197,7 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
             return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
-        return self._encoder.transform(self._match_frame(X))
+        return _encoded(self._encoder, self._match_frame(X))
 
     def _match_frame(self, X: Any) -> Table:
         """A frame with its columns in the order of those of `fit`."""
@@ -334,6 +334,11 @@ def _encode_frame(
     return table.names, encoder, encoder.transform(table)
 
 
+@shared
+def _encoded(encoder: TableEncoder, table: Table) -> Floats:
+    return encoder.transform(table)
+
+
 def _check_not_empty(n_rows: int, n_features: int) -> None:
     for count, what in ((n_rows, "sample(s)"), (n_features, "feature(s)")):
         if count == 0:
@@ -432,6 +437,7 @@ def _labels_of_objects(y: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+@shared
 def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The classes of a target, of which there must be two, and for each row the index of its class."""
     classes, index = encode_labels(_labels(y))

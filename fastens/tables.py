@@ -7,20 +7,31 @@ import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 Floats = NDArray[np.floating]
-Column = Any  # a NumPy vector or a narwhals Series
+Column = Any  # a NumPy vector, a narwhals Series or Categories
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
 FEW = 16  # categories that are sooner looked for one by one than counted
+
+
+class Categories(NamedTuple):
+    """A column of categories that has been read: the distinct values, and each row's place there, -1 if missing."""
+
+    codes: NDArray[np.integer]
+    values: list[Any]
+    is_typed: bool  # the type says categories, even of a column without any
+
+    def take(self, rows: NDArray[np.intp]) -> Categories:
+        """Some of the rows."""
+        return self._replace(codes=self.codes[rows])
 
 
 @dataclass
@@ -69,7 +80,9 @@ def table_from_array(array: NDArray[Any]) -> Table:
 
 
 def table_from_frame(frame: Any) -> Table:
-    """A table over a pandas, polars or Arrow table, or anything else narwhals reads."""
+    """A table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
+    if isinstance(frame, Table):
+        return frame
     frame = nw.from_native(frame, eager_only=True)
     schema = frame.schema
     names = list(schema)
@@ -86,7 +99,7 @@ def _is_ready(array: NDArray[Any]) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
-    return isinstance(X, nw.DataFrame) or nw.dependencies.is_into_dataframe(X)
+    return isinstance(X, nw.DataFrame | Table) or nw.dependencies.is_into_dataframe(X)
 
 
 # What a column holds --------------------------------------------------
@@ -98,6 +111,8 @@ def is_categorical_column(column: Column) -> bool:
     In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
     booleans.
     """
+    if isinstance(column, Categories):
+        return column.is_typed or bool((column.codes >= 0).any())
     if isinstance(column, nw.Series):
         dtype = column.dtype
         if dtype == nw.String:
@@ -123,6 +138,8 @@ def is_missing(value: Any) -> bool:
 
 def numbers_of(column: Column, name: str) -> Floats:
     """A column of numbers as floats, missing values as NaN."""
+    if isinstance(column, Categories):  # strings, all of them missing
+        return np.full(len(column.codes), np.nan)
     if isinstance(column, nw.Series):
         column = _values_of_series(column, name)
     if column.dtype in FLOATS:
@@ -135,7 +152,9 @@ def numbers_of(column: Column, name: str) -> Floats:
 
 
 def _is_float32(column: Column) -> bool:
-    return column.dtype == (nw.Float32 if isinstance(column, nw.Series) else np.float32)
+    return not isinstance(column, Categories) and column.dtype == (
+        nw.Float32 if isinstance(column, nw.Series) else np.float32
+    )
 
 
 def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
@@ -170,37 +189,41 @@ def _not_numbers(name: str, found: Any, *, is_time: bool) -> ValueError:
 
 def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
     """The distinct values of a column, and for each row the position of its value there; -1 where it is missing."""
+    if isinstance(column, Categories):
+        return column.codes, column.values
     if isinstance(column, nw.Series):
-        native = column.to_native()
-        if hasattr(native, "array") and hasattr(native.array, "codes"):  # categories of pandas
-            return np.asarray(native.array.codes), native.array.categories.tolist()
-        if hasattr(native, "factorize"):  # pandas and those like it
-            codes, values = native.factorize()
-            return np.asarray(codes), [_plain(value) for value in values.tolist()]
-        if hasattr(native, "dictionary_encode"):  # Arrow
-            encoded = native if column.dtype == nw.Categorical else native.dictionary_encode()
-            encoded = encoded.combine_chunks()
-            codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            return codes, encoded.dictionary.to_pylist()
-        if hasattr(native, "replace_strict"):  # polars
-            values = [value for value in native.unique().to_list() if not is_missing(value)]
-            codes = (
-                native.replace_strict(values, list(range(len(values))), default=-1)
-                if values
-                else np.full(len(native), -1)
-            )
-            return np.asarray(codes), values
-        column = column.to_numpy()
+        return _factorize_series(column)
     if column.dtype.kind == "O":
         found: dict[Any, int] = {}
-        codes = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in column.tolist()]
-        return np.array(codes, dtype=np.int64), list(found)
-    values, codes = _factorize_whole(column) or np.unique(column, return_inverse=True)
-    values = [_plain(value) for value in values.tolist()]
+        places = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in column.tolist()]
+        return np.array(places, dtype=np.int64), list(found)
+    distinct, codes = _factorize_whole(column) or np.unique(column, return_inverse=True)
+    values = [_plain(value) for value in distinct.tolist()]
     if values and is_missing(values[-1]):
         codes[codes == len(values) - 1] = -1
         values.pop()
     return codes, values
+
+
+def _factorize_series(column: nw.Series) -> tuple[NDArray[np.integer], list[Any]]:
+    native = column.to_native()
+    if hasattr(native, "array") and hasattr(native.array, "codes"):  # categories of pandas
+        return np.asarray(native.array.codes), native.array.categories.tolist()
+    if hasattr(native, "factorize"):  # pandas and those like it
+        codes, values = native.factorize()
+        return np.asarray(codes), [_plain(value) for value in values.tolist()]
+    if hasattr(native, "dictionary_encode"):  # Arrow
+        encoded = native if column.dtype == nw.Categorical else native.dictionary_encode()
+        encoded = encoded.combine_chunks()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return codes, encoded.dictionary.to_pylist()
+    if hasattr(native, "replace_strict"):  # polars
+        values = [value for value in native.unique().to_list() if not is_missing(value)]
+        codes = (
+            native.replace_strict(values, list(range(len(values))), default=-1) if values else np.full(len(native), -1)
+        )
+        return np.asarray(codes), values
+    return factorize(column.to_numpy())
 
 
 def _factorize_whole(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]] | None:
@@ -381,6 +404,8 @@ class TableEncoder:
 
     def match(self, frame: Any) -> Table:
         """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
+        if isinstance(frame, Table):
+            return frame
         frame = nw.from_native(frame, eager_only=True)
         columns = frame.columns
         if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
@@ -429,56 +454,3 @@ def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]
         yield first, block if isinstance(block, np.ndarray) else block.toarray()
-
-
-# Rows and columns of a table as it was given --------------------------------------------------
-
-
-def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of a frame, an array or a CSR matrix, as the same kind of table."""
-    return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
-
-
-def take_columns(X: Any, columns: list[int] | None) -> Any:
-    """Some columns, by their numbers, as the same kind of table; None for all."""
-    if columns is None:
-        return X
-    return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
-
-
-def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
-    """Which columns names, numbers or a mask stand for."""
-    given = np.atleast_1d(np.asarray(columns))
-    if given.dtype.kind == "b":
-        if given.shape != (n_features,):
-            raise ValueError(f"columns must have {n_features} entries as a mask; got shape {given.shape}.")
-        return np.flatnonzero(given).tolist()
-    chosen = []
-    for item in given.tolist():
-        if isinstance(item, str):
-            if names is None or item not in names:
-                known = f"the columns are {names}" if names else "X has no column names"
-                raise ValueError(f"columns must name columns of X; got {item!r}, and {known}.")
-            item = names.index(item)  # noqa: PLW2901
-        if not isinstance(item, int) or not -n_features <= item < n_features:
-            raise ValueError(f"columns must hold column numbers from 0 to {n_features - 1}; got {item!r}.")
-        chosen.append(item % n_features)
-    if not chosen:
-        raise ValueError("columns must hold at least one column; got none.")
-    return chosen
-
-
-def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
-    """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        # Names of one kind: other libraries refuse a mixture.
-        frame = frame.rename({name: str(name) for name in frame.columns if not isinstance(name, str)})
-        series = [
-            nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
-            for name, column in zip(names, values.T, strict=True)
-        ]
-        return frame.with_columns(*series).select([*names, *frame.columns]).to_native()
-    if sparse.issparse(X):
-        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
-    return np.hstack([values, X])

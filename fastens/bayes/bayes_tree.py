@@ -60,6 +60,12 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         A split must lower the impurity, times the node's share of the weights, by this much.
     class_weight : dict, "balanced" or None, default=None
         Factors of the rows' weights by class.
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     max_bins : int, default=65535
@@ -129,6 +135,8 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         max_leaf_nodes: int | None = None,
         min_impurity_decrease: float = 0.0,
         class_weight: Any = None,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
         categorical_features: Any = "from_dtype",
         max_bins: int = 65_535,
         random_state: Any = None,
@@ -242,6 +250,12 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Most leaves of a tree, which then grows best-first.
     min_impurity_decrease : float, default=0
         A split must lower the impurity, times the node's share of the weights, by this much.
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     max_bins : int, default=65535
@@ -317,6 +331,8 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         max_features: int | float | str | None = None,
         max_leaf_nodes: int | None = None,
         min_impurity_decrease: float = 0.0,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
         categorical_features: Any = "from_dtype",
         max_bins: int = 65_535,
         random_state: Any = None,

@@ -25,7 +25,7 @@ from fastens.bayes.inference import logs
 from fastens.bayes.network_files import NetworkFiles
 from fastens.bayes.network_queries import NetworkQueries
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
-from fastens.bayes.structures import LEARNED, Coded, Search, learn_structure
+from fastens.bayes.structures import BESIDE_CLASS, LEARNED, Coded, Search, learn_structure
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
@@ -56,15 +56,18 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
 
     Parameters
     ----------
-    structure : {"hill-climb", "chow-liu", "tan"}, dict or list of pairs, default="hill-climb"
+    structure : {"hill-climb", "chow-liu", "tan", "kdb"}, dict or list of pairs, default="hill-climb"
         "hill-climb": edges are added, removed and turned around, the best first, while the score rises. "chow-liu": the
-        tree of the greatest likelihood. "tan": the class is a parent of all columns, which are a tree besides. Given: a
-        dict of parents by child, or edges (parent, child); variables by name (columns of arrays are x0, x1, ...) or
-        number.
+        tree of the greatest likelihood. "tan": the class is a parent of all columns, which are a tree besides. "kdb":
+        the class is a parent of all columns, and besides, those that say the most of a column given the class, among
+        the columns that say more of the class. Given: a dict of parents by child, or edges (parent, child); variables
+        by name (columns of arrays are x0, x1, ...) or number.
     criterion : {"bic", "aic", "bdeu", "k2"}, default="bic"
         The score that hill-climbing raises.
     max_parents : int, default=3
-        Most parents of a variable in hill-climbing.
+        Most parents of a variable in hill-climbing and "kdb", where the class is one: 3 is KDB with k = 2.
+    min_information : float, default=0.03
+        In "kdb" a column is a parent if it says more than this of the other given the class, in nats.
     tabu : int, default=0
         How many moves of hill-climbing in a row may fail to improve on the best structure; none is come to twice.
     smoothing : {"laplace", "m", "kt", "bdeu", "none"}, default="laplace"
@@ -127,8 +130,9 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
     ----------
     Pearl (1988), "Probabilistic reasoning in intelligent systems"; Heckerman, Geiger & Chickering (1995), "Learning
     Bayesian networks", Machine Learning 20; Chow & Liu (1968); Friedman, Geiger & Goldszmidt (1997), "Bayesian network
-    classifiers", Machine Learning 29; Binder, Koller, Russell & Kanazawa (1997), "Adaptive probabilistic networks with
-    hidden variables", Machine Learning 29; Koller & Friedman (2009), "Probabilistic graphical models", chapter 9.
+    classifiers", Machine Learning 29; Sahami (1996), "Learning limited dependence Bayesian classifiers"; Binder,
+    Koller, Russell & Kanazawa (1997), "Adaptive probabilistic networks with hidden variables", Machine Learning 29;
+    Koller & Friedman (2009), "Probabilistic graphical models", chapter 9.
 
     Examples
     --------
@@ -149,6 +153,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
         "structure": one_of(*LEARNED) | GIVEN,
         "criterion": one_of(*SCORES),
         "max_parents": whole(1),
+        "min_information": real(0),
         "tabu": whole(0),
         "missing": one_of(*CLIMBS),
         "max_iter": whole(1),
@@ -170,6 +175,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
         *,
         criterion: str = "bic",
         max_parents: int = 3,
+        min_information: float = 0.03,
         tabu: int = 0,
         smoothing: str = "laplace",
         alpha: float = 1.0,
@@ -310,11 +316,13 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
             return parents_from(self.structure, names)
         if self.hidden:
             raise ValueError(f"hidden variables need a given structure; got structure={self.structure!r}.")
-        if self.structure == "tan" and not hasattr(self, "classes_"):
+        if self.structure in BESIDE_CLASS and not hasattr(self, "classes_"):
             raise ValueError(
-                "structure='tan' requires y to be passed, but the target y is None: it is a tree beside the class."
+                f"structure={self.structure!r} requires y to be passed, but the target y is None: the class is a "
+                "parent of all columns."
             )
-        return learn_structure(self.structure, data, Search(self.criterion, self.ess, self.max_parents, self.tabu))
+        search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information)
+        return learn_structure(self.structure, data, search)
 
     def _estimate_tables(self, network: DiscreteNetwork, data: Coded) -> None:
         sizes = data.sizes.tolist()

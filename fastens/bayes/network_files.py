@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.bif import format_bif, parse_bif
+from fastens.bayes.bif import BIFError, format_bif, parse_bif
 from fastens.bayes.column_bins import Limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counting import offsets_of
 from fastens.bayes.discrete_network import DiscreteNetwork
@@ -19,6 +21,7 @@ from fastens.bayes.graphs import Parents, parents_from
 from fastens.tables import TableEncoder
 
 Array = NDArray[np.float64]
+GZIP = b"\x1f\x8b"  # how such files begin
 
 
 class NetworkFiles:
@@ -93,7 +96,7 @@ class NetworkFiles:
 
     @classmethod
     def read_bif(cls, path: str | os.PathLike[str], target: str | None = None, **parameters: Any) -> Any:
-        """Read a network from a BIF file.
+        """Read a network from a BIF file, compressed by gzip or not.
 
         Parameters
         ----------
@@ -113,12 +116,16 @@ class NetworkFiles:
         ValueError
             If the file holds no network; the message says where.
         """
-        return cls._of(parse_bif(Path(path).read_text(encoding="utf-8")), target, parameters)
+        return cls._of(parse_bif(_read_text(Path(path))), target, parameters)
 
     def write_bif(self, path: str | os.PathLike[str], title: str = "unknown") -> None:
-        """Write the network as a BIF file, which `read_bif` and other libraries read; values become text."""
+        """Write the network as a BIF file, which `read_bif` and other libraries read; values become text.
+
+        A path that ends in .gz is compressed by gzip.
+        """
         self._check_fitted()  # type: ignore[attr-defined]
-        Path(path).write_text(format_bif(self._network, title), encoding="utf-8")
+        data = format_bif(self._network, title).encode()
+        Path(path).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
     @classmethod
     def _of(cls, network: DiscreteNetwork, target: str | None, parameters: Mapping[str, Any]) -> Any:
@@ -177,6 +184,14 @@ class NetworkFiles:
         self._counts = _split(arrays["counts"], shapes) if "counts" in arrays else None
         if self._counts is not None and not all(np.isfinite(c).all() and (c >= 0).all() for c in self._counts):
             raise ValueError("the counts are malformed")
+
+
+def _read_text(path: Path) -> str:
+    data = path.read_bytes()
+    try:
+        return (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
+    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise BIFError(f"{path} is no text in UTF-8, nor that compressed by gzip: {error}.") from error
 
 
 def _joined(tables: Sequence[Array]) -> Array:

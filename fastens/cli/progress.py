@@ -22,18 +22,7 @@ OnRound = Callable[[int, int, float | None, float | None], None]
 @contextmanager
 def training_progress(console: Console) -> Iterator[OnRound]:
     """Show the bar; the value of the context is what the model calls after every round. Silent where no one watches."""
-    progress = Progress(
-        TextColumn("training", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[loss]}", markup=False),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left", markup=False),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    with progress:
+    with _bar(console, "training", "loss") as progress:
         bar = progress.add_task("training", total=None, loss="")
 
         def on_round(index: int, n_rounds: int, train_loss: float | None, validation_loss: float | None) -> None:
@@ -53,18 +42,7 @@ def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
 @contextmanager
 def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str], None]]:
     """Show how many fits are done; the value of the context is called with the model's name after each."""
-    progress = Progress(
-        TextColumn("comparing", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[model]}", markup=False),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left", markup=False),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    with progress:
+    with _bar(console, "comparing", "model") as progress:
         bar = progress.add_task("comparing", total=n_fits, model="")
         yield lambda model: progress.update(bar, advance=1, model=model)
 
@@ -72,3 +50,18 @@ def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str
 def _losses(train_loss: float | None, validation_loss: float | None) -> str:
     losses = [("loss", train_loss), ("validation", validation_loss)]
     return "  ".join(f"{name} {loss:#.5g}" for name, loss in losses if loss is not None)
+
+
+def _bar(console: Console, text: str, field: str) -> Progress:
+    """A bar that counts, with one field of text behind it and the time that is left."""
+    return Progress(
+        TextColumn(text, markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(f"{{task.fields[{field}]}}", markup=False),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left", markup=False),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )

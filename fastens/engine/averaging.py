@@ -63,26 +63,27 @@ class PruningPrior:
         split = split_probability(self.split, tree, self.cost)
         return Prunings(tree.left_child, log_evidence, split)
 
-    def averaged(self, tree: Tree, leaves: Sequence[NDArray[Any]]) -> NDArray[np.floating]:
+    def averaged(self, tree: Tree, nodes: Nodes, leaves: Sequence[NDArray[Any]]) -> NDArray[np.floating]:
         """The tree's values, averaged over all prunings, in its own type.
 
         Parameters
         ----------
         tree : Tree
             The tree.
+        nodes : Nodes
+            Its inner nodes and leaves.
         leaves : sequence of arrays of shape (n_statistics, n_leaves)
             Of the rows of its leaves; if there are two, of rows that it was grown on, and of those that are evidence.
         """
-        quick = self._averaged_quickly(tree, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
+        quick = self._averaged_quickly(tree, nodes, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
         if quick is not None:
             return quick
         statistics, before = together([of_all_nodes(tree, part) for part in leaves])
         averaged = self.posterior(tree, statistics, before).average(self.leaves.values(statistics))
         return np.ascontiguousarray(averaged.T, dtype=tree.value.dtype)
 
-    def _averaged_quickly(self, tree: Tree, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
+    def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
         split = np.asarray(split_probability(self.split, tree, self.cost))
-        nodes = nodes_of(tree)
         found = self.leaves.node_evidence(nodes, leaves, float(split.max()))
         if found is None:
             return None
@@ -122,12 +123,12 @@ def nodes_of(tree: Tree) -> Nodes:
     return Nodes(*kinds_of_nodes(np.ascontiguousarray(tree.left_child)))
 
 
-def class_statistics(tree: Tree, prior: ClassPrior) -> Array:
+def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> Array:
     """The classes' weights in the leaves, from the shares that a tree holds, (n_statistics, n_leaves).
 
     Whole weights come back exactly.
     """
-    weight, leaf = np.ascontiguousarray(tree.weight, dtype=np.float32), nodes_of(tree).leaf
+    weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
     counts = np.empty((sum(prior.n_classes), tree.n_leaves))
     row = column = 0
     for n in prior.n_classes:
@@ -137,18 +138,17 @@ def class_statistics(tree: Tree, prior: ClassPrior) -> Array:
     return counts
 
 
-def rate_statistics(tree: Tree) -> Array:
+def rate_statistics(tree: Tree, leaf: NDArray[np.int32]) -> Array:
     """Weights and sums of the counts in the leaves, from the means that a tree holds; those of log y! are left out."""
-    leaf = nodes_of(tree).leaf
     weight = tree.weight[leaf].astype(np.float64)
     return np.concatenate([weight[None], tree.value[leaf].T * weight, np.zeros((1, len(weight)))])
 
 
-def number_statistics(tree: MeasuredTree, prior: NumberPrior) -> Array:
+def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: NumberPrior) -> Array:
     """The sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves)."""
     weight, value = np.ascontiguousarray(tree.weight, dtype=np.float32), np.ascontiguousarray(tree.value)
     sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves))
-    add_up_numbers(nodes_of(tree).leaf, value, tree.squares, weight, prior.location, sums)
+    add_up_numbers(leaf, value, tree.squares, weight, prior.location, sums)
     return sums
 
 
@@ -212,26 +212,29 @@ class TreeAverager:
         left_out : float64 array of shape (n_rows,), optional
             Weights of the rows that are the evidence, if they are not those.
         """
-        found = self._statistics(tree, grown, left_out)
+        nodes = nodes_of(tree)
+        found = self._statistics(tree, nodes.leaf, grown, left_out)
         if scale != 1:
             found[0] *= scale
         # What is kept is all that another prior would know.
         self._of_trees[number] = kept = [compact(part) for part in found]
         plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
-        return Tree(**plain | {"value": self.prior.averaged(tree, kept)})
+        return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})
 
-    def _statistics(self, tree: Tree, grown: Array | None, left_out: Array | None) -> list[Array]:
+    def _statistics(
+        self, tree: Tree, leaf: NDArray[np.int32], grown: Array | None, left_out: Array | None
+    ) -> list[Array]:
         leaves = self.prior.leaves
         if self._rows is not None:
             weights = (grown,) if left_out is None else (grown, left_out)
             return self._rows.statistics(tree, *weights)
         if isinstance(leaves, ClassPrior):
-            return [class_statistics(tree, leaves)]
+            return [class_statistics(tree, leaf, leaves)]
         if isinstance(leaves, RatePrior):
-            return [rate_statistics(tree)]
+            return [rate_statistics(tree, leaf)]
         assert isinstance(leaves, NumberPrior)
         assert isinstance(tree, MeasuredTree)
-        return [number_statistics(tree, leaves)]
+        return [number_statistics(tree, leaf, leaves)]
 
     def statistics(self, first: int, last: int) -> list[NDArray[Any]]:
         """Those of the leaves of some trees, one after another: of all, and of the rows left out where there are."""

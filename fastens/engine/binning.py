@@ -464,8 +464,11 @@ def learn_and_bin(
     >>> matrix.columns
     array([[1, 2, 2, 3]], dtype=uint8)
     """
+    if max_bins <= _BYTE_BINS:
+        binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads)
+        return binning, binning.transform(X, n_threads)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
-    if max_bins <= _BYTE_BINS or not sketch.holds_all():
+    if not sketch.holds_all():
         binning = sketch.finish()
         return binning, binning.transform(X, n_threads)
     codes = aligned((X.shape[1], X.shape[0]), np.dtype(np.uint16))

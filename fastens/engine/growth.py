@@ -46,7 +46,7 @@ class GrowthRules:
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     feature_weights : float64 array of shape (n_features,) or None
-        Chances of the features where some are drawn; None for equal ones.
+        Chances of the features where some are drawn; None for equal ones. A feature of weight 0 is in no tree.
     monotone : int8 array of shape (n_features,) or None
         1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
     max_features_on_path : int or None
@@ -292,8 +292,8 @@ def leaves_within_limits(
     """
     if rules.monotone is None and rules.max_delta_step is None:
         return value
-    value = value.copy()
-    leaf_means(value, tree.weight, tree.left_child)
+    value, weight = value.copy(), np.asarray(tree.weight, dtype=np.float64)
+    leaf_means(value, weight, tree.left_child)
     most = None if rules.max_delta_step is None else factor * rules.max_delta_step
-    bind_values(value, tree.weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
+    bind_values(value, weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
     return value

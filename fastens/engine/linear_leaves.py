@@ -25,7 +25,7 @@ DTYPES: dict[str, type[np.generic]] = {
     "slopes": np.float64,
     "lower": np.float64,
     "upper": np.float64,
-    "centres": np.float64,
+    "at_means": np.float64,
 }
 # Rows whose leaves are in memory at a time.
 _BLOCK = 1 << 12
@@ -38,7 +38,7 @@ _PER_LEAF = 20
 class LinearLeaves:
     """The linear models of a tree's leaves, or of all trees one after another.
 
-    A row's prediction is its leaf's value, plus for each term the slope times the row's value, minus the leaf's centre.
+    A row's prediction is its leaf's value, plus for each term the slope times what the row's value is above the mean.
     It is the leaf's value where one of these values is missing or infinite. Values beyond those of the leaf's training
     rows count as the nearest of them: a line is not trusted where it was not seen.
 
@@ -52,8 +52,8 @@ class LinearLeaves:
         Its slope.
     lower, upper : float64 arrays of shape (n_terms,)
         The range of its values.
-    centres : float64 array of shape (n_nodes,)
-        What the terms add up to at the leaf's means.
+    at_means : float64 array of shape (n_terms,)
+        The slope times the feature's mean in the leaf.
     """
 
     starts: NDArray[np.int64]
@@ -61,26 +61,28 @@ class LinearLeaves:
     slopes: Array
     lower: Array
     upper: Array
-    centres: Array
+    at_means: Array
 
     @classmethod
-    def of_terms(
-        cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, centres: Array
-    ) -> LinearLeaves:
-        """Make models from terms in any order: their nodes, features, and slopes with ranges, (3, n_terms).
+    def of_terms(cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, n_nodes: int) -> LinearLeaves:
+        """Make models from terms in any order: their nodes, features, and the four rows of the other arrays.
 
         Terms without slope are left out.
         """
         chosen = np.flatnonzero(terms[0])
         chosen = chosen[np.argsort(node[chosen], kind="stable")]
-        starts = np.append(0, np.cumsum(np.bincount(node[chosen], minlength=len(centres)))).astype(np.int64)
-        slopes, lower, upper = np.ascontiguousarray(terms[:, chosen])
-        return cls(starts, features[chosen], slopes, lower, upper, centres)
+        starts = np.append(0, np.cumsum(np.bincount(node[chosen], minlength=n_nodes))).astype(np.int64)
+        return cls(starts, features[chosen], *np.ascontiguousarray(terms[:, chosen]))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.starts) - 1
 
     @property
     def nodes(self) -> NDArray[np.intp]:
         """The node of each term."""
-        return np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
+        return np.repeat(np.arange(self.n_nodes), np.diff(self.starts))
 
     @classmethod
     def join(cls, parts: Sequence[LinearLeaves]) -> LinearLeaves:
@@ -96,26 +98,30 @@ class LinearLeaves:
         """The models of some nodes."""
         terms = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
-        ranges = self.lower[terms], self.upper[terms]
-        return LinearLeaves(starts, self.features[terms], self.slopes[terms], *ranges, self.centres[first:last])
+        return LinearLeaves(starts, *(getattr(self, name)[terms] for name in list(DTYPES)[1:]))
 
     def times(self, factor: Array) -> LinearLeaves:
         """The same with the models of each node multiplied by a factor."""
-        return replace(self, slopes=self.slopes * factor[self.nodes], centres=self.centres * factor)
+        of_terms = factor[self.nodes]
+        return replace(self, slopes=self.slopes * of_terms, at_means=self.at_means * of_terms)
 
     def plus(self, other: LinearLeaves) -> LinearLeaves:
         """The sum of the models of each node; the ranges of a feature's terms are joined."""
-        node, features, slopes, lower, upper = (
-            np.concatenate([getattr(part, name) for part in (self, other)])
-            for name in ("nodes", "features", "slopes", "lower", "upper")
+        node, features, slopes, lower, upper, at_means = (
+            np.concatenate([getattr(part, name) for part in (self, other)]) for name in ("nodes", *list(DTYPES)[1:])
         )
         pairs, place = np.unique(np.stack([node, features]), axis=1, return_inverse=True)
-        terms = np.tile([[0.0], [np.inf], [-np.inf]], (1, pairs.shape[1]))
+        terms = np.tile([[0.0], [np.inf], [-np.inf], [0.0]], (1, pairs.shape[1]))
         np.add.at(terms[0], place, slopes)
+        np.add.at(terms[3], place, at_means)
         counts = slopes != 0
         np.minimum.at(terms[1], place[counts], lower[counts])
         np.maximum.at(terms[2], place[counts], upper[counts])
-        return self.of_terms(pairs[0], pairs[1].astype(np.int32), terms, self.centres + other.centres)
+        return self.of_terms(pairs[0], pairs[1].astype(np.int32), terms, self.n_nodes)
+
+    def intercepts(self, value: Array) -> Array:
+        """What nodes with such values add besides the slopes times what a row has there."""
+        return value - np.bincount(self.nodes, self.at_means, self.n_nodes)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays under names with a prefix."""
@@ -124,6 +130,8 @@ class LinearLeaves:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_nodes: int, is_categorical: np.ndarray) -> LinearLeaves:
         """Make the models again; ValueError for arrays that are not such a state."""
+        for name in DTYPES:
+            require(PREFIX + name in arrays, PREFIX + name)
         found = {name: arrays[PREFIX + name] for name in DTYPES}
         for name, dtype in DTYPES.items():
             require(found[name].dtype == dtype and found[name].ndim == 1, PREFIX + name)
@@ -133,9 +141,8 @@ class LinearLeaves:
         require(linear.starts[-1] == n_terms and bool(np.all(np.diff(linear.starts) >= 0)), PREFIX + "starts")
         is_known = (linear.features >= 0) & (linear.features < len(is_categorical))
         require(bool(is_known.all()) and not is_categorical[linear.features].any(), PREFIX + "features")
-        for name in ("slopes", "lower", "upper"):
+        for name in ("slopes", "lower", "upper", "at_means"):
             require(len(found[name]) == n_terms, PREFIX + name)
-        require(len(linear.centres) == n_nodes, PREFIX + "centres")
         return linear
 
 
@@ -254,7 +261,50 @@ class LinearEnsemble(TreeEnsemble):
 def _add(trees: Any, X: np.ndarray, leaves: np.ndarray, places: Any, raw: Array, n_threads: int) -> None:
     """Add trees to raw predictions of shape (n_rows, n_outputs), given their first nodes and outputs."""
     n_threads = threads_for(leaves.size * _PER_LEAF, n_threads, _GRAIN)
-    add_linear(X, leaves, *places, np.ascontiguousarray(trees.value[:, 0]), trees.linear, raw, n_threads)
+    value = np.ascontiguousarray(trees.value[:, 0])
+    add_linear(X, leaves, *places, value, trees.linear.intercepts(value), trees.linear, raw, n_threads)
+
+
+@dataclass(frozen=True, eq=False)
+class LeafRows:
+    """The leaves of a tree, their rows and the features on their paths, leaf after leaf.
+
+    Attributes
+    ----------
+    rows, row_starts : uint32 and int64 arrays
+        Rows, and where each leaf begins.
+    features, starts : int32 and int64 arrays
+        Features, and where each leaf begins.
+    value, factor : float64 arrays of shape (n_leaves,)
+        What a leaf says without a model, and what slopes are multiplied by.
+    """
+
+    rows: NDArray[np.uint32]
+    row_starts: NDArray[np.int64]
+    features: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    value: Array
+    factor: Array
+
+
+@dataclass(frozen=True, eq=False)
+class LeafStatistics:
+    """What is known of all rows.
+
+    Attributes
+    ----------
+    gradients, hessians : float32 arrays of shape (n_rows,)
+        Unweighted derivatives of the loss.
+    weights : float64 array of shape (n_rows,) or None
+        Positive.
+    whole : bool
+        Whether the weights are whole numbers whose sum is below 2**31.
+    """
+
+    gradients: NDArray[np.float32]
+    hessians: NDArray[np.float32]
+    weights: Array | None
+    whole: bool
 
 
 class LeafModels:
@@ -273,6 +323,11 @@ class LeafModels:
         slope shrinks by H / (H + l2), as a leaf's value does with `l2_regularization`.
     n_threads : int
         Most threads to use; the result does not depend on it.
+
+    Attributes
+    ----------
+    said : float64 array of shape (n_rows,)
+        What the leaves of the last tree say to the rows that they were fitted on.
     """
 
     def __init__(
@@ -280,6 +335,7 @@ class LeafModels:
     ) -> None:
         self.X, self._is_categorical, self._weight, self._l2 = X, is_categorical, sample_weight, l2
         self._n_threads = n_threads
+        self.said = np.zeros(X.shape[0])
         self._whole = sample_weight is not None and bool(
             sample_weight.sum() < 2.0**31 and (sample_weight == np.rint(sample_weight)).all()
         )
@@ -290,6 +346,7 @@ class LeafModels:
         leaves: tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]],
         gradients: NDArray[np.float32],
         hessians: NDArray[np.float32],
+        factor: Array,
     ) -> LinearLeaves:
         """Return the models of a tree's leaves beside its values.
 
@@ -301,22 +358,20 @@ class LeafModels:
             Leaves, their rows one leaf after the other, and where each leaf begins.
         gradients, hessians : float32 arrays of shape (n_rows,)
             Unweighted derivatives of the loss.
+        factor : float64 array of shape (n_nodes,)
+            What the models of each node are multiplied by.
         """
         nodes, rows, row_starts = leaves
         paths = self._features_of(tree)
         n_terms = np.array([len(paths[node]) for node in nodes], dtype=np.int64)
         features = np.array([feature for node in nodes for feature in paths[node]], dtype=np.int32)
         starts = np.append(0, np.cumsum(n_terms)).astype(np.int64)
-        terms, centres = np.zeros((3, len(features))), np.zeros(tree.n_nodes)
-        n_threads = threads_for(len(rows) * 5 * _PER_LEAF, self._n_threads, _GRAIN)
-        weight = (self._weight, self._whole)
-        of_leaves = np.zeros(len(nodes))
-        fit_leaves(
-            self.X, rows, row_starts, features, starts, gradients, hessians, *weight, self._l2, n_threads, terms,
-            of_leaves,
-        )  # fmt: skip
-        centres[nodes] = of_leaves
-        return LinearLeaves.of_terms(np.repeat(nodes, n_terms), features, terms, centres)
+        terms = np.empty((len(DTYPES) - 2, len(features)))
+        leaf_rows = LeafRows(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
+        statistics = LeafStatistics(gradients, hessians, self._weight, self._whole)
+        n_threads = threads_for(len(rows) * _PER_LEAF, self._n_threads, _GRAIN)
+        fit_leaves(self.X, leaf_rows, statistics, self._l2, n_threads, terms, self.said)
+        return LinearLeaves.of_terms(np.repeat(nodes, n_terms), features, terms, tree.n_nodes)
 
     def _features_of(self, tree: Tree) -> list[tuple[int, ...]]:
         """The numeric features on the way to each node, in the order in which they first come."""

@@ -66,4 +66,6 @@ def _key(value: Any) -> Hashable:
         return (value.dtype.str, hashlib.blake2b(value.tobytes()).digest())
     if value is None or isinstance(value, bool | int | float | str):
         return (type(value), value)
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
     return id(value)

@@ -22,6 +22,7 @@ from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.additive import AdditiveVotes
 from fastens.ensemble.base_boosting import BaseGradientBoosting
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.ensemble.rounds import BoostingRules, BoostingRun
 from fastens.ensemble.tree import DecisionTreeClassifier
@@ -52,7 +53,6 @@ _NOT_OF_GROWTH = (
     "categorical_features",
     "categorical_encoding",
     "categorical_missing",
-    "monotonic_cst",
     "min_weight_fraction_leaf",
 )
 _COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_statistics")
@@ -115,6 +115,11 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         Rounds without improvement before stopping.
     tol : float, default=1e-7
         What counts as an improvement of the validation loss.
+    monotonic_cst : array of -1, 0, 1 or dict by name, default=None
+        Features with which the probability of the second of two classes must not fall (1) or rise (-1).
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group. An `estimator` has its own constraints.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
@@ -174,6 +179,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         "algorithm": one_of("discrete", "real", "gentle", "logit"),
         "resample": FLAG,
         "max_depth": whole(1, 30),
+        **CONSTRAINTS,
         "criterion": one_of("gini", "entropy", "error"),
         "warm_start": FLAG,
     }
@@ -193,6 +199,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
@@ -213,6 +221,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
         self.categorical_features = categorical_features
         self.categorical_encoding = categorical_encoding
         self.categorical_missing = categorical_missing
@@ -230,6 +240,9 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         super()._check_parameters()
         if self.criterion == "error" and self.max_depth > 1:
             raise ValueError(f"criterion must be 'gini' or 'entropy' with max_depth={self.max_depth}; got 'error'.")
+        if self.criterion == "error" and self.monotonic_cst is not None:
+            raise ValueError("criterion must be 'gini' or 'entropy' with monotonic_cst; got 'error'.")
+        check_no_constraints(self)
         if not self._votes:
             for name, default in (("estimator", None), ("resample", False), ("warm_start", False)):
                 value = getattr(self, name)
@@ -281,14 +294,16 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
             max_bins = self.max_bins if self.estimator is None else self.estimator.max_bins
             binning = learn_binning(data.X, data.sample_weight, max_bins, self._is_categorical, n_threads)
         elsewhere = None if X_val is None else binning.codes(X_val, n_threads)
-        if own_rules is None and self.max_depth == 1:
+        rules = own_rules or TreeRules(
+            self.criterion, self.max_depth, monotonic=monotone_columns(self), **path_rules(self)
+        )
+        if own_rules is None and rules.monotonic is None and self.max_depth == 1:
             rows = BinnedRows(binning, binning.codes(data.X, n_threads), elsewhere, n_threads)
             finder = StumpLearner(binning, rows.columns, classes, n_classes, self.criterion, n_threads)
             return Stumps(rows, finder)
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, elsewhere, n_threads)
-        rules = limited(own_rules or TreeRules(self.criterion, self.max_depth), len(classes))
-        return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
+        return Trees(rows, matrix, class_target(classes, [n_classes]), limited(rules, len(classes)), n_threads)
 
     def _own_rules(self, data: TrainingData) -> TreeRules | None:
         """The rules of our own trees, which are then grown on rows that are binned once; None for other estimators."""
@@ -338,6 +353,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
             min_child_weight=0.0,
             category_l2=0.0,
             category_smoothing=0.0,
+            monotone=monotone_columns(self),
+            **path_rules(self),
         )
 
     def _boosting_rules(self, n_threads: int) -> BoostingRules:

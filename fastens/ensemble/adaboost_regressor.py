@@ -22,6 +22,7 @@ from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.adaboost import tree_importances
 from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.stages import StagedScore
 from fastens.ensemble.weak_learners import (
@@ -76,6 +77,11 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         Depth of the trees.
     max_bins : int, default=255
         Most bins of a feature; a feature with no more distinct values keeps every one of them.
+    monotonic_cst : array of -1, 0, 1 or dict by name, default=None
+        Features with which the prediction must not fall (1) or rise (-1).
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group. An `estimator` has its own constraints.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
@@ -123,6 +129,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         "loss": one_of("linear", "square", "exponential"),
         "resample": FLAG,
         "max_depth": whole(1, 30),
+        **CONSTRAINTS,
         **{name: RULES[name] for name in _SHARED},
     }
 
@@ -136,6 +143,8 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         resample: bool = True,
         max_depth: int = 3,
         max_bins: int = 255,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
@@ -149,11 +158,17 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         self.resample = resample
         self.max_depth = max_depth
         self.max_bins = max_bins
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
         self.categorical_features = categorical_features
         self.categorical_encoding = categorical_encoding
         self.categorical_missing = categorical_missing
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_no_constraints(self)
 
     # Fit --------------------------------------------------
 
@@ -200,8 +215,9 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
-        rules = limited(TreeRules("squared_error", self.max_depth), len(data.y))
-        return _TreeRegressors(Trees(rows, matrix, number_target(data.y - center), rules, n_threads), center)
+        rules = TreeRules("squared_error", self.max_depth, monotonic=monotone_columns(self), **path_rules(self))
+        target = number_target(data.y - center)
+        return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
         """Fit one regressor after another to the weights of the moment; with its predictions."""

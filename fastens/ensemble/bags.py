@@ -75,12 +75,15 @@ class Bags:
         How rows are drawn; None for all rows.
     n_features, features_per_tree : int
         How many features there are, and how many a tree may use.
+    feature_weights : float64 array of shape (n_features,) or None
+        Their chances; None for equal ones.
     """
 
     seed: int
     bootstrap: Bootstrap | None
     n_features: int
     features_per_tree: int
+    feature_weights: Array | None
 
     def counts(self, first: int, last: int, n_threads: int = 1) -> Array:
         """How often each row is in the bag of trees `first` to `last` - 1, (n_trees, n_rows)."""
@@ -92,7 +95,11 @@ class Bags:
         if self.features_per_tree == self.n_features:
             return None
         seed = int(stream_seeds(self.seed, tree, tree + 1, CHOOSING)[0])
-        chosen = random_stream(seed, 0).choice(self.n_features, self.features_per_tree, replace=False)
+        chances, n_drawn = None, self.features_per_tree
+        if self.feature_weights is not None:
+            chances = self.feature_weights / self.feature_weights.sum()
+            n_drawn = min(n_drawn, int(np.count_nonzero(chances)))
+        chosen = random_stream(seed, 0).choice(self.n_features, n_drawn, replace=False, p=chances)
         return np.sort(chosen).astype(np.int32)
 
 
@@ -118,11 +125,18 @@ class Samples(Sequence[TreeSample]):
         return len(self._seeds)
 
     def __getitem__(self, index: Any) -> Any:
-        bags, weight, seed = self._bags, self._weight, self._seeds[index]
+        if not isinstance(index, slice):
+            return self[index : index + 1][0]
+        bags, weight = self._bags, self._weight
+        places = range(len(self))[index]
+        weights: Any = [weight] * len(places)
         if bags.bootstrap is not None:
-            counts = bags.bootstrap.counts(self._draws[index : index + 1])[0]
-            weight = weight(counts) if callable(weight) else counts
-        return TreeSample(weight, bags.features(self._first + index), seed)  # type: ignore[arg-type]
+            weights = bags.bootstrap.counts(self._draws[index])
+            weights = map(weight, weights) if callable(weight) else weights
+        return [
+            TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])
+            for place, of_rows in zip(places, weights, strict=True)
+        ]
 
 
 def multiplied(weight: Array | None, factors: Array | None) -> Array | None:

@@ -28,7 +28,8 @@ from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
-from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame, take_columns, take_rows
+from fastens.table_parts import take_columns, take_rows
+from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame
 
 Array = NDArray[np.float64]
 
@@ -211,7 +212,7 @@ class BaseBagging(BaseOneEstimator):
         def job(number: int) -> None:
             found[number] = self._fit_one(spec, data, number)
 
-        tasks = [lambda number=number: job(number) for number in range(first, self.n_estimators)]
+        tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
         run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
         return [found[number] for number in range(first, self.n_estimators)]
 

@@ -23,6 +23,7 @@ from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
+from fastens.ensemble.column_rules import column_chances
 from fastens.ensemble.forest_members import Members
 from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
 from fastens.ensemble.posterior_averaging import AVERAGING, ClassAveraging, NumberAveraging, PosteriorAveraging
@@ -158,7 +159,8 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
 
     def _bags(self) -> Bags:
         n_features = len(self._column_of)
-        return Bags(self._seed, self._bootstrap, n_features, n_chosen(self.max_features_per_tree, n_features))
+        n_drawn = n_chosen(self.max_features_per_tree, n_features)
+        return Bags(self._seed, self._bootstrap, n_features, n_drawn, column_chances(self))
 
     def _grow(
         self,

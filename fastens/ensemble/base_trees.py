@@ -13,10 +13,10 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
-from fastens.engine.constraints import Columns, monotone_signs
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
 from fastens.engine.paths import decision_path
 from fastens.engine.threads import resolve_n_jobs
+from fastens.ensemble.column_rules import CONSTRAINTS, column_chances, monotone_columns, path_rules
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportance
 from fastens.inspection.tree_methods import ShowsTrees
@@ -39,7 +39,8 @@ RULES: dict[str, Rule] = {
     "min_impurity_decrease": real(0),
     "max_features": whole(1) | SHARE | one_of("sqrt", "log2", None),
     "ccp_alpha": real(0),
-    "monotonic_cst": ANYTHING,
+    **CONSTRAINTS,
+    "feature_weights": ANYTHING,
     "max_bins": whole(2, 65_535),
     "categorical_features": ANYTHING,
     "categorical_encoding": one_of("auto", "partition", "target", "ordered"),
@@ -77,6 +78,8 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
             features_per_split=self._features_per_split(),
             random_thresholds=self._has_random_thresholds(),
             monotonic=self._monotonic(),
+            feature_weights=column_chances(self),
+            **path_rules(self),
         )
 
     def _has_random_thresholds(self) -> bool:
@@ -89,15 +92,10 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
 
     def _monotonic(self) -> NDArray[np.int8] | None:
         """For each feature, whether the prediction must not fall (1) or rise (-1) with it; None for no such feature."""
-        columns = Columns(self.n_features_in_, self._encoder.names)
-        signs = monotone_signs(self.monotonic_cst, columns, self._encoder.is_categorical)
-        if signs is None:
-            return None
-        if self._n_outputs() > 1:
-            raise ValueError(
-                f"monotonic_cst must be None with several targets or more than two classes; got {self.monotonic_cst!r}."
-            )
-        return signs[self._column_of]
+        signs = monotone_columns(self)
+        if signs is not None and self._n_outputs() > 1:
+            raise ValueError(f"monotonic_cst must be None with several targets; got {self.monotonic_cst!r}.")
+        return signs
 
     # Predict --------------------------------------------------
 

@@ -99,7 +99,8 @@ PARAMETERS = """\
     max_features_per_tree : int or float, default=1.0
         Number, or share, of the features drawn for each tree; `max_features` draws from those.
     feature_weights : array of shape (n_features,), dict by name, or None, default=None
-        Chances of the features where some are drawn; 1 for those that a dict leaves out, 0 for never.
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
     subsample : float, default=1.0
         Share of the rows drawn for each round.
     boosting : "gbdt" or "dart", default="gbdt"

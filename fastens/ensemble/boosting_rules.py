@@ -5,22 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
+from fastens.engine.constraints import count_of
 from fastens.engine.growth import GrowthRules
 from fastens.engine.row_sampling import RowSampling
+from fastens.ensemble.column_rules import column_chances, monotone_columns, path_rules
 from fastens.ensemble.dart import DartRules
 from fastens.ensemble.rounds import BoostingRules
 
 
 def growth_rules(model: Any) -> GrowthRules:
     """The limits of trees, with constraints on columns of X said of the columns that trees see."""
-    columns, column_of = Columns(model.n_features_in_, model._encoder.names), model._column_of
-    monotone = monotone_signs(model.monotonic_cst, columns, model._encoder.is_categorical)
-    if monotone is not None and len(getattr(model, "classes_", ())) > 2:
-        raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
-    max_on_path, groups = interaction_groups(model.interaction_cst, columns)
-    chances = feature_chances(model.feature_weights, columns)
-    per_tree = count_of(model.max_features_per_tree, len(column_of))
+    per_tree = count_of(model.max_features_per_tree, len(model._column_of))
     return GrowthRules(
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
@@ -31,10 +26,9 @@ def growth_rules(model: Any) -> GrowthRules:
         l2_regularization=model.l2_regularization,
         features_per_split=count_of(model.max_features, per_tree),
         features_per_tree=per_tree,
-        feature_weights=None if chances is None else chances[column_of],
-        monotone=monotone,
-        max_features_on_path=max_on_path,
-        feature_groups=None if groups is None else groups[:, column_of],
+        feature_weights=column_chances(model),
+        monotone=monotone_columns(model),
+        **path_rules(model),
         path_smooth=model.path_smooth,
         max_delta_step=model.max_delta_step,
         category_l2=model.category_l2,

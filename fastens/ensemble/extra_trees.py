@@ -61,6 +61,12 @@ class ExtraTreesClassifier(ForestClassifier):
         pruning, Breiman et al. 1984).
     monotonic_cst : array of -1, 0, 1 or dict by name, default=None
         Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
@@ -136,6 +142,8 @@ class ExtraTreesClassifier(ForestClassifier):
         averaging: Any = None,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",
@@ -198,6 +206,12 @@ class ExtraTreesRegressor(ForestRegressor):
         pruning, Breiman et al. 1984).
     monotonic_cst : array of -1, 0, 1 or dict by name, default=None
         Features with which the prediction must not fall (1) or rise (-1).
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
     categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
@@ -268,6 +282,8 @@ class ExtraTreesRegressor(ForestRegressor):
         averaging: Any = None,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
         categorical_features: Any = "from_dtype",
         categorical_encoding: str = "auto",
         categorical_missing: str = "missing",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,9 +15,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
-from fastens.engine.sharing import shared_work
-from fastens.ensemble.tasks import run_tasks
-from fastens.tables import take_columns, take_rows
+from fastens.engine.sharing import shared
+from fastens.ensemble.saving import SavedEnsemble
+from fastens.ensemble.tasks import Task, run_tasks
+from fastens.table_parts import read_table, take_columns, take_rows
+from fastens.tables import is_frame
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -244,7 +246,7 @@ def fit_level(
         The fitted members, and their responses for each row by the models that have not seen it (the mean, where a row
         is in several test parts); NaN for rows in no test part.
     """
-    jobs = list(range(len(folds))) + ([WHOLE] if plan.refit or not folds else [])
+    jobs = ([WHOLE] if plan.refit or not folds else []) + list(range(len(folds)))
     alone, side_by_side = _tasks(specs, data, folds, plan, jobs)
     run_tasks(alone, side_by_side, plan.n_threads)
     kept = [WHOLE] if WHOLE in jobs else jobs
@@ -254,24 +256,46 @@ def fit_level(
 
 def _tasks(
     specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan, jobs: list[int]
-) -> tuple[list[Callable[[], None]], list[Callable[[], None]]]:
+) -> tuple[list[list[Task]], list[list[Task]]]:
     """What to do one after another with all threads, and what side by side with one thread each.
 
-    Our own members see a fold one after another, so that its table is encoded and binned once.
+    Our own members see a fold one after another, so that its table is encoded and binned once; a frame is read once for
+    all folds.
     """
-    alone: list[Callable[[], None]] = []
-    side_by_side: list[Callable[[], None]] = []
-    ours = [spec for spec in specs if isinstance(spec.estimator, BaseFastens)]
-    for job in sorted(jobs, key=lambda job: job != WHOLE):
-        rows = (None, None) if job == WHOLE else folds[job]
-        work = partial(_fit_job, data, rows, job, plan)
-        if ours:
-            is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
-            (alone if is_large else side_by_side).append(partial(work, ours))
+    alone: list[list[Task]] = []
+    side_by_side: list[list[Task]] = []
+    read = _read(data, specs)
+    is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
+    for job in jobs:
+        ours: list[Task] = []
         for spec in specs:
-            if spec not in ours:
-                (alone if _has_threads(spec.estimator) else side_by_side).append(partial(work, [spec]))
+            if (spec.name, job) in plan.pieces:
+                continue
+            is_ours = isinstance(spec.estimator, BaseFastens)
+            task = partial(_fit_job, spec, read if _reads_tables(spec.estimator) else data, folds, job, plan)
+            if is_ours:
+                ours.append(task)
+            else:
+                (alone if _has_threads(spec.estimator) else side_by_side).append([task])
+        (alone if is_large else side_by_side).append(ours)
     return alone, side_by_side
+
+
+def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
+    """The same with a frame that has been read, where that is of use and cannot change what members learn."""
+    if not is_frame(data.X) or not any(_reads_tables(spec.estimator) for spec in specs):
+        return data
+    table = read_table(data.X)
+    return data if table is None else replace(data, X=table)
+
+
+def _reads_tables(member: Any) -> bool:
+    """Whether a member's door is the common one, to which a table may come that has been read."""
+    return (
+        isinstance(member, SavedEnsemble)
+        and type(member)._learn_table is BaseFastens._learn_table
+        and getattr(member, "categorical_features", None) == "from_dtype"
+    )
 
 
 def _has_threads(member: Any) -> bool:
@@ -283,31 +307,33 @@ def _has_threads(member: Any) -> bool:
     )
 
 
-def _fit_job(
-    data: MemberData, fold: tuple[Rows | None, Rows | None], job: int, plan: LevelPlan, specs: list[MemberSpec]
-) -> None:
-    """Fit members on one fold, and predict for its test rows."""
-    specs = [spec for spec in specs if (spec.name, job) not in plan.pieces]
-    if not specs:
-        return
-    train, test = fold
-    part = data if train is None else data.take(train)
-    unseen = None if test is None else take_rows(data.X, test)
-    with shared_work():
-        views = {_view(spec): take_columns(part.X, spec.columns) for spec in specs}
-        for spec in specs:
-            try:
-                model = fit_member(spec, part, views[_view(spec)])
-                responses = None if unseen is None else _fitted(spec, [model], data).respond(unseen)
-            except Exception as error:
-                where = "on all rows" if job == WHOLE else f"in fold {job}"
-                raise MemberError(f"Member {spec.name!r} failed {where}: {error}") from error
-            keep = job == WHOLE or not plan.refit
-            plan.pieces[spec.name, job] = Piece(model if keep else None, responses)
+def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, plan: LevelPlan) -> None:
+    """Fit a member on one fold, and predict for its test rows."""
+    part = data if job == WHOLE else _training(data, folds, job)
+    columns = None if spec.columns is None else tuple(spec.columns)
+    try:
+        model = fit_member(spec, part, _columns(part, columns))
+        responses = None if job == WHOLE else _fitted(spec, [model], data).respond(_unseen(data, folds, job))
+    except Exception as error:
+        where = "on all rows" if job == WHOLE else f"in fold {job}"
+        raise MemberError(f"Member {spec.name!r} failed {where}: {error}") from error
+    keep = job == WHOLE or not plan.refit
+    plan.pieces[spec.name, job] = Piece(model if keep else None, responses)
 
 
-def _view(spec: MemberSpec) -> tuple[int, ...] | None:
-    return None if spec.columns is None else tuple(spec.columns)
+@shared
+def _training(data: MemberData, folds: list[Fold], job: int) -> MemberData:
+    return data.take(folds[job][0])
+
+
+@shared
+def _unseen(data: MemberData, folds: list[Fold], job: int) -> Any:
+    return take_rows(data.X, folds[job][1])
+
+
+@shared
+def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
+    return take_columns(part.X, None if columns is None else list(columns))
 
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:

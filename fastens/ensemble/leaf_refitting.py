@@ -205,7 +205,7 @@ class LinearRefit(LeafRefit):
         step = self.step.newton(leaf, old.n_nodes, output, self.state)
         rate = self.step.rate(np.nan_to_num(step))
         kept = np.where(np.isnan(step), 1.0, self.decay)
-        new = self.models.fit(old, leaves, gradients, hessians).times((1 - kept) * rate)
+        new = self.models.fit(old, leaves, gradients, hessians, (1 - kept) * rate)
         renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))
         renewed.add(self.X, leaf, self.state.raw[output])
         self.linear.append(renewed.linear)

@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 from fastens.ensemble.folds import FittedMember
 from fastens.ensemble.members import BaseMembers
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
-from fastens.tables import beside
+from fastens.table_parts import beside
 
 Array = NDArray[np.float64]
 

@@ -58,12 +58,15 @@ class LinearRun(BoostingRun):
 
     def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
         finished = super()._finished(tree, gradients, hessians)
-        linear = self._models.fit(tree, self._grower.leaves(), gradients, hessians)
         rate = self.rules.learning_rate * damping(self.loss, tree.value[:, 0])
-        return LinearTree(**vars(finished), linear=linear.times(rate))
+        linear = self._models.fit(finished, self._grower.leaves(), gradients, hessians, rate)
+        return LinearTree(**vars(finished), linear=linear)
 
     def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
-        self._add_to(self.matrix.columns, self._models.X, tree, self.train.raw[output])
+        if is_last_grown:
+            self.train.raw[output] += self._models.said
+        else:
+            self._add_to(self.matrix.columns, self._models.X, tree, self.train.raw[output])
         if self.validation is not None:
             self._add_to(self.validation.codes, self._X_val, tree, self.validation.rows.raw[output])
 

@@ -17,7 +17,8 @@ from fastens.base import check_weights, is_plain
 from fastens.ensemble.folds import GivenRows, MemberData, MemberSpec, resolve_method
 from fastens.parameters import NONE, Rule, instance, whole
 from fastens.saving import SavedEstimator
-from fastens.tables import TableEncoder, column_numbers, is_frame, table_from_array, table_from_frame, take_rows
+from fastens.table_parts import column_numbers, take_rows
+from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import BaseFastens, TrainingData
-from fastens.engine.averaging import PruningPrior, TreeAverager, TreeRows, of_all_nodes, together
+from fastens.engine.averaging import PruningPrior, TreeAverager, TreeRows, nodes_of, of_all_nodes, together
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.engine.prunings import Prunings
@@ -183,7 +183,9 @@ class PosteriorAveraging(BaseFastens):
             self.averaging = before
             raise
         pruning_prior = self._pruning_prior()
-        values = [pruning_prior.averaged(tree, leaves) for tree, leaves in self._trees_with_statistics()]
+        values = [
+            pruning_prior.averaged(tree, nodes_of(tree), leaves) for tree, leaves in self._trees_with_statistics()
+        ]
         self._ensemble = self._ensemble.with_values(np.concatenate(values))
         for name in ("_oob_mean", "oob_score_", "oob_error_curve_"):
             self.__dict__.pop(name, None)

@@ -2,66 +2,102 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
+from fastens.engine.sharing import shared_work
 from fastens.engine.threads import limited_threads
 
 Task = Callable[[], None]
 
 
-def run_tasks(alone: list[Task], side_by_side: list[Task], n_threads: int) -> None:
+def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads: int) -> None:
     """Run tasks; the first that fails stops the rest.
 
     Parameters
     ----------
-    alone : list of callables
-        Run one after another, each with all threads.
-    side_by_side : list of callables
-        Run in as many threads at once, each with one thread of its own.
+    alone : list of lists of callables
+        Run one after another, each with all threads; those of a list share work.
+    side_by_side : list of lists of callables
+        Run in as many threads at once, each with one thread of its own. A thread takes one list after another, whose
+        tasks share work, and when all are taken helps with those of another thread.
     n_threads : int
         How many.
     """
     with limited_threads(n_threads):
-        for task in alone:
-            task()
-    if not side_by_side:
+        _Queue(alone).work()
+    n_tasks = sum(map(len, side_by_side))
+    if not n_tasks:
         return
-    if n_threads == 1 or len(side_by_side) == 1:
+    libraries = ThreadpoolController()
+    queue = _Queue(side_by_side)
+    if n_threads == 1 or n_tasks == 1:
         # A single task may use all threads, if it is one of ours; other libraries' results may depend on their number.
-        with limited_threads(n_threads), threadpool_limits({"blas": 1, "openmp": n_threads}):
-            for task in side_by_side:
-                task()
+        with limited_threads(n_threads), libraries.limit(limits={"blas": 1, "openmp": n_threads}):
+            queue.work()
         return
-    with threadpool_limits(1, user_api="blas"):
-        _run_pool(side_by_side, min(n_threads, len(side_by_side)))
+    with libraries.limit(limits=1, user_api="blas"):
+        _run_pool(queue, min(n_threads, n_tasks), libraries)
 
 
-def _run_pool(tasks: list[Task], n_workers: int) -> None:
-    pool = ThreadPoolExecutor(n_workers, "fastens", initializer=_one_openmp_thread)
+class _Queue:
+    """Lists of tasks; several threads may work on them."""
+
+    def __init__(self, lists: list[list[Task]]) -> None:
+        self._fresh = deque(map(deque, lists))
+        self._begun: list[deque[Task]] = []
+        self._lock = threading.Lock()
+
+    def work(self) -> None:
+        """Run tasks until there are no more."""
+        while (tasks := self._next()) is not None:
+            with shared_work():
+                while tasks:
+                    try:
+                        task = tasks.popleft()
+                    except IndexError:  # another thread was faster
+                        break
+                    task()
+
+    def stop(self) -> None:
+        """No more tasks are begun."""
+        with self._lock:
+            for tasks in (*self._fresh, *self._begun):
+                tasks.clear()
+
+    def _next(self) -> deque[Task] | None:
+        with self._lock:
+            if self._fresh:
+                self._begun.append(self._fresh.popleft())
+                return self._begun[-1]
+            longest = max(self._begun, key=len, default=None)
+            return longest if longest else None
+
+
+def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) -> None:
+    def work() -> None:
+        # OpenMP counts threads by the thread that starts them: this holds for the worker alone, and ends with it.
+        libraries.limit(limits=1, user_api="openmp")
+        try:
+            with limited_threads(1):
+                queue.work()
+        except BaseException:
+            queue.stop()
+            raise
+
+    pool = ThreadPoolExecutor(n_workers, "fastens")
     try:
-        futures = [pool.submit(_run_limited, task) for task in tasks]
+        futures = [pool.submit(work) for _ in range(n_workers)]
         wait(futures, return_when=FIRST_EXCEPTION)
-        for future in futures:
-            if future.done() and not future.cancelled() and future.exception() is not None:
-                raise future.exception()  # type: ignore[misc]
-    except Exception:
-        pool.shutdown(cancel_futures=True)
-        raise
     except BaseException:
         # Whoever pressed Ctrl-C does not want to wait for the fits that are under way.
-        pool.shutdown(wait=False, cancel_futures=True)
+        queue.stop()
+        pool.shutdown(wait=False)
         raise
     pool.shutdown()
-
-
-def _run_limited(task: Task) -> None:
-    with limited_threads(1):
-        task()
-
-
-def _one_openmp_thread() -> None:
-    # OpenMP counts threads by the thread that starts them: this holds for the worker alone, and ends with it.
-    threadpool_limits(1, user_api="openmp")
+    for future in futures:
+        future.result()

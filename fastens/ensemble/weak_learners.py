@@ -50,6 +50,8 @@ class BinnedRows:
 class Stumps:
     """Fits stumps."""
 
+    monotone: NDArray[np.int8] | None = None
+
     def __init__(self, rows: BinnedRows, finder: StumpLearner) -> None:
         self.rows, self._finder = rows, finder
         self.columns = rows.columns
@@ -75,6 +77,7 @@ class Trees:
     ) -> None:
         self.rows, self.target = rows, target
         self.columns = rows.columns
+        self.monotone = rules.monotonic
         self._grower = ForestGrower(matrix, target, rules, n_threads)
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
@@ -127,6 +130,8 @@ def class_values(values: NDArray[np.float64], is_real: bool) -> NDArray[np.float
 
 class Estimators:
     """Fits copies of any classifier: with weights where it takes them, otherwise on as many copies of a row."""
+
+    monotone: NDArray[np.int8] | None = None
 
     def __init__(self, estimator: Any, labels: NDArray[Any], X: Any, classes: NDArray[np.uint16], X_val: Any) -> None:
         self._estimator, self._labels = estimator, labels

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.growth import GrowthRules, leaves_within_limits
 from fastens.engine.sampling import random_stream
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.rounds import History, OnRound
@@ -42,6 +43,7 @@ class Learner(Protocol):
     """What fits weak classifiers to the training rows."""
 
     columns: NDArray[Any]  # what the rows hold, (n_features, n_rows)
+    monotone: NDArray[np.int8] | None  # 1 or -1 for columns with which votes must not fall or rise; models are trees
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit one to the weights, or to how often each row was drawn; `index` numbers the fits, for what is random."""
@@ -180,7 +182,7 @@ class VotingRun:
         if right == weights.total:
             self._is_over = True
         if self.rules.is_real:
-            values = self._log_odds(sums)
+            values = self._within_limits(weak, self._log_odds(sums))
             weight = 1.0 if np.ptp(values, axis=1).max() > 1e-10 else 0.0
         else:
             weight = self._weight(error)
@@ -217,6 +219,14 @@ class VotingRun:
             half = 0.5 * self.rules.learning_rate * (logs[:, 1] - logs[:, 0])
             return np.stack([-half, half], axis=1)
         return self.rules.learning_rate * (logs - logs.mean(axis=1, keepdims=True))
+
+    def _within_limits(self, weak: Weak, values: Array) -> Array:
+        """The votes of a tree's leaves, none of them in the wrong order: smoothing may turn those of few rows round."""
+        if self.learner.monotone is None:
+            return values
+        rules = GrowthRules(monotone=self.learner.monotone)
+        half = leaves_within_limits(weak.model, np.ascontiguousarray(values[:, 1]), rules, 1.0)
+        return np.stack([-half, half], axis=1)
 
     @property
     def best_round(self) -> int:

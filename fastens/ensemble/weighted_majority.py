@@ -20,7 +20,7 @@ from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, MemberSp
 from fastens.ensemble.members import RULES, BaseMembers, NamedMembers
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import ANYTHING, FLAG, one_of, real
-from fastens.tables import take_columns
+from fastens.table_parts import take_columns
 
 Array = NDArray[np.float64]
 

@@ -135,8 +135,9 @@ def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
     if trees.has_constant_leaves or trees.linear.starts[node] == trees.linear.starts[node + 1]:
         return text
     linear, digits = trees.linear, f".{decimals + 1}g"
-    formula = f"{trees.value[node, 0] - linear.centres[node]:.{decimals}f}"
-    for term in range(linear.starts[node], linear.starts[node + 1]):
+    terms = slice(linear.starts[node], linear.starts[node + 1])
+    formula = f"{trees.value[node, 0] - linear.at_means[terms].sum():.{decimals}f}"
+    for term in range(terms.start, terms.stop):
         slope, column = linear.slopes[term], names.column(linear.features[term])
         seen = f"from {linear.lower[term]:{digits}} to {linear.upper[term]:{digits}}"
         formula += f" {'-' if slope < 0 else '+'} {abs(slope):{digits}} * {column} ({seen})"

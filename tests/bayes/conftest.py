@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
-
 import pytest
 
+from fastens import BayesianNetwork
 from reference.network_models import FOLDER
 
 
 @pytest.fixture
 def read_published(request):
-    """The text of a published network: from the tests' own folder, or networks/NAME.bif(.gz) of the data folder."""
+    """A published network: from the tests' own folder, or networks/NAME.bif(.gz) of the data folder."""
 
-    def read(name):
+    def read(name, **parameters):
         if (FOLDER / f"{name}.bif").is_file():
-            return (FOLDER / f"{name}.bif").read_text(encoding="utf-8")
-        folder = request.getfixturevalue("data_folder") / "networks"
-        if (folder / f"{name}.bif").is_file():
-            return (folder / f"{name}.bif").read_text(encoding="utf-8")
-        if (folder / f"{name}.bif.gz").is_file():
-            return gzip.decompress((folder / f"{name}.bif.gz").read_bytes()).decode()
-        pytest.skip(f"the network {name!r} is not in the data folder")
+            return BayesianNetwork.read_bif(FOLDER / f"{name}.bif", **parameters)
+        found = sorted((request.getfixturevalue("data_folder") / "networks").glob(f"{name}.bif*"))
+        if not found:
+            pytest.skip(f"the network {name!r} is not in the data folder")
+        return BayesianNetwork.read_bif(found[0], **parameters)
 
     return read

@@ -315,9 +315,10 @@ def test_a_tree_has_the_greatest_likelihood(rows):
         assert other <= best + 1e-8
 
 
-def test_tan_without_a_class(rows):
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        BayesianNetwork("tan").fit(rows[0])
+@pytest.mark.parametrize("structure", ["tan", "kdb"])
+def test_structures_beside_the_class_without_one(rows, structure):
+    with pytest.raises(ValueError, match=f"structure='{structure}' requires y to be passed"):
+        BayesianNetwork(structure).fit(rows[0])
 
 
 @pytest.mark.parametrize(

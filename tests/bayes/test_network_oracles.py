@@ -131,9 +131,8 @@ def test_cherry_and_lime_candies():
 
 
 @pytest.fixture
-def alarm(read_published, tmp_path):
-    (tmp_path / "alarm.bif").write_text(read_published("alarm"), encoding="utf-8")
-    model = BayesianNetwork.read_bif(tmp_path / "alarm.bif")
+def alarm(read_published):
+    model = read_published("alarm")
     return model, pd.DataFrame(model.sample(10_000, random_state=0), columns=model.node_names_)
 
 

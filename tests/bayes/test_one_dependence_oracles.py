@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from fastens import AODEClassifier, TANClassifier
-from reference.mdlp import cut_points
 
 
 @pytest.fixture
@@ -39,21 +36,3 @@ def test_the_tree_of_car(car):
     expected = ["buying maint", "persons safety", "lug_boot safety", "buying safety", "doors lug_boot"]
     assert edges == {frozenset(edge.split()) for edge in expected}
     assert model.parents_[names.index("safety")] == -1
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "accuracy"),
-    [
-        ("iris", AODEClassifier, 0.973333),
-        ("iris", TANClassifier, 0.973333),
-        ("ecoli", AODEClassifier, 0.889881),
-        ("ecoli", TANClassifier, 0.892857),
-    ],
-)
-def test_accuracies_on_the_rows_of_fit(load_table, name, kind, accuracy):
-    # The tests of rmontanana's BayesNet, on bins by its FImdlp
-    table = load_table(name)
-    X, y = table.drop(columns="class"), np.unique(table["class"].astype(str), return_inverse=True)[1]
-    columns = {column: X[column].to_numpy(np.float32) for column in X}
-    bins = pd.DataFrame({c: np.searchsorted(cut_points(x, y), x, side="right") for c, x in columns.items()})
-    assert kind(categorical_features="all").fit(bins, y).score(bins, y) == pytest.approx(accuracy, abs=5e-7)

@@ -9,6 +9,7 @@ from fastens import BayesianNetwork
 MODELS = [
     BayesianNetwork(),
     BayesianNetwork("tan"),
+    BayesianNetwork("kdb"),
     BayesianNetwork("chow-liu", smoothing="bdeu"),
     BayesianNetwork(max_bins=5),
 ]

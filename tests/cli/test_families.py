@@ -62,6 +62,7 @@ def test_every_option_is_a_parameter_of_some_model():
         (("--model", "extra-trees", "--bootstrap", "no", "--max-features", "none"),
          {"bootstrap": False, "max_features": None}),
         (("--model", "tree", "--splitter", "random", "--max-depth", 3), {"splitter": "random", "max_depth": 3}),
+        (("--model", "forest", "--interactions", "pairwise"), {"interaction_cst": "pairwise"}),
         (("--model", "adaboost", "--algorithm", "gentle", "--max-depth", 2), {"algorithm": "gentle", "max_depth": 2}),
         (("--model", "adaboost", "--resample"), {"resample": True}),
         (("--monotonic", "area:+1,rooms:-1", "--interactions", "pairwise", "--categorical-encoding", "target"),

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.engine.binning import learn_binning
 from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, _centres, class_target, number_target
 from fastens.engine.trees import TREE_DTYPES
-from reference.forest_growth import NaiveForest, random_code, rows_of_nodes
+from reference.forest_growth import NaiveForest, drawn_features, paths_of_nodes, random_code, rows_of_nodes
 
 CLASS_CRITERIA = ["gini", "entropy"]
 NUMBER_CRITERIA = ["squared_error", "poisson", "absolute_error"]
@@ -52,6 +52,7 @@ def check_nodes(tree, matrix, target, rules, weight=None, *, optimal=True, toler
     """Every node has the sums of its rows, every split is as good as the best, every leaf has a reason."""
     twin = NaiveForest(matrix, target, rules, weight)
     rows, depth = rows_of_nodes(tree, matrix.columns, np.flatnonzero(twin.weight > 0))
+    path = paths_of_nodes(tree)
     scale = twin.impurity(rows[0])
     for node in range(tree.n_nodes):
         here = rows[node]
@@ -64,9 +65,10 @@ def check_nodes(tree, matrix, target, rules, weight=None, *, optimal=True, toler
             gain = twin.gain(here, left)
             assert tree.gain[node] == pytest.approx(gain, rel=1e-4, abs=tolerance * scale)
             assert twin.is_allowed(here, tree.feature[node], left)
+            assert twin.may_use(tree.feature[node], path[node])
         assert not split or twin.may_split(here, depth[node])
         if optimal and twin.may_split(here, depth[node]):
-            best = twin.best_gain(here)
+            best = twin.best_gain(here, path[node])
             too_small = best < rules.min_impurity_decrease * twin.weight[rows[0]].sum()
             assert split == (best > -np.inf and not too_small)
             if split:
@@ -154,6 +156,49 @@ def test_monotone_constraints(criterion):
             line[:, feature] = grid
             leaves = leaves_of(tree, binning.codes(line))
             assert (sign * np.diff(tree.value[leaves, 0]) >= -1e-6).all()
+
+
+GROUPS = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]], np.uint8)
+BOUND = {
+    "one on a path": {"max_features_on_path": 1},
+    "two on a path": {"max_features_on_path": 2},
+    "groups": {"feature_groups": GROUPS},
+    "features in no group": {"feature_groups": GROUPS[:2]},
+    "groups and two on a path": {"feature_groups": GROUPS[:2] + GROUPS[2], "max_features_on_path": 2},
+    "weights": {"feature_weights": np.array([1.0, 0.0, 2.0, 0.5, 0.0])},
+}
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_leaf_nodes": 12}, {"random_thresholds": True}])
+@pytest.mark.parametrize("rules", BOUND.values(), ids=BOUND)
+def test_features_bound_by_those_above(rules, limits):
+    """Every split is the best of those whose features may stand there."""
+    X, signal = make_rows()
+    matrix, target = bin_rows(X, categorical=[2]), make_target(signal, "two classes")
+    rules = TreeRules(**rules, **limits)
+    tree = grow_one(matrix, target, rules)
+    assert tree.n_nodes > 10
+    check_nodes(tree, matrix, target, rules, optimal=not limits)
+    drawn = TreeRules(**vars(rules) | {"features_per_split": 1})
+    check_nodes(grow_one(matrix, target, drawn, features=[0, 2, 3, 4]), matrix, target, drawn, optimal=False)
+
+
+@pytest.mark.parametrize("n_features", [5, 70, 200])
+@pytest.mark.parametrize("n_drawn", [1, 4])
+def test_weighted_draws_are_those_of_the_twin(n_features, n_drawn):
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(50, n_features)), np.round(rng.exponential(size=n_features), 1)
+    matrix, target = bin_rows(X), number_target(rng.normal(size=50))
+    rules = TreeRules("squared_error", features_per_split=n_drawn, feature_weights=weights, max_depth=1)
+    trees = ForestGrower(matrix, target, rules).grow([TreeSample(None, None, seed) for seed in range(150)])
+    gains = [
+        grow_one(matrix, target, TreeRules("squared_error", max_depth=1), features=[f]).gain[0]
+        for f in range(n_features)
+    ]
+    for seed, tree in enumerate(trees):
+        drawn = drawn_features(weights, min(n_drawn, np.count_nonzero(weights)), seed)
+        assert tree.feature[0] in drawn
+        assert tree.gain[0] == max(gains[f] for f in drawn)
 
 
 def leaves_of(tree, codes):
@@ -264,7 +309,13 @@ def assert_same_trees(first, second, left_out=()):
 
 
 @pytest.mark.parametrize(
-    "rules", [TreeRules(), TreeRules(features_per_split=2), TreeRules("entropy", max_leaf_nodes=50)]
+    "rules",
+    [
+        TreeRules(),
+        TreeRules(features_per_split=2),
+        TreeRules("entropy", max_leaf_nodes=50),
+        TreeRules(features_per_split=2, feature_groups=GROUPS, feature_weights=np.array([1.0, 2.0, 0.5, 1.0, 0.0])),
+    ],
 )
 @pytest.mark.parametrize("random_thresholds", [False, True])
 def test_threads_do_not_matter(rules, random_thresholds):
@@ -343,10 +394,10 @@ def test_errors_and_stops_come_through_threads():
     grower = ForestGrower(bin_rows(X), make_target(signal, "two classes"), TreeRules(), 2)
 
     class Interrupted(list):
-        def __getitem__(self, i):
-            if i == 3:
+        def __getitem__(self, block):
+            if block.start >= 3:
                 raise KeyboardInterrupt
-            return super().__getitem__(i)
+            return super().__getitem__(block)
 
     with pytest.raises(KeyboardInterrupt):
         grower.grow(Interrupted([TreeSample(None, None, i) for i in range(50)]))

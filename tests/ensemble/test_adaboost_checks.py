@@ -14,6 +14,7 @@ VARIANTS = [
     AdaBoostClassifier(n_estimators=10, resample=True),
     AdaBoostRegressor(n_estimators=10),
     AdaBoostRegressor(n_estimators=10, resample=False),
+    AdaBoostClassifier(n_estimators=10, algorithm="real", max_depth=2, interaction_cst="no_interactions"),
     DecisionStumpClassifier(),
     DecisionStumpRegressor(),
 ]

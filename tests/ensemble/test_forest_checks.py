@@ -28,6 +28,8 @@ ESTIMATORS = [
     ExtraTreesClassifier(10, bootstrap=True, class_weight="balanced"),
     ExtraTreesRegressor(10),
     ExtraTreesRegressor(10, criterion="poisson"),
+    DecisionTreeRegressor(interaction_cst="pairwise", max_features=0.5),
+    RandomForestClassifier(10, interaction_cst="no_interactions"),
 ]
 
 

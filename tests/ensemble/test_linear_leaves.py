@@ -53,16 +53,15 @@ def test_a_naive_twin(X, rng):
     raw = np.full(len(y), np.average(y, weights=weight))
     for index in range(4):
         tree, leaves = trees.tree(index), model.apply(X)[:, index]
-        terms, centres = {}, {}
+        terms = {}
         for leaf in np.unique(leaves):
             features, rows = np.array(on_path(tree, leaf)), leaves == leaf
             gradients = (raw - y)[rows]
             slopes, mean = slopes_of_leaf(X[rows][:, features], gradients, np.ones(rows.sum()), weight[rows], 2.0)
             complete = X[rows][:, features][np.isfinite(X[rows][:, features]).all(axis=1)]
-            terms[leaf] = features, 0.5 * slopes, complete.min(axis=0), complete.max(axis=0)
-            centres[leaf] = 0.5 * slopes @ mean
+            terms[leaf] = features, 0.5 * slopes, complete.min(axis=0), complete.max(axis=0), 0.5 * slopes * mean
             assert tree.value[leaf, 0] == pytest.approx(-0.5 * np.average(gradients, weights=weight[rows]), abs=1e-6)
-        raw += predict(X, leaves, tree.value[:, 0], terms, centres)
+        raw += predict(X, leaves, tree.value[:, 0], terms)
     np.testing.assert_allclose(model.predict(X), raw, atol=1e-5)
 
 
@@ -213,7 +212,7 @@ def test_a_damaged_file(X):
         "features": [arrays["linear.features"] + 4, arrays["linear.features"].astype(np.int64)],
         "slopes": [arrays["linear.slopes"][:-1]],
         "lower": [arrays["linear.lower"][:-1]],
-        "centres": [arrays["linear.centres"][:-1]],
+        "at_means": [arrays["linear.at_means"][:-1]],
     }
     read_trees(arrays)
     for name, wrong in changes.items():

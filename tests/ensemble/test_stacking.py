@@ -186,7 +186,7 @@ def test_binned_once_for_all_members_of_a_fold(binary, monkeypatch):
     finish = binning.BinningSketch.finish
     monkeypatch.setattr(binning.BinningSketch, "finish", lambda sketch: made.append(1) or finish(sketch))
     three = [(name, boosting(learning_rate=rate)) for name, rate in (("a", 0.1), ("b", 0.2), ("c", 0.3))]
-    model = StackingClassifier(three, cv=4, refit=True).fit(X, y)
+    model = StackingClassifier(three, cv=4, refit=True, n_jobs=1).fit(X, y)
     assert len(made) == 5  # four folds and the whole
     for name, member in three:
         alone = clone(member).fit(X, y)

@@ -72,9 +72,19 @@ class NaiveForest:
         is_pure = bool((self.y[rows] == self.y[rows[0]]).all())
         return depth < (self.rules.max_depth or np.inf) and len(rows) >= self.rules.min_samples_split and not is_pure
 
-    def best_gain(self, rows):
+    def may_use(self, feature, path):
+        """Whether the feature may stand below those of the path."""
+        rules, joined = self.rules, {*path, feature}
+        if rules.feature_weights is not None and rules.feature_weights[feature] == 0:
+            return False
+        if len(joined) > max(rules.max_features_on_path or np.inf, len(set(path))):
+            return False
+        return rules.feature_groups is None or any(group[list(joined)].all() for group in rules.feature_groups)
+
+    def best_gain(self, rows, path):
         """The largest gain of an allowed split; minus infinity where there is none."""
-        questions = [(f, left) for f in range(len(self.codes)) for left in self._questions(rows, f)]
+        features = [f for f in range(len(self.codes)) if self.may_use(f, path)]
+        questions = [(f, left) for f in features for left in self._questions(rows, f)]
         return max((self.gain(rows, left) for f, left in questions if self.is_allowed(rows, f, left)), default=-np.inf)
 
     def _questions(self, rows, feature):
@@ -100,6 +110,15 @@ def weighted_median(y, w):
     y, total = y[order], np.cumsum(w[order])
     middle = np.searchsorted(total, total[-1] / 2)
     return (y[middle] + y[middle + 1]) / 2 if total[middle] == total[-1] / 2 else y[middle]
+
+
+def paths_of_nodes(tree):
+    """The features above each node."""
+    path = {0: ()}
+    for node in np.flatnonzero(tree.feature >= 0):
+        child = tree.left_child[node]
+        path[child] = path[child + 1] = (*path[node], int(tree.feature[node]))
+    return path
 
 
 def rows_of_nodes(tree, codes, rows):
@@ -129,10 +148,27 @@ def random_bits(seed, counter):
     return z ^ (z >> 31)
 
 
+def random_share(seed, counter):
+    return (random_bits(seed, counter) >> 11) / 2**53
+
+
+def drawn_features(weights, n_wanted, key):
+    """Features drawn one after another, without replacement, with chances in proportion to their weights."""
+    left, drawn = [f for f in range(len(weights)) if weights[f] > 0], []
+    for turn in range(n_wanted):
+        share = random_share(key, turn) * weights[left].sum()
+        drawn.append(left[int(np.searchsorted(np.cumsum(weights[left]), share, side="right"))])
+        # The kernel puts the one that is drawn first and what stood there in its place.
+        place = left.index(drawn[-1])
+        left[place] = left[0]
+        left = left[1:]
+    return drawn
+
+
 def random_code(centres, codes, feature, node_key):
     """The last code on the left of a threshold that is uniform between the values of the smallest and largest code."""
     centres = centres.astype(np.float32)
     low, high = int(codes.min()), int(codes.max())
-    share = (random_bits(random_bits(node_key, 2**64 - 1 - feature), 0) >> 11) / 2**53
+    share = random_share(random_bits(node_key, 2**64 - 1 - feature), 0)
     threshold = centres[low] + np.float32(share) * (centres[high] - centres[low])
     return min(np.searchsorted(centres[1:], threshold, side="right"), high - 1)

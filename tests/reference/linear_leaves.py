@@ -23,12 +23,12 @@ def slopes_of_leaf(X, gradients, hessians, weights, l2):
     return slopes, mean
 
 
-def predict(X, leaves, value, terms, centres):
-    """What a tree says to rows: `terms` are (features, slopes, smallest, largest values) of each node."""
+def predict(X, leaves, value, terms):
+    """What a tree says to rows: `terms` are (features, slopes, smallest, largest values, at means) of each node."""
     out = np.empty(len(X))
     for i, leaf in enumerate(leaves):
-        features, slopes, lower, upper = terms[leaf]
+        features, slopes, lower, upper, at_means = terms[leaf]
         x = X[i, features]
-        line = value[leaf] - centres[leaf] + np.clip(x, lower, upper) @ slopes
+        line = value[leaf] + np.sum(np.clip(x, lower, upper) * slopes - at_means)
         out[i] = line if np.isfinite(x).all() else value[leaf]
     return out

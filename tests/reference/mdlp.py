@@ -1,7 +1,8 @@
 """Cuts of a column of numbers by minimum description length (Fayyad & Irani 1993), as the library FImdlp makes them.
 
-Rows are sorted by value, and by class among equal values. A cut is sought where the class changes, among equal values
-too, and is then moved to where the value changes.
+Rows are sorted by value, and by class among equal values: which class is the first matters, and there it is the one of
+the table's first row. A cut is sought where the class changes, among equal values too, and is then moved to where the
+value changes. Numbers are of 32 bits.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ def class_evidence(
     cdef Py_ssize_t i, j, k, n = inner.shape[0] + leaf.shape[0], n_classes = leaves.shape[0]
     cdef Py_ssize_t first = 1 if n_classes == 2 else 0
     cdef uint32_t total, few = <uint32_t> products.shape[0] - 1
-    cdef float64_t found, normaliser, of_all = n_classes * alpha
+    cdef float64_t found, share, of_all = n_classes * alpha
+    cdef const float64_t[::1] inverse = 1.0 / (of_all + np.arange(few + 1.0))
     cdef uint32_t[:, ::1] counts = np.empty((n, n_classes), dtype=np.uint32)
     rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_classes - first))
     cdef uint32_t[::1] n_rows = rows_
@@ -142,17 +143,17 @@ def class_evidence(
             for k in range(n_classes):
                 total += counts[i, k]
             if total <= few:
-                found = products_of_sums[total]
+                found, share = products_of_sums[total], inverse[total]
                 for k in range(n_classes):
                     found *= products[counts[i, k]]
             else:
+                share = 1.0 / (of_all + total)
                 found = log_gammas_of_sums[0] - _log_gamma(log_gammas_of_sums, of_all, total)
                 for k in range(n_classes):
                     found += _log_gamma(log_gammas, alpha, counts[i, k]) - log_gammas[0]
             n_rows[i], evidence[i] = total, found
-            normaliser = 1.0 / (of_all + total)
             for k in range(first, n_classes):
-                values[i, k - first] = (counts[i, k] + alpha) * normaliser
+                values[i, k - first] = (counts[i, k] + alpha) * share
     return rows_, evidence_, values_
 
 
@@ -193,7 +194,8 @@ def number_evidence(
     cdef Py_ssize_t i, j, t, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
     cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, twice = <uint32_t> (2 * shape)
     cdef bint is_half = 0.5 * twice == shape
-    cdef float64_t found, mean, spread, worth, square
+    cdef float64_t found, mean, spread, share, square
+    cdef const float64_t[::1] inverse = 1.0 / (weight + np.arange(few + 1.0)), half = 0.5 / np.asarray(rate)
     cdef float64_t[:, ::1] sums = np.empty((n, 2 * n_targets))
     rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_targets))
     cdef uint32_t[::1] n_rows = rows_
@@ -209,15 +211,17 @@ def number_evidence(
             for t in range(2 * n_targets):
                 sums[inner[j], t] = sums[left_child[j], t] + sums[left_child[j] + 1, t]
         for i in range(n):
-            total, found = n_rows[i], 1.0
-            worth = weight + total
-            if total > few:
-                found = n_targets * (lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / worth))
+            total = n_rows[i]
+            if total <= few:
+                found, share = 1.0, inverse[total]
+            else:
+                share = 1.0 / (weight + total)
+                found = n_targets * (lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight * share))
             for t in range(n_targets):
-                mean = sums[i, t] / worth
+                mean = sums[i, t] * share
                 square = max(sums[i, n_targets + t] - sums[i, t] * mean, 0.0)
                 # How many times the rate is that of the prior.
-                spread = 1.0 + 0.5 * square / rate[t]
+                spread = 1.0 + square * half[t]
                 if total > few:
                     found -= (shape + 0.5 * total) * log(spread)
                 elif is_half:

@@ -9,7 +9,7 @@
 #define FASTENS_DISPATCH_H
 
 #if defined(__GNUC__) || defined(__clang__)
-#define FASTENS_NOINLINE static inline __attribute__((noinline))
+#define FASTENS_NOINLINE static __attribute__((noinline, unused))
 #else
 #define FASTENS_NOINLINE static inline
 #endif

@@ -2,54 +2,39 @@
 
 from libc.string cimport memset
 
-from .random cimport random_bits, random_share
+from .random cimport random_bits, random_share, weighted_place
 from .structs cimport float64_t, int32_t, uint8_t, uint64_t
 from .workspace cimport Workspace
 
 cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of a tree's own draw; nodes have theirs from 0 on
 
 
-cdef int32_t _weighted_place(
-    const float64_t* weights, const int32_t* order, int32_t begin, int32_t end, float64_t share
-) noexcept nogil:
-    """A place in order[begin:end], with chances in proportion to the weights of the features there."""
-    cdef int32_t i
-    cdef float64_t total = 0.0, left
-    for i in range(begin, end):
-        total += weights[order[i]]
-    left = total * share
-    for i in range(begin, end - 1):
-        left -= weights[order[i]]
-        if left < 0:
-            return i
-    return end - 1
-
-
 cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* allowed, int32_t* order) noexcept nogil:
     """Leave `wanted` of the allowed features; depends only on the tree's seed and the counter."""
     cdef const float64_t* weights = ws.feature_rules.weights
-    cdef int32_t i, j, n = 0, n_allowed = 0
+    cdef int32_t i, j, n = 0
     cdef uint64_t seed = random_bits(ws.seed, counter)
     for i in range(ws.table.n_features):
-        n_allowed += allowed[i]
-        if allowed[i] and (weights == NULL or weights[i] > 0):
+        if allowed[i]:
             order[n] = i
             n += 1
-    if wanted >= n_allowed:
+    if wanted >= n:
         return
     memset(allowed, 0, ws.table.n_features)
-    for i in range(min(wanted, n)):
+    for i in range(wanted):
         if weights == NULL:
             j = i + <int32_t>(random_bits(seed, i) % <uint64_t>(n - i))
         else:
-            j = _weighted_place(weights, order, i, n, random_share(seed, i))
+            j = weighted_place(weights, order, i, n, random_share(seed, i))
         order[i], order[j] = order[j], order[i]
         allowed[order[i]] = True
 
 
 cdef void draw_tree_features(Workspace* ws) noexcept nogil:
-    """The features of the tree that is to be grown now."""
-    memset(ws.of_tree, True, ws.table.n_features)
+    """The features of the tree that is to be grown now; those of weight 0 are in none."""
+    cdef int32_t f
+    for f in range(ws.table.n_features):
+        ws.of_tree[f] = ws.feature_rules.weights == NULL or ws.feature_rules.weights[f] > 0
     _draw(ws, ws.feature_rules.n_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
 
 

@@ -8,10 +8,11 @@ from libc.string cimport memcpy, memset
 
 from .forest_groups cimport column_of
 from .forest_median cimport weighted_medians
+from .forest_paths cimport bind_to_path
 from .forest_room cimport reserve_nodes, reserve_open
 from .forest_search cimport find_split, is_pure_word
 from .forest_tree cimport (
-    ABSOLUTE, CodeColumn, Entry, Forest, ForestNode, Grown, NodeSums, Open, Room, Sample, branch_rows
+    ABSOLUTE, CodeColumn, Entry, Forest, ForestNode, Grown, NodeSums, Open, Room, Sample, binds_paths, branch_rows
 )
 from .random cimport random_bits
 from .structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -156,6 +157,8 @@ cdef Outcome grow_depth_first(
         work[0] -= (open.end - open.begin) * forest.rules.n_drawn
         if not find_split(forest, sample, room, &open, mask):
             continue
+        if binds_paths(forest):
+            open.n_excluded = bind_to_path(forest, open.split.feature, mask)
         if not (reserve_open(room, 2) and _split(forest, sample, room, grown, &open, room.set_words, children)):
             return OUT_OF_MEMORY
         mask = _mask(room, room.n_open)
@@ -220,6 +223,8 @@ cdef Outcome grow_best_first(
         place = _pop_heap(room)
         open = room.open[place]
         work[0] -= (open.end - open.begin) * forest.rules.n_drawn
+        if binds_paths(forest):
+            open.n_excluded = bind_to_path(forest, open.split.feature, _mask(room, place))
         if not (
             reserve_open(room, 2)
             and _split(forest, sample, room, grown, &open, room.sets + <Py_ssize_t>place * room.n_set_words, children)

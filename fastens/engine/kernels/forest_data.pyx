@@ -2,8 +2,8 @@
 
 from cython cimport final
 
-from .forest_tree cimport ABSOLUTE, CELL_BITS, ENTROPY, FIRST_CELL, N_CELLS, POISSON, SQUARES, WINDOW
-from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t
+from .forest_tree cimport ABSOLUTE, CELL_BITS, ENTROPY, FIRST_CELL, N_CELLS, POISSON, SQUARES, WINDOW, mask_words
+from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 import numpy as np
 
@@ -104,3 +104,13 @@ cdef class ForestData:
         to.min_weight_leaf, to.min_decrease = rules.min_weight_leaf, rules.min_impurity_decrease
         if rules.monotonic is not None and np.any(rules.monotonic):
             to.monotonic = <const int8_t*>self._pointer(rules.monotonic, np.int8)
+        if rules.feature_weights is not None:
+            self.weights = <const float64_t*>self._pointer(rules.feature_weights, np.float64)
+            to.weights = self.weights if to.in_random_order else NULL
+        to.max_on_path = rules.max_features_on_path or 0
+        if rules.feature_groups is not None:
+            to.n_groups = len(rules.feature_groups)
+            padded = np.zeros((to.n_groups, mask_words(&self.forest) * 64), bool)
+            padded[:, :self.forest.table.n_features] = rules.feature_groups
+            words = np.packbits(padded, axis=1, bitorder="little").view("<u8")
+            to.groups = <const uint64_t*>self._pointer(words, np.uint64)

@@ -1,7 +1,7 @@
 # Features are drawn without replacement: a mask has a bit for each that was drawn, or is not to be.
 
-from .random cimport random_below
-from .structs cimport int32_t, uint64_t
+from .random cimport random_below, random_share, weighted_place
+from .structs cimport float64_t, int32_t, uint64_t
 
 cdef enum:
     # With less than this share of the features left, the next one is found by its rank, not by trying.
@@ -75,3 +75,17 @@ cdef inline int32_t draw_features(
         add_feature(mask, feature)
         drawn[i] = feature
     return n_wanted
+
+
+cdef inline int32_t draw_weighted(
+    Draw* draw, const float64_t* weights, uint64_t* mask, int32_t n_wanted, int32_t n_left, int32_t* drawn
+) noexcept nogil:
+    """As draw_features, with chances in proportion to the weights; there must be place for n_left in `drawn`."""
+    cdef int32_t i, j, n = min(n_wanted, n_left)
+    _take_all(mask, n_left, drawn)
+    for i in range(n):
+        j = weighted_place(weights, drawn, i, n_left, random_share(draw.key, draw.counter))
+        draw.counter += 1
+        drawn[i], drawn[j] = drawn[j], drawn[i]
+        add_feature(mask, drawn[i])
+    return n

@@ -16,7 +16,7 @@ from .forest_scan cimport words_score
 from .forest_threshold cimport CodeRange, draw_threshold
 from .forest_tree cimport (
     MAX_RECORD_BYTES, RECORD_BYTES, SQUARES, Entry, Forest, ForestNode, Grown, Open, RecordCounts, RecordLimits,
-    RecordNode, RecordRanges, Room, Sample, branch_rows
+    RecordNode, RecordRanges, Room, Sample, binds_paths, branch_rows
 )
 from .random cimport random_bits
 from .structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -66,7 +66,9 @@ cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
     """Size of a record; 0 where rows have none."""
     if not forest.rules.random_thresholds or forest.table.code_size != 1 or forest.rules.max_leaves > 0:
         return 0
-    if forest.table.has_categories or forest.targets.classes == NULL or forest.rules.monotonic != NULL:
+    if forest.table.has_categories or forest.targets.classes == NULL:
+        return 0
+    if forest.rules.monotonic != NULL or forest.rules.weights != NULL or binds_paths(forest):
         return 0
     if forest.table.n_features < RECORD_BYTES:
         return RECORD_BYTES

@@ -3,7 +3,8 @@
 from libc.stdlib cimport calloc, free, realloc
 
 from .forest_tree cimport (
-    ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, RecordNode, Room
+    ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, RecordNode, Room, binds_paths,
+    mask_words
 )
 from .structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -81,7 +82,7 @@ cdef bint allocate_room(const Forest* forest, const Layout* layout, Py_ssize_t n
     """Make the room fit for trees of so many rows; cells are zero."""
     cdef Plan plan
     free(room.memory)
-    room.n_mask_words = (forest.table.n_features + 63) // 64
+    room.n_mask_words = mask_words(forest) * (1 + binds_paths(forest))
     room.n_set_words = (forest.table.max_codes + 31) // 32
     plan.memory, plan.size = NULL, 0
     _plan_room(forest, layout, n_entries, room, &plan)

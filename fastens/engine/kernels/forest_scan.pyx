@@ -11,25 +11,9 @@ from .forest_classes cimport MAX_SQUARED, class_score, has_class_words, scan_cla
 from .forest_threshold cimport random_code
 from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
 from .random cimport random_below, random_bits
+from .scan cimport ScanNode, largest, split_gains
 from .split cimport first_with
 from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
-
-
-cdef extern from "scan.h" nogil:
-    ctypedef struct ScanNode:
-        uint64_t count_mask
-        uint64_t hessian_mask
-        int32_t gradient_shift
-        int32_t hessian_shift
-        float64_t gradient_bias
-        float64_t ratio
-        float64_t hessian
-        float64_t l2
-        float64_t min_hessian
-        float64_t max_hessian
-
-    void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
-    void largest(const float64_t* values, Py_ssize_t n, float64_t* result)
 
 
 cdef inline int64_t _weight(const Layout* layout, uint64_t word) noexcept nogil:

@@ -8,7 +8,7 @@ from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
 from .forest_classes cimport has_few, search_few
-from .forest_draw cimport Draw, add_feature, draw_features
+from .forest_draw cimport Draw, add_feature, draw_features, draw_weighted
 from .forest_groups cimport add_row, collect_groups, count_features
 from .forest_median cimport median_score, search_medians
 from .forest_random cimport copy_codes, copy_words, search_threshold
@@ -97,7 +97,12 @@ cdef bint find_split(
     memcpy(room.visited, mask, room.n_mask_words * sizeof(uint64_t))
     room.found_perfect = False
     while n_seen < forest.rules.n_drawn and n_left > 0 and not room.found_perfect:
-        n = draw_features(&draw, room.visited, forest.rules.n_drawn - n_seen, n_left, room.drawn)
+        if forest.rules.weights == NULL:
+            n = draw_features(&draw, room.visited, forest.rules.n_drawn - n_seen, n_left, room.drawn)
+        else:
+            n = draw_weighted(
+                &draw, forest.rules.weights, room.visited, forest.rules.n_drawn - n_seen, n_left, room.drawn
+            )
         n_left -= n
         i = _search_features(forest, sample, room, &node, open.key, n, mask, best)
         n_seen += n - i

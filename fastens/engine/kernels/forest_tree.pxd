@@ -94,6 +94,10 @@ cdef struct ForestRules:
     float64_t min_weight_leaf
     float64_t min_decrease          # per unit of the root's weight
     const int8_t* monotonic         # NULL: none
+    const float64_t* weights        # chances of features where some are drawn; NULL: equal
+    int32_t max_on_path             # different features between the root and a leaf; 0: no limit
+    int32_t n_groups                # of features that may stand on one path; 0: no groups
+    const uint64_t* groups          # (n_groups, mask_words): a bit for each feature
 
 
 cdef struct Forest:
@@ -257,6 +261,16 @@ cdef struct Room:
 cdef enum:
     MIN_BRANCH_ROWS = 4096
     BRANCHES = 32
+
+
+cdef inline int32_t mask_words(const Forest* forest) noexcept nogil:
+    """Words that have a bit for each feature."""
+    return (forest.table.n_features + 63) // 64
+
+
+cdef inline bint binds_paths(const Forest* forest) noexcept nogil:
+    """Whether what a node may split on depends on the splits above it; masks have then as many words for these."""
+    return forest.rules.max_on_path > 0 or forest.rules.n_groups > 0
 
 
 cdef inline Py_ssize_t branch_rows(Py_ssize_t n_entries) noexcept nogil:

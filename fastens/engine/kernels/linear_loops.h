@@ -1,9 +1,10 @@
-/* Ranges and sums over blocks of rows for linear_leaves.pyx. Numbers of a block stand feature by feature, LINEAR_BLOCK
- * apart. Rounded products have exact sums: lanes, and the choice of a loop, do not change them. */
+/* Loops over gathered rows for linear_leaves.pyx. Columns stand `pitch` numbers apart. Rounded products have exact sums:
+ * lanes, and the choice of a loop, do not change them. */
 #ifndef FASTENS_LINEAR_LOOPS_H
 #define FASTENS_LINEAR_LOOPS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "dispatch.h"
 
@@ -26,10 +27,11 @@ FASTENS_INLINE double rounded_sum(
     return sum;
 }
 
-/* Widen the ranges of k features by the values of n rows. */
-FASTENS_INLINE void widen_ranges_loop(const double* values, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper)
+/* Widen the ranges of k columns by n rows. */
+FASTENS_INLINE void widen_ranges_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper)
 {
-    for (ptrdiff_t j = 0; j < k; ++j, values += LINEAR_BLOCK) {
+    for (ptrdiff_t j = 0; j < k; ++j, columns += pitch) {
         double low[LINEAR_LANES], high[LINEAR_LANES];
         ptrdiff_t i = 0;
         for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane) {
@@ -38,12 +40,12 @@ FASTENS_INLINE void widen_ranges_loop(const double* values, ptrdiff_t k, ptrdiff
         }
         for (; i + LINEAR_LANES <= n; i += LINEAR_LANES)
             for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane) {
-                low[lane] = values[i + lane] < low[lane] ? values[i + lane] : low[lane];
-                high[lane] = values[i + lane] > high[lane] ? values[i + lane] : high[lane];
+                low[lane] = columns[i + lane] < low[lane] ? columns[i + lane] : low[lane];
+                high[lane] = columns[i + lane] > high[lane] ? columns[i + lane] : high[lane];
             }
         for (; i < n; ++i) {
-            low[0] = values[i] < low[0] ? values[i] : low[0];
-            high[0] = values[i] > high[0] ? values[i] : high[0];
+            low[0] = columns[i] < low[0] ? columns[i] : low[0];
+            high[0] = columns[i] > high[0] ? columns[i] : high[0];
         }
         for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane) {
             lower[j] = low[lane] < lower[j] ? low[lane] : lower[j];
@@ -52,32 +54,65 @@ FASTENS_INLINE void widen_ranges_loop(const double* values, ptrdiff_t k, ptrdiff
     }
 }
 
-/* Add to the sums of h z (k), g z (k) and h z z (k x k, below the diagonal), z being (value - middle) / half. */
-FASTENS_INLINE void add_products_loop(
-    double* values, const double* gradients, const double* hessians, const double* copies, ptrdiff_t k, ptrdiff_t n,
-    const double* middle, const double* half, double of_gradient, double of_hessian, double* sums, double* moments,
-    double* products)
+/* Which of n rows, at most a block, have a value in k columns that is not finite; said by `any` of all. */
+FASTENS_INLINE void find_incomplete_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, uint8_t* incomplete, int* any)
 {
-    double parts[LINEAR_BLOCK];
-    for (ptrdiff_t j = 0; j < k; ++j) {
-        double* z = values + j * LINEAR_BLOCK;
-        for (ptrdiff_t i = 0; i < n; ++i) {
-            z[i] = (z[i] - middle[j]) / half[j];
-            parts[i] = hessians[i] * z[i];
-        }
-        sums[j] += rounded_sum(hessians, z, copies, n, of_hessian);
-        moments[j] += rounded_sum(gradients, z, copies, n, of_gradient);
-        for (ptrdiff_t m = 0; m <= j; ++m)
-            products[j * k + m] += rounded_sum(parts, values + m * LINEAR_BLOCK, copies, n, of_hessian);
+    double differences[LINEAR_BLOCK] = {0};
+    for (ptrdiff_t j = 0; j < k; ++j, columns += pitch)
+        for (ptrdiff_t i = 0; i < n; ++i)
+            differences[i] += columns[i] - columns[i];
+    *any = 0;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        incomplete[i] = differences[i] != 0;
+        *any |= incomplete[i];
     }
 }
 
-FASTENS_CHOOSE(widen_ranges, (const double* values, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper),
-    (values, k, n, lower, upper))
+/* Add to the sums of g z (k + 1) and h z z ((k + 1) x (k + 1), below the diagonal) of n rows, at most a block, z being
+ * (value - middle) / half, and last 1. There is room for z, k + 1 blocks. */
+FASTENS_INLINE void add_products_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, const double* middle, const double* per_half,
+    double of_gradient, double of_hessian, double* z, double* moments, double* products)
+{
+    const double *gradients = columns + k * pitch, *hessians = gradients + pitch, *copies = hessians + pitch;
+    double parts[LINEAR_BLOCK];
+    for (ptrdiff_t j = 0; j <= k; ++j) {
+        double* last = z + j * LINEAR_BLOCK;
+        for (ptrdiff_t i = 0; i < n; ++i) {
+            last[i] = j < k ? (columns[j * pitch + i] - middle[j]) * per_half[j] : 1.0;
+            parts[i] = hessians[i] * last[i];
+        }
+        moments[j] += rounded_sum(gradients, last, copies, n, of_gradient);
+        for (ptrdiff_t m = 0; m <= j; ++m)
+            products[j * (k + 1) + m] += rounded_sum(parts, z + m * LINEAR_BLOCK, copies, n, of_hessian);
+    }
+}
+
+/* What a line says to n rows within its range. */
+FASTENS_INLINE void say_lines_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes, double* said)
+{
+    for (ptrdiff_t i = 0; i < n; ++i)
+        said[i] = intercept;
+    for (ptrdiff_t j = 0; j < k; ++j, columns += pitch)
+        for (ptrdiff_t i = 0; i < n; ++i)
+            said[i] += slopes[j] * columns[i];
+}
+
+FASTENS_CHOOSE(widen_ranges,
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper),
+    (columns, pitch, k, n, lower, upper))
+FASTENS_CHOOSE(find_incomplete,
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, uint8_t* incomplete, int* any),
+    (columns, pitch, k, n, incomplete, any))
 FASTENS_CHOOSE(add_products,
-    (double* values, const double* gradients, const double* hessians, const double* copies, ptrdiff_t k, ptrdiff_t n,
-        const double* middle, const double* half, double of_gradient, double of_hessian, double* sums,
-        double* moments, double* products),
-    (values, gradients, hessians, copies, k, n, middle, half, of_gradient, of_hessian, sums, moments, products))
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, const double* middle, const double* per_half,
+        double of_gradient, double of_hessian, double* z, double* moments, double* products),
+    (columns, pitch, k, n, middle, per_half, of_gradient, of_hessian, z, moments, products))
+FASTENS_CHOOSE(say_lines,
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes,
+        double* said),
+    (columns, pitch, k, n, intercept, slopes, said))
 
 #endif

@@ -1,6 +1,6 @@
 # Counter-based random numbers: no state, so nothing depends on which thread asks first.
 
-from .structs cimport float64_t, uint64_t
+from .structs cimport float64_t, int32_t, uint64_t
 
 
 cdef inline uint64_t random_bits(uint64_t seed, uint64_t counter) noexcept nogil:
@@ -19,3 +19,19 @@ cdef inline uint64_t random_below(uint64_t seed, uint64_t counter, uint64_t n) n
 cdef inline float64_t random_share(uint64_t seed, uint64_t counter) noexcept nogil:
     """Uniform in [0, 1)."""
     return <float64_t>(random_bits(seed, counter) >> 11) * (1.0 / 9007199254740992.0)
+
+
+cdef inline int32_t weighted_place(
+    const float64_t* weights, const int32_t* order, int32_t begin, int32_t end, float64_t share
+) noexcept nogil:
+    """A place in order[begin:end], with chances in proportion to the weights of the features there."""
+    cdef int32_t i
+    cdef float64_t total = 0.0, left
+    for i in range(begin, end):
+        total += weights[order[i]]
+    left = total * share
+    for i in range(begin, end - 1):
+        left -= weights[order[i]]
+        if left < 0:
+            return i
+    return end - 1
