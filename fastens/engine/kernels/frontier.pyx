@@ -9,7 +9,7 @@ from .structs cimport float64_t, int32_t, uint8_t
 from .workspace cimport MAX_THREADS, Node, Task, Workspace, release_slot, reserve_nodes, take_slot
 
 cdef enum:
-    ROW_GRAIN = 1 << 14             # rows that are worth another thread when they are only moved or summed
+    ROW_GRAIN = 1 << 12             # rows that are worth another thread when they are only moved or summed
 
 
 cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
@@ -22,6 +22,7 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     cdef int32_t t
     decision.code_size = ws.table.code_size
     decision.column = <const uint8_t*>ws.columns + node.split.feature * ws.column_stride * decision.code_size
+    decision.n_codes = ws.features[node.split.feature].n_codes
     decision.bin = node.split.bin
     decision.missing_left = node.split.missing_left
     decision.category_words = NULL

@@ -1,4 +1,4 @@
-from .structs cimport int32_t, uint8_t, uint16_t, uint32_t
+from .structs cimport int32_t, uint32_t
 
 
 cdef struct Decision:
@@ -6,6 +6,7 @@ cdef struct Decision:
     # code 0 wraps around when missing values go right), or, with categories, those in the bit set.
     const void* column
     int32_t code_size
+    int32_t n_codes
     int32_t bin
     bint missing_left
     const uint32_t* category_words  # NULL for a numeric feature

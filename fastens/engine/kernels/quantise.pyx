@@ -23,7 +23,7 @@ cdef enum:
     FINE_BITS = 38
     MIN_STEPS = 4                   # mean |gradient| and mean hessian, in steps
     MAX_NARROW_WEIGHT = 8
-    ROW_GRAIN = 1 << 14             # rows that are worth another thread
+    ROW_GRAIN = 1 << 12             # rows that are worth another thread
     MAX_THREADS = 64
 
 cdef float64_t SMALLEST = 1e-60     # stands in for the largest gradient where all are 0; less than any float32
