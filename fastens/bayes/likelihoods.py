@@ -173,12 +173,15 @@ class CellLikelihood(DirichletLikelihood):
             return
         old, new = offsets_of(self.sizes), offsets_of(sizes)
         sources, targets = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
-        for index, size in enumerate(self.sizes.tolist()):
-            place = (places or {}).get(index, np.arange(size))[:size]
+        for index, place in enumerate(self._targets(places)):
             sources.append(old[index] + np.arange(len(place)))
             targets.append(new[index] + place)
         self._move_cells(np.concatenate(sources), np.concatenate(targets), int(new[-1]))
         self.sizes = sizes
+
+    def _targets(self, places: dict[int, NDArray[np.intp]] | None) -> list[NDArray[np.intp]]:
+        """Where each column's categories go: see `widen`."""
+        return [(places or {}).get(index, np.arange(size))[:size] for index, size in enumerate(self.sizes.tolist())]
 
     def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
         counts = np.zeros((len(self.counts), n_cells), dtype=self.counts.dtype)

@@ -1,4 +1,4 @@
-"""Likelihoods in which a column depends on the class and on one other column, from the counts of every two columns."""
+"""Likelihoods from the counts of every two columns; that of trees, in which a column depends on one other column."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from fastens.bayes.chow_liu import ROOT, class_information, maximum_spanning_tre
 from fastens.bayes.column_bins import Limits, as_floats
 from fastens.bayes.counting import check_pairs, offsets_of, pair_counts, without_missing
 from fastens.bayes.dirichlet import Groups, Smoothing
-from fastens.bayes.kernels.codes import add_entries
-from fastens.bayes.kernels.dependence import add_families, average_parents
+from fastens.bayes.kernels.dependence import add_families
 from fastens.bayes.likelihoods import GRAIN, Array, Batch, CellLikelihood, log_probability
 from fastens.engine.binning import Binning
 from fastens.engine.threads import threads_for
-
-SCORES = 256  # rows that a thread scores at a time, as the kernel has it
 
 
 class PairLikelihood(CellLikelihood):
@@ -62,7 +59,9 @@ class PairLikelihood(CellLikelihood):
     def count(self, batch: Batch) -> None:
         """See Likelihood."""
         check_pairs(self.sizes + 1, batch.n_classes)
-        codes = self.codes(batch.X, batch.n_threads)
+        self._count_codes(self.codes(batch.X, batch.n_threads), batch)
+
+    def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
         counts = pair_counts(codes, batch.y, self.sizes + 1, batch.n_classes, batch.weight, batch.n_threads)
         self.counts = without_missing(counts, self.sizes + 1)
 
@@ -181,79 +180,3 @@ class TreeLikelihood(PairLikelihood):
             raise ValueError("the tree is malformed")
         if log_prob.shape != (self._starts()[-1], n_classes) or not (log_prob <= 0).all():
             raise ValueError("the log probabilities are malformed")
-
-
-class OneDependenceLikelihood(PairLikelihood):
-    """The average of the models in which one column is the parent of all others (Webb, Boughton & Wang 2005).
-
-    A row's parents are the columns whose value there came in at least `min_count` rows of `fit`. A row without any has
-    the probability that naive Bayes gives it.
-    """
-
-    def __init__(self, *arguments: Any, min_count: float = 1.0) -> None:
-        super().__init__(*arguments)
-        self.min_count = min_count
-
-    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood: the posterior means, in every mode."""
-        n_classes = len(self.counts)
-        offsets = offsets_of(self.sizes + 2)
-        known = np.delete(np.arange(offsets[-1]), np.concatenate([offsets[:-1], offsets[1:] - 1]))
-        self.by_class = np.zeros((offsets[-1], n_classes))
-        self.by_parent = np.zeros((offsets[-1], offsets[-1], n_classes))
-        singles, joint = self.singles(), log_probability(self._joint_probability())
-        groups, of_pairs = self.groups(), Groups(self.sizes, self._pseudo_of_pairs())
-        for index, counts in enumerate(self.counts):
-            self._fill(self.by_class[None, :, index], known, offsets, groups, singles[index : index + 1])
-            part = np.zeros((len(known), offsets[-1]))
-            self._fill(part, known, offsets, of_pairs, counts)
-            part[np.arange(len(known)), known] = joint[index]
-            self.by_parent[known, :, index] = part
-        self.is_parent = np.zeros(offsets[-1], dtype=np.uint8)
-        self.is_parent[known] = singles.sum(axis=0) >= self.min_count
-
-    def _fill(
-        self, table: Array, known: NDArray[np.int64], offsets: NDArray[np.int64], groups: Groups, counts: NDArray[Any]
-    ) -> None:
-        """Log probabilities of all cells in each row of counts; 0 for a missing value."""
-        table[:, known] = log_probability(groups.estimate(counts, "bayes"))
-        if self.unseen == "smooth":
-            table[:, offsets[1:] - 1] = log_probability(groups.unseen(counts, "bayes"))
-
-    def _joint_probability(self) -> Array:
-        """P(class, value of the parent), by class and category."""
-        singles = self.singles()
-        size = np.repeat(self.sizes, self.sizes) * len(singles)
-        pseudo = np.repeat(self.smoothing.of_groups(len(singles) * self.sizes, 1), self.sizes)
-        groups = Groups(self.sizes, pseudo)
-        total = groups.spread(groups.sums(singles).sum(axis=0)) + pseudo * size
-        return np.divide(singles + pseudo, total, out=np.zeros(singles.shape), where=total > 0)
-
-    def _pseudo_of_pairs(self) -> Array:
-        """Pseudo-counts of the categories of a column, by category of the parent."""
-        by_parent = [
-            np.repeat(self.smoothing.of_groups(self.sizes, len(self.counts) * max(size, 1)), self.sizes)
-            for size in self.sizes.tolist()
-        ]
-        return np.repeat(by_parent, self.sizes, axis=0)
-
-    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood. `out` comes with the prior of the classes, which only rows without parents need."""
-        codes = self.codes(X, n_threads)
-        offsets = offsets_of(self.sizes + 2)
-        n_threads = threads_for(codes.size * codes.shape[0] * out.shape[1], n_threads, GRAIN)
-        averaged, totals = np.full(out.shape, -np.inf), np.zeros(out.shape)
-        n_parents = np.zeros(len(out), dtype=np.int32)
-        scores = np.empty((n_threads, SCORES * out.shape[1]))
-        average_parents(codes, offsets, self.is_parent, self.by_parent, averaged, totals, n_parents, scores, n_threads)
-        orphans = np.flatnonzero(n_parents == 0)
-        if orphans.size:
-            plain = np.ascontiguousarray(out[orphans])
-            add_entries(np.ascontiguousarray(codes[:, orphans]), offsets, self.by_class, plain, n_threads)
-            averaged[orphans] = plain
-        out[:] = averaged - np.log(np.maximum(n_parents, 1))[:, None]
-
-    def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
-        super().check(n_classes, n_features)
-        self.estimate("bayes")

@@ -122,10 +122,12 @@ def _explain(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int, *, pairs: bo
     # A node costs a row some 10 nanoseconds.
     n_threads = threads_for(X.shape[0] * 10 * len(lean.feature), n_threads, 20_000)
     explain: Callable[..., Array] = kernel.explain
-    parts = [
-        explain(lean, paths, lean.binning.codes(X[start : start + BLOCK], n_threads), pairs, n_threads)
-        for start in range(0, max(X.shape[0], 1), BLOCK)
-    ]
+    linear = getattr(ensemble, "linear", None)
+    parts = []
+    for start in range(0, max(X.shape[0], 1), BLOCK):
+        rows = X[start : start + BLOCK]
+        values = None if linear is None else rows.astype(np.float64)
+        parts.append(explain(lean, paths, linear, values, lean.binning.codes(rows, n_threads), pairs, n_threads))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,11 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.kernels.forest_data import ForestData
 from fastens.engine.kernels.forest_grow import TreeWorker
-from fastens.engine.trees import Tree
+from fastens.engine.trees import MeasuredTree, Tree
 
 if TYPE_CHECKING:
     from fastens.engine.binned import BinnedMatrix
 
+# Trees are grown in one go, outside the interpreter's lock, as long as they have no more rows than this together: a
+# tree of few rows takes no longer than handing it over.
+_BLOCK_ROWS = 1 << 15
+_BLOCKS_PER_THREAD = 4
 # Seconds between two looks whether the user pressed Ctrl-C while threads grow trees.
 _LOOK_EVERY = 0.1
 
@@ -142,6 +146,8 @@ class ForestGrower:
         Limits of every tree.
     n_threads : int
         Threads for several trees, a tree each; for a single one, threads inside it.
+    with_squares : bool
+        Grow a `MeasuredTree`; of numbers only.
 
     Examples
     --------
@@ -155,14 +161,24 @@ class ForestGrower:
     array([0.5, 0. , 1. ], dtype=float32)
     """
 
-    def __init__(self, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int = 1) -> None:
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        target: Target,
+        rules: TreeRules,
+        n_threads: int = 1,
+        *,
+        with_squares: bool = False,
+    ) -> None:
         centres = [_centres(limits) for limits in matrix.thresholds] if rules.random_thresholds else None
-        self._data = ForestData(matrix, centres, target, rules)
+        self._data = ForestData(matrix, centres, target, rules, with_squares)
+        self._tree = MeasuredTree if with_squares else Tree
         self._value_dtype = target.value_dtype
+        self._n_rows = matrix.n_rows
         self._n_threads = n_threads
 
     def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
-        """Grow one tree for each sample. Samples are asked for one by one, so they may be made when needed."""
+        """Grow one tree for each sample. Samples are asked for by and by, so they may be made when needed."""
         trees: dict[int, Tree] = {}
         self.grow_into(trees.__setitem__, samples)
         return [trees[number] for number in range(len(samples))]
@@ -175,32 +191,40 @@ class ForestGrower:
         take : function of int and Tree
             May be called by several threads at once, for the trees in any order.
         samples : sequence of TreeSample
-            Asked for one by one.
+            Asked for in slices.
         first : int
             The number of the first tree.
         """
         if len(samples) <= 1 or self._n_threads == 1:
-            worker = TreeWorker(self._data, self._n_threads)
-            for number, sample in enumerate(samples, first):
-                take(number, self._grow_one(worker, sample, _GO))
+            worker = self._new_worker(self._n_threads)
+            for block in self._blocks(len(samples)):
+                self._grow_block(worker, samples, block, first, take, _GO)
         else:
             self._grow_side_by_side(take, samples, first)
+
+    def _new_worker(self, n_threads: int) -> TreeWorker:
+        return TreeWorker(self._data, n_threads, self._value_dtype == np.float32)
+
+    def _blocks(self, n_trees: int) -> Iterator[slice]:
+        """Trees that are grown in one go: several small ones, but so few that all threads have their share."""
+        n_blocks = max(self._n_threads * _BLOCKS_PER_THREAD, -(-n_trees * self._n_rows // _BLOCK_ROWS))
+        size = max(1, -(-n_trees // n_blocks)) if self._n_threads > 1 else max(1, _BLOCK_ROWS // self._n_rows)
+        return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
 
     def _grow_side_by_side(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
         """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock."""
         stop = np.zeros(1, np.uint8)
-        numbers = iter(range(len(samples)))
+        blocks = self._blocks(len(samples))
         lock = threading.Lock()
 
         def work() -> None:
-            worker = TreeWorker(self._data, 1)
+            worker = self._new_worker(1)
             while not stop[0]:
                 with lock:
-                    number = next(numbers, None)
-                tree = None if number is None else self._grow_one(worker, samples[number], stop)
-                if number is None or tree is None:
+                    block = next(blocks, None)
+                if block is None:
                     return
-                take(first + number, tree)
+                self._grow_block(worker, samples, block, first, take, stop)
 
         n_threads = min(self._n_threads, len(samples))
         with ThreadPoolExecutor(n_threads) as pool:
@@ -210,12 +234,19 @@ class ForestGrower:
                 stop[0] = 1
                 raise
 
-    def _grow_one(self, worker: TreeWorker, sample: TreeSample, stop: NDArray[np.uint8]) -> Any:
-        """A tree; None where it was stopped."""
-        arrays = worker.grow(sample.weight, sample.features, sample.seed, stop)
-        if arrays is None:
-            return None
-        return Tree(**arrays | {"value": arrays["value"].astype(self._value_dtype, copy=False)})
+    def _grow_block(
+        self,
+        worker: TreeWorker,
+        samples: Sequence[TreeSample],
+        block: slice,
+        first: int,
+        take: Callable[[int, Tree], None],
+        stop: NDArray[np.uint8],
+    ) -> None:
+        """Grow some of the trees, unless stopped."""
+        grown = worker.grow(samples[block], stop)
+        for number, arrays in enumerate(grown or (), first + block.start):
+            take(number, self._tree(**arrays))
 
 
 _GO = np.zeros(1, np.uint8)

@@ -125,11 +125,18 @@ class Samples(Sequence[TreeSample]):
         return len(self._seeds)
 
     def __getitem__(self, index: Any) -> Any:
-        bags, weight, seed = self._bags, self._weight, self._seeds[index]
+        if not isinstance(index, slice):
+            return self[index : index + 1][0]
+        bags, weight = self._bags, self._weight
+        places = range(len(self))[index]
+        weights: Any = [weight] * len(places)
         if bags.bootstrap is not None:
-            counts = bags.bootstrap.counts(self._draws[index : index + 1])[0]
-            weight = weight(counts) if callable(weight) else counts
-        return TreeSample(weight, bags.features(self._first + index), seed)  # type: ignore[arg-type]
+            weights = bags.bootstrap.counts(self._draws[index])
+            weights = map(weight, weights) if callable(weight) else weights
+        return [
+            TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])
+            for place, of_rows in zip(places, weights, strict=True)
+        ]
 
 
 def multiplied(weight: Array | None, factors: Array | None) -> Array | None:

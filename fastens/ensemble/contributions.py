@@ -52,8 +52,6 @@ class ContributionsMixin(SavedEnsemble):
         True
         """
         self._check_fitted()
-        if not self._ensemble.has_constant_leaves:
-            raise ValueError("predict_contributions explains constant leaves; linear_leaves must be False.")
         explained = _explain(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs), pairs=interactions)
         explained = self._of_columns(explained, axes=2 if interactions else 1) * self._contribution_scale()
         return explained[:, 0] if explained.shape[1] == 1 else explained

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 OnRound = Callable[[int, int, float, float | None], Any]
 
 # The training loss is a report, not a rule: this many rows, evenly spaced, give it.
-HISTORY_ROWS = 10_000
+HISTORY_ROWS = 4_000
 ALL_ROWS = RowSampling()
 
 

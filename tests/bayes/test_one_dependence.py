@@ -1,6 +1,8 @@
-"""TAN and AODE against their naive twins; missing values, weights, parts, files, bins, categories never seen."""
+"""TAN, AODE and A2DE against their naive twins; missing values, weights, parts, files, bins, categories never seen."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,8 @@ from fastens import AODEClassifier, TANClassifier
 from reference import dependence as plain
 
 SMOOTHINGS = [("laplace", "alpha", 0.7), ("m", "m", 2.0), ("kt", "m", 1.0), ("bdeu", "ess", 3.0), ("none", "m", 1.0)]
-BOTH = [TANClassifier, AODEClassifier]
+A2DEClassifier = partial(AODEClassifier, order=2)
+KINDS = [TANClassifier, AODEClassifier, A2DEClassifier]
 SIZES = [3, 2, 4, 3, 2]
 
 
@@ -47,9 +50,9 @@ def test_joints_are_those_of_the_twins(rng, smoothing, name, value, weighted):
     tree = TANClassifier(**given).fit(X, y, weights)
     expected = [plain.tree_joint(row, tree.parents_, table, smoothing, value) for row in new]
     np.testing.assert_allclose(np.exp(tree.predict_joint_log_proba(as_frame(new))), expected, rtol=1e-11)
-    for min_count in (0, 30, 1e9):
-        model = AODEClassifier(min_count=min_count, **given).fit(X, y, weights)
-        expected = [plain.averaged_joint(row, table, smoothing, value, min_count) for row in new]
+    for order, min_count in [(1, 0), (1, 30), (1, 1e9), (2, 0), (2, 1), (2, 15), (2, 40)]:
+        model = AODEClassifier(order=order, min_count=min_count, **given).fit(X, y, weights)
+        expected = [plain.averaged_joint(row, table, smoothing, value, min_count, order) for row in new]
         np.testing.assert_allclose(np.exp(model.predict_joint_log_proba(as_frame(new))), expected, rtol=1e-11)
 
 
@@ -84,7 +87,7 @@ def test_a_tree_is_found_again(rng):
     assert model.score(X[:, [3, 0, 4, 2, 1]], y) > fastens.CategoricalNB().fit(X, y).score(X, y) + 0.2
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 def test_weights_are_copies(rng, kind):
     rows = make_rows(rng)
     X, y = as_frame(rows), rows[:, 4]
@@ -94,7 +97,7 @@ def test_weights_are_copies(rng, kind):
     same_model(weighted, kind().fit(X.iloc[copies], y[copies]), X)
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 def test_parts_make_the_whole(rng, kind):
     rows = make_rows(rng)
     rows = rows[np.argsort(rows[:, 2], kind="stable")]  # categories, and a class, that come later
@@ -115,7 +118,7 @@ def test_parts_make_the_whole(rng, kind):
         kind().fit(first[:60], y[:60]).merge(kind().fit(first[60:], y[60:]))
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("given", [{}, {"unseen": "smooth", "smoothing": "m"}, {"max_bins": 3}])
 def test_files(rng, kind, given, tmp_path):
     rows = make_rows(rng)
@@ -133,7 +136,7 @@ def test_files(rng, kind, given, tmp_path):
     same_model(again, kind(**given).fit(pd.concat([X, X]), np.tile(y, 2)), X)
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -152,7 +155,7 @@ def test_files_that_do_not_fit_are_refused(rng, kind, name, change):
     arrays, meta = kind().fit(X, rows[:, 4])._to_state()
     arrays[name] = np.ascontiguousarray(change(arrays[name]))
     with pytest.raises(ValueError, match="malformed"):
-        kind._from_state(arrays, meta)
+        type(kind())._from_state(arrays, meta)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +175,17 @@ def test_trees_that_do_not_fit_are_refused(rng, name, change):
         TANClassifier._from_state(arrays, meta)
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("change", [lambda values: values[:, 1:], lambda values: -values, lambda values: values / 0.0])
+def test_triples_that_do_not_fit_are_refused(rng, change):
+    rows = make_rows(rng)
+    arrays, meta = AODEClassifier(order=2).fit(as_frame(rows), rows[:, 4])._to_state()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        arrays["likelihood0.triples"] = np.ascontiguousarray(change(arrays["likelihood0.triples"]))
+    with pytest.raises(ValueError, match="malformed"):
+        AODEClassifier._from_state(arrays, meta)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_threads_change_nothing(rng, kind):
     rows = make_rows(rng, 30_000)
     X, y = np.where(rows[:, :4] < 0, np.nan, rows[:, :4]), rows[:, 4]
@@ -183,7 +196,7 @@ def test_threads_change_nothing(rng, kind):
     np.testing.assert_array_equal(one.predict_proba(X), one.set_params(n_jobs=4).predict_proba(X))
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 def test_categories_never_seen(rng, kind):
     rows = make_rows(rng)
     X, y = as_frame(rows), rows[:, 4]
@@ -209,7 +222,7 @@ def test_probability_of_a_category_never_seen():
     assert np.exp(model.predict_joint_log_proba(new))[0, 0] == pytest.approx(3 / 12 * 1 / 4)
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 def test_numbers_are_cut_into_bins(rng, kind):
     X = np.column_stack([rng.normal(size=400), rng.integers(0, 5, 400), np.full(400, 2.0)])
     y = (X[:, 0] > 0) ^ (X[:, 1] > 2)
@@ -230,11 +243,31 @@ def test_numbers_are_cut_into_bins(rng, kind):
     assert kind(categorical_features="all").fit(whole, y).predict(whole).shape == (400,)
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 def test_too_many_pairs_are_refused(kind):
     X = np.arange(20_000).astype(str).astype(object)[:, None]
     with pytest.raises(ValueError, match="Pairs of columns must have at most"):
         kind().fit(X, np.arange(20_000) % 2)
+
+
+def test_too_many_triples_are_refused(rng):
+    X = pd.DataFrame({"name": np.arange(3000).astype(str), "size": rng.normal(size=3000), "town": ["x", "y"] * 1500})
+    with pytest.raises(
+        ValueError, match=r"order=2 must have at most .* are 'name' \(3000\), 'size' \(8\), 'town' \(2\)"
+    ):
+        AODEClassifier(order=2).fit(X, np.arange(3000) % 5)
+    with pytest.raises(ValueError, match="order must be"):
+        AODEClassifier(order=3).fit(X, np.arange(3000) % 5)
+
+
+def test_two_parents_tell_what_one_cannot(rng):
+    # The parity of three columns: any two of them, and the class, say nothing of each other
+    X = rng.integers(0, 2, (2000, 5))
+    y = X[:, :3].sum(axis=1) % 2
+    assert AODEClassifier().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) < 0.6
+    assert AODEClassifier(order=2).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) == 1
+    alike = AODEClassifier(order=2, alpha=[0.5] * 5).fit(X, y)
+    same_model(alike, AODEClassifier(order=2, alpha=0.5).fit(X, y), X)
 
 
 def test_evidence_is_that_of_the_columns_one_after_another(rng):

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of TAN and AODE, with no expected failure."""
+"""scikit-learn's own checks of TAN, AODE and A2DE, with no expected failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fastens import AODEClassifier, TANClassifier
 
-MODELS = [AODEClassifier(), AODEClassifier(smoothing="m", unseen="smooth"), TANClassifier(), TANClassifier(root=0)]
+MODELS = [
+    AODEClassifier(),
+    AODEClassifier(order=2),
+    AODEClassifier(smoothing="m", unseen="smooth"),
+    TANClassifier(),
+    TANClassifier(root=0),
+]
 
 
 @parametrize_with_checks(MODELS)

@@ -394,10 +394,10 @@ def test_errors_and_stops_come_through_threads():
     grower = ForestGrower(bin_rows(X), make_target(signal, "two classes"), TreeRules(), 2)
 
     class Interrupted(list):
-        def __getitem__(self, i):
-            if i == 3:
+        def __getitem__(self, block):
+            if block.start >= 3:
                 raise KeyboardInterrupt
-            return super().__getitem__(i)
+            return super().__getitem__(block)
 
     with pytest.raises(KeyboardInterrupt):
         grower.grow(Interrupted([TreeSample(None, None, i) for i in range(50)]))

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.engine.linear_leaves import read_trees
+from reference import contributions as naive_shapley
 from reference.linear_leaves import predict, slopes_of_leaf
 from reference.models import make_model, make_target, outputs
 
@@ -199,10 +200,48 @@ def test_errors(parameters, message, X):
         GradientBoostingRegressor(**LINEAR | parameters).fit(X, np.arange(len(X)))
 
 
-def test_no_contributions(X):
-    model = GradientBoostingRegressor(**LINEAR, n_estimators=2).fit(X, np.arange(len(X)))
-    with pytest.raises(ValueError, match="linear_leaves must be False"):
-        model.predict_contributions(X)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("options", [{}, {"max_bins": 400}, {"subsample": 0.5, "max_leaf_nodes": 12}], ids=str)
+def test_contributions_are_shapley_values(loss, options, X, rng):
+    X = np.column_stack([X, rng.integers(0, 3, len(X))])
+    y = make_target(loss, X, rng)
+    model = make_model(loss, n_estimators=3, categorical_features=[4], **LINEAR, **options).fit(X, y)
+    trees, rows = model._ensemble, np.vstack([X[:9], X[:2] * 100])
+    rows[:2, 0], rows[2, 1] = np.nan, np.inf
+    said, pairs = model.predict_contributions(rows), model.predict_contributions(rows, interactions=True)
+    codes = trees.binning.codes(rows)
+    for i, row in enumerate(rows):
+        found = naive_shapley.contributions(trees, codes[:, i], row)
+        np.testing.assert_allclose(np.squeeze(found), said[i], rtol=1e-9, atol=1e-12)
+        found = naive_shapley.interactions(trees, codes[:, i], row)
+        np.testing.assert_allclose(np.squeeze(found), pairs[i], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_contributions_add_up(loss, X, rng, tmp_path):
+    y = make_target(loss, X, rng)
+    model = make_model(loss, n_estimators=50, **LINEAR).fit(X, y)
+    said = model.predict_contributions(X)
+    raw = np.squeeze(model._ensemble.predict_raw(X))
+    np.testing.assert_allclose(said.sum(axis=-1), raw, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.predict_contributions(X, interactions=True).sum(axis=-1), said, atol=1e-9)
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(model.set_params(n_jobs=n_jobs).predict_contributions(X), said)
+    refitted = model.refit_leaves(X[::2], y[::2], decay_rate=0.5)
+    explained, raw = refitted.predict_contributions(X), np.squeeze(refitted._ensemble.predict_raw(X))
+    np.testing.assert_allclose(explained.sum(axis=-1), raw, rtol=1e-9, atol=1e-9)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict_contributions(X), said)
+    np.testing.assert_array_equal(model.predict_contributions(X[:1]), said[:1])
+
+
+def test_a_line_is_explained_by_its_slopes(rng):
+    """Where leaves are exact on a plane, contributions are slopes times distances from the mean, as of the plane."""
+    X = rng.uniform(-1, 1, (4000, 2))
+    y = 3 * X[:, 0] - 2 * X[:, 1]
+    model = GradientBoostingRegressor(**LINEAR, n_estimators=60, linear_l2=0.0).fit(X, y)
+    said = model.predict_contributions(X)
+    np.testing.assert_allclose(said[:, :2], [3, -2] * (X - X.mean(axis=0)), atol=0.05)
 
 
 def test_a_damaged_file(X):
@@ -230,4 +269,8 @@ def test_a_leaf_as_a_formula(rng):
     assert line.startswith(f"|   |--- value: {constant:.2f} - 0.25 * size (from 0.0")
     assert line.endswith("where one is missing")
     assert "- 0.25 *" in model.plot_tree().texts[-1].get_text().replace("\n", " ")
-    assert len(model.to_dataframe()) == 3
+    table = model.to_dataframe()
+    assert table["slopes"].tolist()[0] == {}
+    for node in (1, 2):
+        assert table["slopes"][node] == pytest.approx({"size": -0.25}, abs=1e-6)
+    assert table["intercept"][1] == pytest.approx(constant, abs=1e-5)

@@ -10,34 +10,48 @@ import numpy as np
 from reference.predict import goes_left
 
 
-def subset_value(ensemble, tree, codes, known, node=0):
+def leaf_value(ensemble, node, x, known):
+    """A leaf's value; where it has a line and the row has its features, the known ones move it from the means."""
+    value = ensemble.value[node].astype(np.float64)
+    if ensemble.has_constant_leaves:
+        return value
+    linear = ensemble.linear
+    terms = slice(linear.starts[node], linear.starts[node + 1])
+    features = linear.features[terms]
+    if not np.isfinite(x[features]).all():
+        return value
+    moves = linear.slopes[terms] * np.clip(x[features], linear.lower[terms], linear.upper[terms])
+    return value + np.sum(np.where(np.isin(features, known), moves - linear.at_means[terms], 0.0))
+
+
+def subset_value(ensemble, tree, codes, known, node=0, x=None):
     """A tree's value for one row of which only some features are known; the others are averaged over by weight."""
     root = ensemble.node_offsets[tree]
     left = int(ensemble.left_child[root + node])
     if not left:
-        return ensemble.value[root + node].astype(np.float64)
+        return leaf_value(ensemble, root + node, x, list(known))
     feature = ensemble.feature[root + node]
     if feature in known:
         child = left + (not goes_left(ensemble, root + node, int(codes[feature])))
-        return subset_value(ensemble, tree, codes, known, child)
+        return subset_value(ensemble, tree, codes, known, child, x)
     weight = ensemble.weight[root + left : root + left + 2].astype(np.float64)
-    parts = [subset_value(ensemble, tree, codes, known, left + side) for side in (0, 1)]
+    parts = [subset_value(ensemble, tree, codes, known, left + side, x) for side in (0, 1)]
     return (weight[0] * parts[0] + weight[1] * parts[1]) / weight.sum()
 
 
-def value_of(ensemble, codes, known):
+def value_of(ensemble, codes, known, x=None):
     """The raw prediction of one row of which only some features are known."""
     raw = ensemble.baseline.copy()
     for tree in range(ensemble.n_trees):
-        value = subset_value(ensemble, tree, codes, known)
+        value = subset_value(ensemble, tree, codes, known, x=x)
         raw[ensemble.tree_output[tree] : ensemble.tree_output[tree] + len(value)] += value
     return raw
 
 
-def contributions(ensemble, codes):
+def contributions(ensemble, codes, x=None):
     """Shapley values of the features of one row, and last the expected prediction: (n_outputs, n_features + 1)."""
     n = len(codes)
-    value = {s: value_of(ensemble, codes, s) for k in range(n + 1) for s in combinations(range(n), k)}
+    value = {s: value_of(ensemble, codes, s, x) for k in range(n + 1) for s in combinations(range(n), k)}
     out = np.zeros((ensemble.n_outputs, n + 1))
     for i in range(n):
         for s, alone in value.items():
@@ -48,10 +62,10 @@ def contributions(ensemble, codes):
     return out
 
 
-def interactions(ensemble, codes):
+def interactions(ensemble, codes, x=None):
     """Shapley interaction values of one row, halved as both orders of a pair have their entry."""
     n = len(codes)
-    value = {s: value_of(ensemble, codes, s) for k in range(n + 1) for s in combinations(range(n), k)}
+    value = {s: value_of(ensemble, codes, s, x) for k in range(n + 1) for s in combinations(range(n), k)}
     out = np.zeros((ensemble.n_outputs, n + 1, n + 1))
     for i in range(n):
         for j in range(n):
@@ -61,7 +75,7 @@ def interactions(ensemble, codes):
                 weight = factorial(len(s)) * factorial(n - 2 - len(s)) / (2 * factorial(n - 1))
                 with_both, with_i, with_j = (tuple(sorted((*s, *add))) for add in ((i, j), (i,), (j,)))
                 out[:, i, j] += weight * (value[with_both] - value[with_i] - value[with_j] + alone)
-    total = contributions(ensemble, codes)
+    total = contributions(ensemble, codes, x)
     for i in range(n):
         out[:, i, i] = total[:, i] - out[:, i].sum(axis=1)
     out[:, n, n] = total[:, n]

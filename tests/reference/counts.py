@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 
 
@@ -24,6 +26,17 @@ def pair_counts(codes, y, n_codes, n_classes, weights):
         for one in cells:
             for other in cells:
                 out[y[row], one, other] += weights[row]
+    return out
+
+
+def triple_counts(codes, y, sizes, n_classes, weights):
+    """Sum of weights by class and the cells of columns i < j < k where all three are known (code p + 1: position p)."""
+    starts = np.concatenate([[0], np.cumsum(sizes)])[:-1] - 1
+    out = np.zeros((n_classes, *3 * (sum(sizes),)))
+    for row in range(codes.shape[1]):
+        known = np.flatnonzero(codes[:, row])
+        for cells in combinations(starts[known] + codes[known, row], 3):
+            out[(y[row], *cells)] += weights[row]
     return out
 
 

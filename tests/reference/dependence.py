@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 from math import log
 
 import numpy as np
@@ -99,25 +99,28 @@ def tree_joint(row, parents, table, smoothing, parameter):
     return joint
 
 
-def averaged_joint(row, table, smoothing, parameter, min_count):
-    """P(class, known values) under AODE; the table's last column is the class."""
+def averaged_joint(row, table, smoothing, parameter, min_count, order=1):
+    """P(class, known values) under AODE, or A2DE; the table's last column is the class."""
     X, weights, sizes = table
     n_classes, last = sizes[-1], X.shape[1] - 1
+    if order == 0:
+        return tree_joint(row, [-1] * last, table, smoothing, parameter)
     joints = []
-    for parent in range(last):
-        same = (X[:, parent] == row[parent]) & (row[parent] >= 0)
-        if row[parent] < 0 or weights[same].sum() < min_count:
+    for parents in map(list, combinations(range(last), order)):
+        n_values = np.prod([sizes[parent] for parent in parents])
+        same = (X[:, parents] == row[parents]).all(axis=1)
+        if (row[parents] < 0).any() or weights[same].sum() < min_count:
             continue
-        known = weights[X[:, parent] >= 0].sum()
+        known = weights[(X[:, parents] >= 0).all(axis=1)].sum()
         joint = np.zeros(n_classes)
         for c in range(n_classes):
-            pseudo = pseudo_counts(smoothing, sizes[parent], n_classes, n_classes, parameter)[1]
-            share = (weights[same & (X[:, last] == c)].sum() + pseudo) / (known + pseudo * n_classes * sizes[parent])
+            pseudo = pseudo_counts(smoothing, n_values, n_classes, n_classes, parameter)[1]
+            share = (weights[same & (X[:, last] == c)].sum() + pseudo) / (known + pseudo * n_classes * n_values)
+            given = [(last, c), *((parent, row[parent]) for parent in parents)]
             for column in range(last):
-                if column != parent and row[column] >= 0:
-                    n_groups = n_classes * sizes[parent]
-                    pseudo = pseudo_counts(smoothing, sizes[column], n_groups, n_classes, parameter)[0]
-                    share *= conditional(row, column, [(last, c), (parent, row[parent])], table, pseudo)
+                if column not in parents and row[column] >= 0:
+                    pseudo = pseudo_counts(smoothing, sizes[column], n_classes * n_values, n_classes, parameter)[0]
+                    share *= conditional(row, column, given, table, pseudo)
             joint[c] = share
         joints.append(joint)
-    return np.mean(joints, axis=0) if joints else tree_joint(row, [-1] * last, table, smoothing, parameter)
+    return np.mean(joints, axis=0) if joints else averaged_joint(row, table, smoothing, parameter, min_count, order - 1)

@@ -1,4 +1,4 @@
-"""Counts of (class, code) and of (class, code, code), one pass over the codes of each column, or pair of columns.
+"""Counts by class of codes, and of two and three codes, one pass over the codes of each column, or set of columns.
 
 Codes are stored column after column. A thread owns whole columns, and adds its rows in their order: nothing depends on
 the number of threads, sums of weights included.
@@ -106,3 +106,73 @@ def count_pairs(
         use_threads_if=n_threads > 1,
     ):
         _count_partners(&codes[0, 0], i, &y[0], weights, sizes, &offsets[0], &out[0, 0, 0])
+
+
+cdef void _count_third(
+    const any_code_t* codes, const int64_t* keys, const int32_t* rows, const float64_t* weight, Py_ssize_t n,
+    count_t* out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if codes[rows[i]]:
+            if count_t is int64_t:
+                out[keys[i] + codes[rows[i]] - 1] += 1
+            else:
+                out[keys[i] + codes[rows[i]] - 1] += weight[rows[i]]
+
+
+cdef void _count_thirds(
+    const any_code_t* codes, const int64_t* pair, const int32_t* y, const float64_t* weight,
+    const Py_ssize_t* shape, const int64_t* offsets, count_t* out
+) noexcept nogil:
+    # All triples of a pair of columns with a later one; shape: columns, rows, cells of a class; pair: columns, start
+    cdef int64_t[PAIR_ROWS] keys
+    cdef int32_t[PAIR_ROWS] rows
+    cdef Py_ssize_t n_features = shape[0], n_rows = shape[1]
+    cdef const any_code_t* one = codes + pair[0] * n_rows
+    cdef const any_code_t* other = codes + pair[1] * n_rows
+    cdef int64_t size = offsets[pair[1] + 1] - offsets[pair[1]]
+    cdef int64_t width = offsets[n_features] - offsets[pair[1] + 1]
+    cdef const float64_t* weights = weight
+    cdef Py_ssize_t block, first, n, i, k
+    for block in range((n_rows + PAIR_ROWS - 1) // PAIR_ROWS):
+        first = block * PAIR_ROWS
+        if weight != NULL:
+            weights = weight + first
+        n = 0
+        for i in range(min(<Py_ssize_t> PAIR_ROWS, n_rows - first)):
+            keys[n] = y[first + i] * shape[2] + pair[2] + ((one[first + i] - 1) * size + other[first + i] - 1) * width
+            rows[n] = <int32_t> i
+            n += one[first + i] != 0 and other[first + i] != 0
+        for k in range(pair[1] + 1, n_features):
+            _count_third(
+                codes + k * n_rows + first, keys, rows, weights, n, out + (offsets[k] - offsets[pair[1] + 1]))
+
+
+def count_triples(
+    const any_code_t[:, ::1] codes,
+    const int32_t[::1] y,
+    const float64_t[::1] weight,
+    const int64_t[::1] offsets,
+    const int64_t[:, ::1] pairs,
+    count_t[:, ::1] out,
+    int n_threads,
+):
+    """Add the weight of each row, or 1, to its cell for each pair of columns i < j and each later column k.
+
+    `offsets` are those of the cells of all columns, a cell for each code but 0, which stands for a missing value and is
+    not counted. `pairs` holds i, j and where the pair's block begins in out[y]: its rows are the cells of i and j, that
+    of j counting fast, its columns the cells of all columns after j.
+    """
+    cdef Py_ssize_t[3] shape
+    shape[0], shape[1], shape[2] = codes.shape[0], codes.shape[1], out.shape[1]
+    cdef const Py_ssize_t* sizes = shape
+    cdef const float64_t* weights = NULL
+    if weight is not None:
+        weights = &weight[0]
+    cdef Py_ssize_t pair
+    for pair in prange(
+        pairs.shape[0], nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
+        use_threads_if=n_threads > 1,
+    ):
+        _count_thirds(&codes[0, 0], &pairs[pair, 0], &y[0], weights, sizes, &offsets[0], &out[0, 0])

@@ -11,6 +11,9 @@ from .gain cimport (
 )
 from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t
 
+cdef enum:
+    FEW_CODES = 32                  # are sorted soonest by insertion
+
 
 cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil:
     """What is added to lambda for the freedom of choosing a set."""
@@ -58,11 +61,29 @@ cdef inline void _swap(ScanRoom* room, int32_t a, int32_t b) noexcept nogil:
 cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil:
     """Sort the codes by their keys, those of equal keys by themselves."""
     cdef int32_t start, end
+    if n <= FEW_CODES:
+        for end in range(1, n):
+            _insert(room, end)
+        return
     for start in range(n // 2 - 1, -1, -1):
         _sift_down(room, start, n)
     for end in range(n - 1, 0, -1):
         _swap(room, 0, end)
         _sift_down(room, 0, end)
+
+
+cdef inline void _insert(ScanRoom* room, int32_t place) noexcept nogil:
+    """Move a code down to its place among those before it, which are sorted."""
+    cdef float64_t key = room.keys[place]
+    cdef int32_t code = room.codes[place]
+    while place > 0 and (
+        room.keys[place - 1] > key or (room.keys[place - 1] == key and room.codes[place - 1] > code)
+    ):
+        room.keys[place] = room.keys[place - 1]
+        room.codes[place] = room.codes[place - 1]
+        place -= 1
+    room.keys[place] = key
+    room.codes[place] = code
 
 
 cdef void _sift_down(ScanRoom* room, int32_t root, int32_t end) noexcept nogil:

@@ -2,12 +2,14 @@
 
 A depth-first walk over a tree serves SHAPLEY_LANES rows. On the way down it carries, at the points of a quadrature, the
 product of the factors of the path (see shapley.h); on the way up the sums over the leaves below, from which each edge
-adds the part of its feature (the order of work of Yu et al. 2022, Linear TreeShap).
+adds the part of its feature (the order of work of Yu et al. 2022, Linear TreeShap). Leaves may have linear terms on the
+features of their paths.
 """
 
 import numpy as np
 
 from cython.parallel cimport prange, threadid
+from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -31,8 +33,35 @@ cdef extern from "shapley.h" nogil:
         const Quadrature* rule, const PathElement* element, float64_t sign, const float64_t* sums,
         float64_t* phi) noexcept
     void collect_pair(
-        const Quadrature* rule, const PathElement* a, const PathElement* b, float64_t value, const float64_t* product,
+        const Quadrature* rule, const PathElement* a, const PathElement* b, const float64_t* sums,
         float64_t* phi) noexcept
+    ctypedef struct Term:
+        float64_t slope
+        float64_t lower
+        float64_t upper
+        float64_t at_mean
+    void deviations(
+        const Term* term, const float64_t* values, const float64_t* passes, const float64_t* complete,
+        float64_t* out) noexcept
+    void extend_sums(
+        const Quadrature* rule, float64_t share, const float64_t* f, const float64_t* product,
+        float64_t* sums) noexcept
+    void collect_term(
+        const Quadrature* rule, float64_t share, const float64_t* f, const float64_t* product,
+        float64_t* phi) noexcept
+    void collect_term_pair(
+        const Quadrature* rule, float64_t share, const PathElement* b, const float64_t* f, const float64_t* product,
+        float64_t* phi) noexcept
+
+
+cdef struct Lines:
+    # Linear terms of leaves: node i, over all trees, has those from starts[i] to starts[i + 1]; NULL where none has.
+    const int64_t* starts
+    const int32_t* features
+    const float64_t* slopes
+    const float64_t* lower
+    const float64_t* upper
+    const float64_t* at_means
 
 
 cdef struct Trees:
@@ -60,6 +89,7 @@ cdef struct Trees:
     const int32_t* n_points         # by tree
     const float64_t* points         # of quadratures with 1, 2, 3, ... points one after another
     const float64_t* weights
+    Lines lines
 
 
 cdef struct Stack:
@@ -73,6 +103,7 @@ cdef struct Stack:
     PathElement* elements           # of a leaf's path
     int32_t* element_feature
     uint8_t* replaced
+    float64_t* values               # of the rows, feature after feature, where leaves have linear terms
     # Results: (n_features, SHAPLEY_LANES), or for pairs (n_features, n_features, SHAPLEY_LANES)
     float64_t* phi
 
@@ -193,10 +224,9 @@ cdef inline void leave(const Walk* walk, Stack* stack, int32_t depth) noexcept n
         stack.sums[(depth - 1) * size + i] += sums[i]
 
 
-cdef void add_pairs(const Walk* walk, Stack* stack, float64_t value, int32_t depth) noexcept nogil:
-    # The parts of all pairs of features on the path of a leaf; of tests of one feature, the last counts for all.
-    cdef Py_ssize_t n_features = walk.trees.n_features, size = walk.rule.n_points * SHAPLEY_LANES
-    cdef int32_t n_elements = 0, k, a, b, above
+cdef int32_t list_path(const Walk* walk, Stack* stack, int32_t depth) noexcept nogil:
+    # The features on the path of a leaf, the last tested first: of tests of one feature, the last counts for all.
+    cdef int32_t n_elements = 0, k, above
     memset(stack.replaced, 0, depth + 1)
     for k in range(depth, 0, -1):
         above = walk.trees.above[walk.first + stack.node[k]]
@@ -206,11 +236,81 @@ cdef void add_pairs(const Walk* walk, Stack* stack, float64_t value, int32_t dep
             stack.elements[n_elements] = element_at(walk, stack, stack.node[k])
             stack.element_feature[n_elements] = walk.trees.edge_feature[walk.first + stack.node[k]]
             n_elements += 1
+    return n_elements
+
+
+cdef void add_pairs(const Walk* walk, Stack* stack, int32_t n_elements, const float64_t* sums) noexcept nogil:
+    # The parts of all pairs of features on the path of a leaf.
+    cdef int32_t a, b
     for a in range(n_elements):
         for b in range(a):
-            collect_pair(
-                &walk.rule, stack.elements + a, stack.elements + b, value, stack.product + depth * size,
-                stack.phi + (stack.element_feature[a] * n_features + stack.element_feature[b]) * SHAPLEY_LANES)
+            collect_pair(&walk.rule, stack.elements + a, stack.elements + b, sums, pair_at(walk, stack, a, b))
+
+
+cdef inline float64_t* pair_at(const Walk* walk, const Stack* stack, int32_t a, int32_t b) noexcept nogil:
+    cdef Py_ssize_t place = stack.element_feature[a] * walk.trees.n_features + stack.element_feature[b]
+    return stack.phi + place * SHAPLEY_LANES
+
+
+cdef void find_complete(const Walk* walk, const Stack* stack, int64_t node, float64_t* complete) noexcept nogil:
+    # Which rows have a value of each term of a leaf: to others it says its value, like any leaf.
+    cdef const Lines* lines = &walk.trees.lines
+    cdef const float64_t* values
+    cdef Py_ssize_t term, lane
+    for lane in range(SHAPLEY_LANES):
+        complete[lane] = 1.0
+    for term in range(lines.starts[node], lines.starts[node + 1]):
+        values = stack.values + lines.features[term] * SHAPLEY_LANES
+        for lane in range(SHAPLEY_LANES):
+            complete[lane] *= isfinite(values[lane]) != 0
+
+
+cdef void add_terms(
+    const Walk* walk, Stack* stack, int64_t node, int32_t n_elements, const float64_t* product, float64_t* sums
+) noexcept nogil:
+    # The linear terms of a leaf: their parts in the sums, and what they add to their own features.
+    cdef const Lines* lines = &walk.trees.lines
+    cdef float64_t[SHAPLEY_LANES] complete, f
+    cdef Py_ssize_t index
+    cdef int32_t a, b
+    cdef Term term
+    cdef PathElement* element
+    find_complete(walk, stack, node, complete)
+    for index in range(lines.starts[node], lines.starts[node + 1]):
+        a = 0
+        while a < n_elements and stack.element_feature[a] != lines.features[index]:
+            a += 1
+        if a == n_elements:     # no tree has that
+            continue
+        element = stack.elements + a
+        term = Term(lines.slopes[index], lines.lower[index], lines.upper[index], lines.at_means[index])
+        deviations(&term, stack.values + lines.features[index] * SHAPLEY_LANES, element.passes, complete, f)
+        extend_sums(&walk.rule, element.share, f, product, sums)
+        if not walk.pairs:
+            collect_term(&walk.rule, element.share, f, product, stack.phi + lines.features[index] * SHAPLEY_LANES)
+            continue
+        for b in range(n_elements):
+            if b != a:
+                collect_term_pair(
+                    &walk.rule, element.share, stack.elements + b, f, product, pair_at(walk, stack, a, b))
+
+
+cdef void explain_leaf(const Walk* walk, Stack* stack, int32_t depth) noexcept nogil:
+    # The sums over a leaf; of pairs, their parts at once.
+    cdef const Lines* lines = &walk.trees.lines
+    cdef int64_t node = walk.first + stack.node[depth]
+    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, i
+    cdef float64_t value = walk.trees.value[node * walk.trees.n_values + walk.value_column]
+    cdef float64_t* sums = stack.sums + depth * size
+    cdef const float64_t* product = stack.product + depth * size
+    cdef bint has_terms = lines.starts != NULL and lines.starts[node] < lines.starts[node + 1]
+    cdef int32_t n_elements = list_path(walk, stack, depth) if walk.pairs or has_terms else 0
+    for i in range(size):
+        sums[i] = value * product[i]
+    if has_terms:
+        add_terms(walk, stack, node, n_elements, product, sums)
+    if walk.pairs:
+        add_pairs(walk, stack, n_elements, sums)
 
 
 cdef void walk_tree(
@@ -220,7 +320,6 @@ cdef void walk_tree(
     cdef const Trees* trees = walk.trees
     cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, i
     cdef int32_t depth = 0, node, left
-    cdef float64_t value
     stack.node[0] = 0
     stack.n_done[0] = 0
     for i in range(size):
@@ -238,12 +337,7 @@ cdef void walk_tree(
             memset(stack.sums + depth * size, 0, size * sizeof(float64_t))
             continue
         if not left:
-            value = trees.value[(walk.first + node) * trees.n_values + walk.value_column]
-            if walk.pairs:
-                add_pairs(walk, stack, value, depth)
-            else:
-                for i in range(size):
-                    stack.sums[depth * size + i] = value * stack.product[depth * size + i]
+            explain_leaf(walk, stack, depth)
         if depth > 0 and not walk.pairs:
             leave(walk, stack, depth)
         depth -= 1
@@ -254,6 +348,8 @@ cdef void walk_tree(
 cdef size_t n_numbers(const Trees* trees, Py_ssize_t most_points, bint pairs) noexcept nogil:
     # How many results, and how many other float64 numbers, a stack holds.
     cdef size_t results = trees.n_features * (trees.n_features if pairs else 1) * SHAPLEY_LANES
+    if trees.lines.starts != NULL:
+        results += trees.n_features * SHAPLEY_LANES     # the rows' values
     return results + (trees.max_depth + 1) * SHAPLEY_LANES * (1 + 2 * most_points)
 
 
@@ -269,7 +365,11 @@ cdef Stack stack_at(const Trees* trees, Py_ssize_t most_points, bint pairs, char
     stack.passes = stack.phi + trees.n_features * (trees.n_features if pairs else 1) * SHAPLEY_LANES
     stack.product = stack.passes + levels * SHAPLEY_LANES
     stack.sums = stack.product + levels * SHAPLEY_LANES * most_points
-    stack.elements = <PathElement*> (stack.sums + levels * SHAPLEY_LANES * most_points)
+    stack.values = stack.sums + levels * SHAPLEY_LANES * most_points
+    if trees.lines.starts != NULL:
+        stack.elements = <PathElement*> (stack.values + trees.n_features * SHAPLEY_LANES)
+    else:
+        stack.elements = <PathElement*> stack.values
     stack.node = <int32_t*> (stack.elements + levels)
     stack.n_done = stack.node + levels
     stack.element_feature = stack.n_done + levels
@@ -298,13 +398,29 @@ cdef void explain_lanes(
             walk_tree(&walk, stack, codes, n_rows, n_lanes)
 
 
-def explain(ensemble, paths, const code_t[:, ::1] codes, bint pairs, int n_threads):
+cdef Lines lines_of(linear):
+    cdef Lines lines = Lines(NULL, NULL, NULL, NULL, NULL, NULL)
+    cdef const int64_t[::1] starts
+    cdef const int32_t[::1] features
+    cdef const float64_t[::1] slopes, lower, upper, at_means
+    if linear is None or len(linear.slopes) == 0:
+        return lines
+    starts, features, slopes = linear.starts, linear.features, linear.slopes
+    lower, upper, at_means = linear.lower, linear.upper, linear.at_means
+    return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0])
+
+
+def explain(ensemble, paths, linear, const float64_t[:, :] X, const code_t[:, ::1] codes, bint pairs, int n_threads):
     """Return the contributions of features, or of pairs of features, to raw predictions.
 
     Parameters
     ----------
     ensemble : object with the arrays of a TreeEnsemble, `value` as float64
     paths : object with what `edge_shares` returned, by name, and the quadratures
+    linear : LinearLeaves or None
+        Linear terms of the leaves, of all nodes.
+    X : float64 array of shape (n_rows, n_features) or None
+        The rows' values, where there are such terms.
     codes : uint8 or uint16 array of shape (n_features, n_rows)
     pairs : bool
         Whether to return those of pairs, only for a feature tested below the other: the rest is by symmetry.
@@ -334,7 +450,8 @@ def explain(ensemble, paths, const code_t[:, ::1] codes, bint pairs, int n_threa
         trees = Trees(
             &first_node[0], &feature[0], &bin_threshold[0], &missing_left[0], &category_set[0], &words[0],
             &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_outputs,
-            paths.depth.max(), &share[0], &edge_feature[0], &above[0], &depth[0], &n_points[0], &points[0], &weights[0])
+            paths.depth.max(), &share[0], &edge_feature[0], &above[0], &depth[0], &n_points[0], &points[0], &weights[0],
+            lines_of(linear))
         most_points = paths.n_points.max()
         size = stack_size(&trees, most_points, pairs)
         memory = <char*> calloc(n, size)
@@ -342,7 +459,8 @@ def explain(ensemble, paths, const code_t[:, ::1] codes, bint pairs, int n_threa
             raise MemoryError(f"cannot allocate {n * size} bytes for contributions")
         with nogil:
             for block in prange(n_blocks, num_threads=n, schedule="dynamic", use_threads_if=n > 1):
-                explain_block(&trees, codes, block * SHAPLEY_LANES, most_points, pairs, memory + threadid() * size, out)
+                explain_block(
+                    &trees, X, codes, block * SHAPLEY_LANES, most_points, pairs, memory + threadid() * size, out)
         free(memory)
     if pairs:
         return np.asarray(out).reshape(n_rows, n_outputs, n_features, n_features)
@@ -350,12 +468,16 @@ def explain(ensemble, paths, const code_t[:, ::1] codes, bint pairs, int n_threa
 
 
 cdef void explain_block(
-    const Trees* trees, const code_t[:, ::1] codes, Py_ssize_t row, Py_ssize_t most_points, bint pairs, char* memory,
-    float64_t[:, :, ::1] out,
+    const Trees* trees, const float64_t[:, :] X, const code_t[:, ::1] codes, Py_ssize_t row, Py_ssize_t most_points,
+    bint pairs, char* memory, float64_t[:, :, ::1] out,
 ) noexcept nogil:
     cdef Stack stack = stack_at(trees, most_points, pairs, memory)
     cdef Py_ssize_t n_lanes = min(<Py_ssize_t> SHAPLEY_LANES, codes.shape[1] - row), i, lane
     cdef int32_t output
+    if trees.lines.starts != NULL:
+        for i in range(trees.n_features):
+            for lane in range(n_lanes):
+                stack.values[i * SHAPLEY_LANES + lane] = X[row + lane, i]
     for output in range(<int32_t> trees.n_outputs):
         explain_lanes(trees, &stack, &codes[0, row], codes.shape[1], n_lanes, output, pairs)
         for lane in range(n_lanes):

@@ -15,6 +15,7 @@ from .forest_data cimport ForestData
 from .forest_draw cimport add_feature
 from .forest_paths cimport bind_to_path
 from .forest_records cimport allocate_records, grow_records, has_records, make_records, plant_records
+from .forest_harvest cimport Harvest, close_tree, free_harvest, reserve_tree, take_trees
 from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
 from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
@@ -23,7 +24,7 @@ from .forest_search cimport packed_total
 from .forest_tree cimport (
     ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets, binds_paths, mask_words
 )
-from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -39,9 +40,16 @@ cdef enum:
     IN_TRUNK
     IN_BRANCHES
     AT_JOIN
-    AT_END
 
 cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
+
+cdef struct Order:
+    # What one tree is to be grown on.
+    const float64_t* weights        # NULL: all ones; 0: the row is not in the sample
+    const uint64_t* mask            # of features that it may not use, and of those on the root's path: none
+    int32_t n_excluded              # their number
+    uint64_t seed                   # of the features' subsets and the random thresholds
+
 
 cdef struct Branch:
     # Nodes that one thread grew: the first is the trunk's node again.
@@ -63,18 +71,23 @@ cdef class TreeWorker:
     cdef Branch* branches
     cdef Layout allocated
     cdef Py_ssize_t n_allocated
-    cdef uint64_t[::1] mask         # of features that the tree may not use, and of those on the root's path: none
-    cdef int32_t n_excluded, n_branches
+    cdef Harvest harvest
+    cdef Order* orders
+    cdef int32_t n_orders, n_branches
+    cdef list kept                  # what the orders point to
     cdef int stage
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
-    cdef int64_t* sums              # (nodes, n_values + 1)
+    cdef int64_t* sums              # (nodes, n_values + 1 + n_squares)
     cdef float64_t scale            # of numbers in the sums
+    cdef float64_t[::1] square_scales   # of the squares of each target
 
-    def __init__(self, ForestData data, int n_threads):
+    def __init__(self, ForestData data, int n_threads, bint narrow_values):
         cdef int32_t i
         self.data = data
         self.n_threads = min(n_threads, MAX_THREADS)
-        self.mask = np.zeros(mask_words(&data.forest) * (1 + binds_paths(&data.forest)), np.uint64)
+        self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
+        self.harvest.n_squares = data.n_squares
+        self.square_scales = np.ones(data.n_squares)
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
         if self.rooms == NULL or self.grown == NULL:
@@ -94,6 +107,8 @@ cdef class TreeWorker:
         free(self.rooms)
         free(self.grown)
         free(self.branches)
+        free_harvest(&self.harvest)
+        free(self.orders)
         free(self.sums)
         free(self.sample.entries)
         free(self.sample.scratch)
@@ -101,58 +116,72 @@ cdef class TreeWorker:
         free(self.sample.records[1])
         free(self.sample.numbers)
 
-    def grow(self, const float64_t[::1] weights, features, uint64_t seed, const uint8_t[::1] stop):
-        """Grow one tree.
+    def grow(self, samples, const uint8_t[::1] stop):
+        """Grow trees one after another.
 
         Parameters
         ----------
-        weights : float64 array of shape (n_rows,) or None
-            0: the row is not in the sample.
-        features : int array or None
-            The columns that the tree may use.
-        seed : int
-            Of the features' subsets and the random thresholds.
+        samples : list of TreeSample
+            What each is grown on.
         stop : uint8 array of shape (1,)
             Growing ends soon after this is set.
 
         Returns
         -------
-        dict of the arrays of a Tree, or None when stopped
+        list of dicts of the arrays of a Tree, or None when stopped
         """
-        cdef const float64_t* given = NULL if weights is None else &weights[0]
         cdef Outcome outcome = GROWING
-        self._set_mask(features)
-        self.sample.seed = seed
+        self._set_orders(samples)
         self.stage = AT_START
         while outcome == GROWING and not stop[0]:
             with nogil:
-                outcome = self._advance(given)
+                outcome = self._advance()
             PyErr_CheckSignals()
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for growing a tree on {self.data.forest.table.n_rows} rows")
-        return None if outcome == GROWING else self._tree()
+        return None if outcome == GROWING else take_trees(&self.harvest)
 
-    cdef _set_mask(self, features):
-        """Mark the features that the tree may not use."""
-        cdef int32_t f, n_features = self.data.forest.table.n_features
+    cdef _set_orders(self, samples):
+        """What the trees are grown on, where no Python is needed to look it up."""
+        cdef const float64_t[::1] weights
+        cdef int32_t i
+        cdef Order* order
+        cdef const Forest* forest = &self.data.forest
+        cdef int32_t n_words = mask_words(forest) * (1 + binds_paths(forest))
+        cdef uint64_t[:, ::1] masks = np.zeros((len(samples), n_words), np.uint64)
+        self.harvest.n_nodes = self.harvest.n_words = self.harvest.n_trees = 0
+        free(self.orders)
+        self.n_orders = len(samples)
+        self.orders = <Order*>malloc(max(self.n_orders, 1) * sizeof(Order))
+        if self.orders == NULL:
+            raise MemoryError(f"no memory for {self.n_orders} samples")
+        self.kept = [masks, samples]
+        for i, sample in enumerate(samples):
+            order = &self.orders[i]
+            weights = sample.weight
+            order.weights = NULL if weights is None else &weights[0]
+            order.seed, order.mask = sample.seed, &masks[i, 0]
+            order.n_excluded = self._mark(sample.features, &masks[i, 0])
+
+    cdef int32_t _mark(self, features, uint64_t* mask):
+        """Mark the features that a tree may not use; return how many."""
+        cdef int32_t f, n = 0, n_features = self.data.forest.table.n_features
         cdef const float64_t* weights = self.data.weights
-        allowed = set(range(n_features) if features is None else features)
-        self.mask[:] = 0
-        self.n_excluded = 0
-        for f in range(n_features):
-            if f not in allowed or (weights != NULL and weights[f] == 0):
-                add_feature(&self.mask[0], f)
-                self.n_excluded += 1
-        if binds_paths(&self.data.forest):
-            self.n_excluded = bind_to_path(&self.data.forest, -1, &self.mask[0])
+        if features is not None or weights != NULL:
+            allowed = set(range(n_features) if features is None else features)
+            for f in range(n_features):
+                if f not in allowed or (weights != NULL and weights[f] == 0):
+                    add_feature(mask, f)
+                    n += 1
+        return bind_to_path(&self.data.forest, -1, mask) if binds_paths(&self.data.forest) else n
 
-    cdef Outcome _advance(self, const float64_t* weights) noexcept nogil:
-        """One stage after another until there was some work, so that a small tree is grown in one go."""
+    cdef Outcome _advance(self) noexcept nogil:
+        """One stage of one tree after another until there was some work, so that small trees are grown in one go."""
         cdef Outcome outcome = COMPLETE
         self.work = WORK_BETWEEN_SIGNALS
-        while outcome == COMPLETE and self.stage != AT_END and self.work > 0:
+        while outcome == COMPLETE and self.harvest.n_trees < self.n_orders and self.work > 0:
             if self.stage == AT_START:
-                outcome = COMPLETE if self._start(weights) and self._plant() else OUT_OF_MEMORY
+                outcome = COMPLETE if self._start() and self._plant() else OUT_OF_MEMORY
             elif self.stage == IN_TRUNK:
                 outcome = self._advance_trunk()
                 if outcome == COMPLETE and not self._make_branches():
@@ -160,13 +189,14 @@ cdef class TreeWorker:
             elif self.stage == IN_BRANCHES:
                 outcome = self._advance_branches()
             else:
-                outcome = COMPLETE if self._join_branches() and self._sum_up() else OUT_OF_MEMORY
+                outcome = COMPLETE if self._join_branches() and self._sum_up() and self._reap() else OUT_OF_MEMORY
             if outcome == COMPLETE:
-                self.stage += 1
-        return GROWING if outcome == COMPLETE and self.stage != AT_END else outcome
+                self.stage = AT_START if self.stage == AT_JOIN else self.stage + 1
+        return GROWING if outcome == COMPLETE and self.harvest.n_trees < self.n_orders else outcome
 
-    cdef bint _start(self, const float64_t* weights) noexcept nogil:
+    cdef bint _start(self) noexcept nogil:
         """The sample's entries, and room for growing on them."""
+        cdef const float64_t* weights = self.orders[self.harvest.n_trees].weights
         cdef const Forest* forest = &self.data.forest
         cdef float64_t total = <float64_t>forest.table.n_rows
         cdef bint whole = True
@@ -178,6 +208,7 @@ cdef class TreeWorker:
                 total += weights[i]
                 whole &= weights[i] == <float64_t><int64_t>weights[i]
         self.work -= 2 * forest.table.n_rows
+        self.sample.seed = self.orders[self.harvest.n_trees].seed
         self.sample.layout = choose_layout(forest, n, total, whole and total < MAX_WHOLE, self.data.widest)
         if not self._allocate(n):
             return False
@@ -212,6 +243,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _plant(self) noexcept nogil:
+        cdef const Order* order = &self.orders[self.harvest.n_trees]
         cdef Open root
         cdef int32_t i
         memset(&root, 0, sizeof(Open))
@@ -219,11 +251,11 @@ cdef class TreeWorker:
         root.key = self.sample.seed
         root.total = packed_total(&self.sample, root.begin, root.end)
         root.lower, root.upper = -INFINITY, INFINITY
-        root.n_excluded = self.n_excluded
+        root.n_excluded = order.n_excluded
         for i in range(self.n_threads + 1):
             self.grown[i].n = self.grown[i].n_words = 0
             self.rooms[i].n_open = 0
-        return self._plant_at(&self.rooms[0], &self.grown[self.n_threads], &root, &self.mask[0])
+        return self._plant_at(&self.rooms[0], &self.grown[self.n_threads], &root, order.mask)
 
     cdef bint _plant_at(self, Room* room, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
         """Make and open the first node of the tree or of a branch; False without memory."""
@@ -333,42 +365,32 @@ cdef class TreeWorker:
                 tree.n_values * sizeof(float64_t)
             )
 
-    def _tree(self):
-        """The arrays of the tree just grown."""
+    cdef bint _reap(self) noexcept nogil:
+        """Put the tree just grown behind those that the model has so far; False without memory."""
         cdef const Grown* tree = &self.grown[self.n_threads]
-        cdef int32_t i, n = tree.n
+        cdef Harvest* harvest = &self.harvest
         cdef const ForestNode* node
-        arrays = {
-            "feature": np.empty(n, np.int32),
-            "bin_threshold": np.empty(n, np.uint16),
-            "missing_left": np.empty(n, np.uint8),
-            "category_set": np.empty(n, np.int32),
-            "category_words": np.array(<uint32_t[:tree.n_words]>tree.words) if tree.n_words else np.empty(0, np.uint32),
-            "left_child": np.empty(n, np.int32),
-            "value": np.empty((n, self.data.n_values), np.float64),
-            "gain": np.empty(n, np.float32),
-            "n_samples": np.empty(n, np.int32),
-            "weight": np.empty(n, np.float32),
-        }
-        cdef int32_t[::1] feature = arrays["feature"], left_child = arrays["left_child"]
-        cdef int32_t[::1] n_samples = arrays["n_samples"], category_set = arrays["category_set"]
-        cdef uint16_t[::1] bin_threshold = arrays["bin_threshold"]
-        cdef uint8_t[::1] missing_left = arrays["missing_left"]
-        cdef float32_t[::1] gain = arrays["gain"]
-        with nogil:
-            for i in range(n):
-                node = &tree.nodes[i]
-                feature[i], left_child[i], category_set[i] = node.feature, node.left_child, node.category_set
-                bin_threshold[i], missing_left[i] = node.last_code, node.missing_left
-                n_samples[i] = <int32_t>(node.end - node.begin)
-                gain[i] = <float32_t>(node.gain * self.sample.gain_unit)
-        self._write_values(arrays["value"], arrays["weight"])
-        return arrays
+        cdef Py_ssize_t i, to = harvest.n_nodes
+        if not reserve_tree(harvest, tree.n, tree.n_words):
+            return False
+        for i in range(tree.n):
+            node = &tree.nodes[i]
+            harvest.feature[to + i], harvest.left_child[to + i] = node.feature, node.left_child
+            harvest.bin_threshold[to + i], harvest.missing_left[to + i] = node.last_code, node.missing_left
+            harvest.category_set[to + i] = node.category_set
+            harvest.n_samples[to + i] = <int32_t>(node.end - node.begin)
+            harvest.gain[to + i] = <float32_t>(node.gain * self.sample.gain_unit)
+        if tree.n_words > 0:
+            memcpy(harvest.words + harvest.n_words, tree.words, tree.n_words * sizeof(uint32_t))
+        self._write_values(to)
+        close_tree(harvest, tree.n, tree.n_words)
+        return True
 
     cdef bint _sum_up(self) noexcept nogil:
-        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, then of weights."""
+        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, weights, squares."""
         cdef const Grown* tree = &self.grown[self.n_threads]
-        cdef Py_ssize_t n = self.data.n_values + 1
+        cdef Py_ssize_t n = self.data.n_values + 1 + self.data.n_squares
+        cdef float64_t room = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
         cdef int32_t i
         self.work -= self.sample.n_entries
         free(self.sums)
@@ -377,26 +399,36 @@ cdef class TreeWorker:
             return False
         self.scale = 1.0
         if self.data.forest.targets.numbers != NULL and self.data.widest > 0:
-            self.scale = power_of_two_below(
-                2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1) / self.data.widest
-            )
+            self.scale = power_of_two_below(room / self.data.widest)
+        for i in range(self.data.n_squares):
+            if self.data.ranges[i] > 0:
+                self.square_scales[i] = power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
         for i in range(tree.n - 1, -1, -1):
             self._add_up(&tree.nodes[i], self.sums + i * n)
         return True
 
-    cdef _write_values(self, float64_t[:, ::1] value, float32_t[::1] weight):
-        """Shares, means or medians of every node."""
-        cdef const Grown* tree = &self.grown[self.n_threads]
+    cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
+        """Shares, means or medians of every node, and how far its rows are from them."""
+        cdef Harvest* harvest = &self.harvest
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
-        cdef float64_t of_node
-        with nogil:
-            for i in range(tree.n):
-                sums = self.sums + <Py_ssize_t>i * (n_values + 1)
-                of_node = <float64_t>sums[n_values]
-                weight[i] = <float32_t>(of_node / self.sample.layout.weight_scale)
-                for k in range(n_values):
-                    value[i, k] = self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
+        cdef float64_t of_node, value, total
+        for i in range(self.grown[self.n_threads].n):
+            sums = self.sums + i * (n_values + 1 + <Py_ssize_t>self.data.n_squares)
+            of_node = <float64_t>sums[n_values]
+            harvest.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
+            for k in range(n_values):
+                value = self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
+                if harvest.narrow:
+                    (<float32_t*>harvest.value)[(to + i) * n_values + k] = <float32_t>value
+                else:
+                    (<float64_t*>harvest.value)[(to + i) * n_values + k] = value
+            for k in range(self.data.n_squares):
+                total = <float64_t>sums[k] / self.scale
+                value = <float64_t>sums[n_values + 1 + k] / self.square_scales[k] - total * total / of_node
+                harvest.squares[(to + i) * self.data.n_squares + k] = (
+                    max(value, 0.0) / self.sample.layout.weight_scale
+                )
         free(self.sums)
         self.sums = NULL
 
@@ -410,7 +442,7 @@ cdef class TreeWorker:
 
     cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
         """The sums of a node: those of its children, or of its rows."""
-        cdef Py_ssize_t n = self.data.n_values + 1, i, k
+        cdef Py_ssize_t n = self.data.n_values + 1 + self.data.n_squares, i, k
         cdef const Targets* targets = &self.data.forest.targets
         cdef const int64_t* children = self.sums + node.left_child * n
         if self.sample.layout.packed and targets.classes != NULL and targets.n_stats == 2:
@@ -429,6 +461,7 @@ cdef class TreeWorker:
         cdef Py_ssize_t first = <Py_ssize_t>self.sample.entries[entry].row * forest.targets.n_targets
         cdef int32_t t, column
         cdef int64_t weight = entry_weight(&self.sample, entry)
+        cdef float64_t number
         sums[self.data.n_values] += weight
         for t in range(forest.targets.n_targets):
             if forest.targets.classes != NULL:
@@ -436,6 +469,7 @@ cdef class TreeWorker:
                 if column >= 0:
                     sums[column] += weight
             else:
-                sums[t] += weight * <int64_t>rint(
-                    (forest.targets.numbers[first + t] - forest.targets.minimum[t]) * self.scale
-                )
+                number = forest.targets.numbers[first + t] - forest.targets.minimum[t]
+                sums[t] += weight * <int64_t>rint(number * self.scale)
+                if self.data.n_squares > 0:
+                    sums[self.data.n_values + 1 + t] += weight * <int64_t>rint(number * number * self.square_scales[t])

@@ -36,42 +36,70 @@ cdef enum:
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
 
 
+# Leaves are not dealt out to the threads: each takes a part of the rows of every leaf. Since these are in order, it is
+# about the part of all rows whose gradients it has seen before, and has in its cache.
+
+cdef inline Py_ssize_t _part(const Node* node, int32_t t, int32_t n_threads) noexcept nogil:
+    return node.begin + (node.end - node.begin) * t // n_threads
+
+
 cdef void leaf_sums(
-    Workspace* ws, const RowGradients* source, const Scales* scales, int64_t* gradients, int64_t* hessians
+    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, int64_t* gradients,
+    int64_t* hessians,
 ) noexcept nogil:
-    """Exact sums of every node, from the rows of the leaves upwards."""
-    cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
+    """Exact sums of every node, from the rows of the leaves upwards; there is room for those of each thread."""
+    cdef int32_t i, t
     cdef const Node* node
-    if n_threads == 1:
-        for i in range(ws.n_nodes):
-            _sums_if_leaf(ws, source, scales, i, gradients, hessians)
-    else:
-        for i in prange(ws.n_nodes, num_threads=n_threads, schedule="dynamic"):
-            _sums_if_leaf(ws, source, scales, i, gradients, hessians)
+    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
+        _sums_of_part(ws, source, scales, t, n_threads, gradients + t * ws.n_nodes, hessians + t * ws.n_nodes)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
         if node.left_child > 0:
             gradients[i] = gradients[node.left_child] + gradients[node.left_child + 1]
             hessians[i] = hessians[node.left_child] + hessians[node.left_child + 1]
+        else:
+            for t in range(1, n_threads):
+                gradients[i] += gradients[t * ws.n_nodes + i]
+                hessians[i] += hessians[t * ws.n_nodes + i]
 
 
-cdef void _sums_if_leaf(
-    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t id, int64_t* gradients,
-    int64_t* hessians,
+cdef void _sums_of_part(
+    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t t, int32_t n_threads,
+    int64_t* gradients, int64_t* hessians,
 ) noexcept nogil:
-    cdef const Node* node = &ws.nodes[id]
-    if node.left_child == 0:
-        exact_sums(source, scales, ws.rows + node.begin, node.end - node.begin, &gradients[id], &hessians[id])
+    cdef const Node* node
+    cdef Py_ssize_t begin
+    cdef int32_t i
+    for i in range(ws.n_nodes):
+        node = &ws.nodes[i]
+        if node.left_child == 0:
+            begin = _part(node, t, n_threads)
+            exact_sums(
+                source, scales, ws.rows + begin, _part(node, t + 1, n_threads) - begin, &gradients[i], &hessians[i]
+            )
 
 
-cdef void _add_if_leaf(const Workspace* ws, int32_t id, float64_t value, float64_t* raw) noexcept nogil:
-    cdef const Node* node = &ws.nodes[id]
+cdef void _add_to_part(
+    const Workspace* ws, const float64_t* value, int32_t t, int32_t n_threads, float64_t* raw
+) noexcept nogil:
+    cdef const Node* node
+    cdef Py_ssize_t k, end
+    cdef int32_t i
+    for i in range(ws.n_nodes):
+        node = &ws.nodes[i]
+        if node.left_child > 0:
+            continue
+        end = _part(node, t + 1, n_threads)
+        for k in range(_part(node, t, n_threads), end):
+            if k + PREFETCH_AHEAD < end:
+                prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
+            raw[ws.rows[k]] += value[i]
+
+
+cdef void _number_rows(uint32_t* rows, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t i
-    if node.left_child == 0:
-        for i in range(node.begin, node.end):
-            if i + PREFETCH_AHEAD < node.end:
-                prefetch(&raw[ws.rows[i + PREFETCH_AHEAD]])
-            raw[ws.rows[i]] += value
+    for i in range(begin, end):
+        rows[i] = <uint32_t>i
 
 
 cdef class Grower:
@@ -229,10 +257,12 @@ cdef class Grower:
         cdef Workspace* ws = &self.ws
         cdef const uint32_t[::1] given
         cdef Py_ssize_t i, n = self.matrix.n_rows if rows is None else len(rows)
+        cdef int32_t t, n_threads = threads_for_rows(ws, n)
         if rows is None:
-            with nogil:
-                for i in range(n):
-                    ws.rows[i] = <uint32_t>i
+            for t in prange(
+                n_threads, nogil=True, num_threads=n_threads, schedule="static", use_threads_if=n_threads > 1
+            ):
+                _number_rows(ws.rows, n * t // n_threads, n * (t + 1) // n_threads)
         else:
             given = rows
             for i in range(n):
@@ -386,14 +416,14 @@ cdef class Grower:
     cdef tuple _newton_steps(self, const RowGradients* source, const Scales* scales):
         """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H."""
         cdef Workspace* ws = &self.ws
-        cdef int32_t i
+        cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
         cdef float64_t l2 = self.rules.l2_regularization
-        cdef int64_t[::1] gradients = np.empty(ws.n_nodes, np.int64)
-        cdef int64_t[::1] hessians = np.empty(ws.n_nodes, np.int64)
+        cdef int64_t[::1] gradients = np.empty(n_threads * ws.n_nodes, np.int64)
+        cdef int64_t[::1] hessians = np.empty(n_threads * ws.n_nodes, np.int64)
         cdef float64_t[::1] steps = np.zeros(ws.n_nodes)
         cdef float64_t[::1] weights = np.empty(ws.n_nodes)
         with nogil:
-            leaf_sums(ws, source, scales, &gradients[0], &hessians[0])
+            leaf_sums(ws, source, scales, n_threads, &gradients[0], &hessians[0])
             for i in range(ws.n_nodes):
                 weights[i] = <float64_t>hessians[i] / scales.exact_hessian
                 if weights[i] + l2 > 0:
@@ -433,11 +463,9 @@ cdef class Grower:
     def add_values(self, const float64_t[::1] value, float64_t[::1] raw):
         """raw[row] += value[leaf of row], for the rows that the tree just grown was given."""
         cdef Workspace* ws = &self.ws
-        cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
+        cdef int32_t t, n_threads = threads_for_rows(ws, ws.nodes[0].end)
         with nogil:
-            if n_threads == 1:
-                for i in range(ws.n_nodes):
-                    _add_if_leaf(ws, i, value[i], &raw[0])
-            else:
-                for i in prange(ws.n_nodes, num_threads=n_threads, schedule="dynamic"):
-                    _add_if_leaf(ws, i, value[i], &raw[0])
+            for t in prange(
+                n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1
+            ):
+                _add_to_part(ws, &value[0], t, n_threads, &raw[0])

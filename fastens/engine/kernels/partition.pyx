@@ -7,7 +7,7 @@
 
 from libc.string cimport memset
 
-from .structs cimport code_t, int32_t, uint8_t, uint16_t, uint32_t
+from .structs cimport int32_t, uint8_t, uint16_t, uint32_t
 
 cdef enum:
     BYTE_CODES = 256
@@ -47,7 +47,7 @@ cdef inline Py_ssize_t _is_left(
 cdef inline Py_ssize_t _split(
     const Decision* decision, const void* rule, Look look, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """Four rows a turn, whose codes are on their way at once; each row is written to both ends, and one of them stays."""
+    """Four rows a turn, whose codes are fetched at once; each row is written to both ends, and one of them stays."""
     cdef const void* column = decision.column
     cdef uint16_t shift = 0 if decision.missing_left else 1
     cdef uint16_t limit = <uint16_t>(decision.bin - shift)

@@ -6,6 +6,12 @@
  * The weights are Beta integrals, so that the sum is one integral of a polynomial of degree d - 1,
  *     v (o_i - z_i) int_0^1 prod_{j != i} (t o_j + (1-t) z_j) dt,
  * which Gauss-Legendre quadrature gives exactly with d/2 points t. All factors are positive.
+ *
+ * A linear term of such a leaf, on feature k, says f where feature k is known, and 0 where it is not. That adds
+ *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to itself
+ *     f o_k int prod_{j != k} (t o_j + (1-t) z_j) dt.
+ * Both are had by adding f o_k t / factor_k to the leaf's value inside the integral, and f o_k z_k int product / factor_k^2
+ * to feature k: for o_k = 1, factor_k - t (1 - z_k) = z_k.
  */
 #ifndef FASTENS_SHAPLEY_H
 #define FASTENS_SHAPLEY_H
@@ -28,6 +34,11 @@ typedef struct {
     double share;
     const double* passes;
 } PathElement;
+
+/* What a linear term says besides what it says at the mean, at_mean. Values end at lower and upper. */
+typedef struct {
+    double slope, lower, upper, at_mean;
+} Term;
 
 FASTENS_INLINE double factor_of(double t, double passes, double share)
 {
@@ -70,9 +81,9 @@ FASTENS_INLINE void collect_feature_loop(
         phi[l] += sign * (element->passes[l] - element->share) * integral[l];
 }
 
-/* phi += value / 2 (o_a - z_a) (o_b - z_b) int product / (factor_a factor_b) */
+/* phi += 1/2 (o_a - z_a) (o_b - z_b) int sums / (factor_a factor_b) */
 FASTENS_INLINE void collect_pair_loop(
-    const Quadrature* rule, const PathElement* a, const PathElement* b, double value, const double* product, double* phi)
+    const Quadrature* rule, const PathElement* a, const PathElement* b, const double* sums, double* phi)
 {
     double integral[SHAPLEY_LANES] = {0};
     for (int32_t q = 0; q < rule->n_points; q++) {
@@ -80,11 +91,60 @@ FASTENS_INLINE void collect_pair_loop(
         const double a_one = weight / factor_of(t, 1.0, a->share), a_zero = weight / factor_of(t, 0.0, a->share);
         const double b_one = 1.0 / factor_of(t, 1.0, b->share), b_zero = 1.0 / factor_of(t, 0.0, b->share);
         for (int l = 0; l < SHAPLEY_LANES; l++)
-            integral[l] += product[q * SHAPLEY_LANES + l] * (a->passes[l] > 0 ? a_one : a_zero)
+            integral[l] += sums[q * SHAPLEY_LANES + l] * (a->passes[l] > 0 ? a_one : a_zero)
                 * (b->passes[l] > 0 ? b_one : b_zero);
     }
     for (int l = 0; l < SHAPLEY_LANES; l++)
-        phi[l] += 0.5 * value * (a->passes[l] - a->share) * (b->passes[l] - b->share) * integral[l];
+        phi[l] += 0.5 * (a->passes[l] - a->share) * (b->passes[l] - b->share) * integral[l];
+}
+
+/* Of rows that have all terms of a leaf, the term's deviation from the leaf's mean; 0 of others. */
+FASTENS_INLINE void deviations_loop(
+    const Term* term, const double* values, const double* passes, const double* complete, double* out)
+{
+    for (int l = 0; l < SHAPLEY_LANES; l++) {
+        double value = values[l] > term->lower ? values[l] : term->lower;
+        value = value < term->upper ? value : term->upper;
+        out[l] = complete[l] > 0 ? passes[l] * (term->slope * value - term->at_mean) : 0.0;
+    }
+}
+
+/* sums += f t product / factor, for rows that pass */
+FASTENS_INLINE void extend_sums_loop(
+    const Quadrature* rule, double share, const double* f, const double* product, double* sums)
+{
+    for (int32_t q = 0; q < rule->n_points; q++) {
+        const double scale = rule->points[q] / factor_of(rule->points[q], 1.0, share);
+        for (int l = 0; l < SHAPLEY_LANES; l++)
+            sums[q * SHAPLEY_LANES + l] += scale * f[l] * product[q * SHAPLEY_LANES + l];
+    }
+}
+
+/* phi += f z int product / factor^2, for rows that pass */
+FASTENS_INLINE void collect_term_loop(
+    const Quadrature* rule, double share, const double* f, const double* product, double* phi)
+{
+    for (int32_t q = 0; q < rule->n_points; q++) {
+        const double factor = factor_of(rule->points[q], 1.0, share), scale = share * rule->weights[q] / (factor * factor);
+        for (int l = 0; l < SHAPLEY_LANES; l++)
+            phi[l] += scale * f[l] * product[q * SHAPLEY_LANES + l];
+    }
+}
+
+/* phi += 1/2 f z (o_b - z_b) int product / (factor^2 factor_b), for rows that pass the tests of the term's feature */
+FASTENS_INLINE void collect_term_pair_loop(
+    const Quadrature* rule, double share, const PathElement* b, const double* f, const double* product, double* phi)
+{
+    double integral[SHAPLEY_LANES] = {0};
+    for (int32_t q = 0; q < rule->n_points; q++) {
+        const double t = rule->points[q], factor = factor_of(t, 1.0, share);
+        const double scale = share * rule->weights[q] / (factor * factor);
+        const double one = scale / factor_of(t, 1.0, b->share), zero = scale / factor_of(t, 0.0, b->share);
+        for (int l = 0; l < SHAPLEY_LANES; l++)
+            integral[l] += product[q * SHAPLEY_LANES + l] * (b->passes[l] > 0 ? one : zero);
+    }
+    for (int l = 0; l < SHAPLEY_LANES; l++)
+        phi[l] += 0.5 * f[l] * (b->passes[l] - b->share) * integral[l];
 }
 
 FASTENS_CHOOSE(extend_path,
@@ -94,7 +154,19 @@ FASTENS_CHOOSE(collect_feature,
     (const Quadrature* rule, const PathElement* element, double sign, const double* sums, double* phi),
     (rule, element, sign, sums, phi))
 FASTENS_CHOOSE(collect_pair,
-    (const Quadrature* rule, const PathElement* a, const PathElement* b, double value, const double* product, double* phi),
-    (rule, a, b, value, product, phi))
+    (const Quadrature* rule, const PathElement* a, const PathElement* b, const double* sums, double* phi),
+    (rule, a, b, sums, phi))
+FASTENS_CHOOSE(deviations,
+    (const Term* term, const double* values, const double* passes, const double* complete, double* out),
+    (term, values, passes, complete, out))
+FASTENS_CHOOSE(extend_sums,
+    (const Quadrature* rule, double share, const double* f, const double* product, double* sums),
+    (rule, share, f, product, sums))
+FASTENS_CHOOSE(collect_term,
+    (const Quadrature* rule, double share, const double* f, const double* product, double* phi),
+    (rule, share, f, product, phi))
+FASTENS_CHOOSE(collect_term_pair,
+    (const Quadrature* rule, double share, const PathElement* b, const double* f, const double* product, double* phi),
+    (rule, share, b, f, product, phi))
 
 #endif
