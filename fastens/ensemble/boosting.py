@@ -66,7 +66,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        After each round, the loss of at most 10 000 evenly spaced training rows, and what the validation rows, if any,
+        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
     validation_scores_ : dict of arrays
         All of `eval_metric` after each round, by name.
@@ -222,7 +222,7 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        After each round, the loss of at most 10 000 evenly spaced training rows, and what the validation rows, if any,
+        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
     validation_scores_ : dict of arrays
         All of `eval_metric` after each round, by name.

@@ -159,14 +159,14 @@ def respond(model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
     return out
 
 
-def resolve_method(name: str, member: Any, wanted: str, is_classification: bool) -> str:
-    """The method whose answers are used."""
+def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
+    """The method whose answers are used; an error ends with the remedy."""
     if not is_classification:
         return "predict"
     for method in METHODS if wanted == "auto" else (wanted,):
         if hasattr(member, method):
             return method
-    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.")
+    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.{remedy}")
 
 
 # Folds --------------------------------------------------
