@@ -354,7 +354,9 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     member = spec.estimator
     if data.sample_weight is not None:
         found[_weight_name(spec)] = data.sample_weight
-    if data.groups is not None and has_fit_parameter(member, "groups"):
+    # Boosting takes groups for the splitter given as `validation`, and refuses them without one.
+    wants_groups = has_fit_parameter(member, "groups") and getattr(member, "validation", member) is not None
+    if data.groups is not None and wants_groups:
         found["groups"] = data.groups
     stops_early = getattr(member, "early_stopping", True) is not False
     if data.validation is not None and stops_early and has_fit_parameter(member, "X_val"):
