@@ -2,7 +2,7 @@
 
 python asv_benchmarks/compare_posterior.py                       every part, some minutes on 2 cores
 python asv_benchmarks/compare_posterior.py --parts trees --tables adult car
-python asv_benchmarks/compare_posterior.py --parts choose        the tables that the default priors were chosen on
+python asv_benchmarks/compare_posterior.py --parts choose        what the default prior of trees was chosen by
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ import argparse
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
+from fastens.engine.kernels.prune import weakest_links
+from fastens.engine.kernels.prunings import leaf_above
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
@@ -30,32 +34,65 @@ from fastens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from fastens.engine import split_priors
 
 Row = list[str]
 MOST_ALPHAS = 20
 
 
-class SmoothedTree(ClassifierMixin, BaseEstimator):
-    """A decision tree pruned by a price of leaves, whose leaves count half a row more of each class.
+class PrunedTree(ClassifierMixin, BaseEstimator):
+    """A decision tree pruned by the price of leaves that has the least log loss in five folds, of all on its path.
 
-    Without these, one leaf of a single class that is wrong makes the log loss infinite.
+    Prices are the geometric means of neighbours on the path (Breiman, Friedman, Olshen & Stone 1984, section 3.4.2),
+    and each fold's tree is grown once. Leaves count `smoothing` more rows of each class: without these, one leaf of a
+    single class that is wrong makes the log loss infinite. With `n_folds=0` the tree stays whole.
     """
 
-    def __init__(self, ccp_alpha: float = 0.0, criterion: str = "entropy") -> None:
-        self.ccp_alpha = ccp_alpha
-        self.criterion = criterion
+    def __init__(self, smoothing: float = 0.5, n_folds: int = 5) -> None:
+        self.smoothing = smoothing
+        self.n_folds = n_folds
 
-    def fit(self, X: Any, y: np.ndarray) -> SmoothedTree:
-        self.tree_ = DecisionTreeClassifier(
-            criterion=self.criterion, ccp_alpha=self.ccp_alpha, random_state=0, n_jobs=1
-        ).fit(X, y)
-        self.classes_ = self.tree_.classes_
+    def fit(self, X: Any, y: np.ndarray) -> PrunedTree:
+        self.classes_ = np.unique(y)
+        self.tree_, links = self._grow(X, y)
+        self.is_leaf_ = links <= 0.0
+        if self.n_folds:
+            path = np.unique(np.maximum(self.tree_.cost_complexity_pruning_path(X, y).ccp_alphas, 0.0))
+            prices = np.append(np.sqrt(path[:-1] * path[1:]), path[-1])
+            folds = StratifiedKFold(self.n_folds, shuffle=True, random_state=1)
+            loss = sum(self._losses(X, y, rows, others, prices) for rows, others in folds.split(X, y))
+            self.is_leaf_ = links <= prices[np.argmin(loss)]
         return self
 
+    def _grow(self, X: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
+        """A whole tree, and at which price each of its nodes becomes a leaf."""
+        tree = DecisionTreeClassifier(criterion="entropy", random_state=0, n_jobs=1).fit(X, y)
+        grown = tree._ensemble.tree(0)
+        gain = np.ascontiguousarray(grown.gain, dtype=np.float64) / np.float64(grown.weight[0])
+        return tree, weakest_links(np.ascontiguousarray(grown.left_child), gain)[0]
+
+    def _losses(self, X: Any, y: np.ndarray, rows: np.ndarray, others: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        tree, links = self._grow(X.iloc[rows], y[rows])
+        known = np.isin(y[others], tree.classes_)
+        leaves, label = tree.apply(X.iloc[others[known]]), np.searchsorted(tree.classes_, y[others[known]])
+        log_share = np.log(np.maximum(self._shares(tree), np.finfo(float).eps))
+        left_child = np.ascontiguousarray(tree._ensemble.left_child)
+        return np.array([-log_share[above(left_child, links <= price)[leaves], label].sum() for price in prices])
+
+    def _shares(self, tree: Any) -> np.ndarray:
+        """What each node says."""
+        weight = tree._ensemble.weight[:, None].astype(float)
+        shares = tree._probabilities(tree._ensemble.value)
+        return (weight * shares + self.smoothing) / (weight + self.smoothing * shares.shape[1])
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        weight = self.tree_._ensemble.weight[self.tree_.apply(X)][:, None]
-        n_classes = len(self.classes_)
-        return (weight * self.tree_.predict_proba(X) + 0.5) / (weight + 0.5 * n_classes)
+        left_child = np.ascontiguousarray(self.tree_._ensemble.left_child)
+        return self._shares(self.tree_)[above(left_child, self.is_leaf_)[self.tree_.apply(X)]]
+
+
+def above(left_child: np.ndarray, is_leaf: np.ndarray) -> np.ndarray:
+    """For each node the first on the way from the root that is a leaf, or itself."""
+    return leaf_above(left_child, is_leaf.view(np.uint8))
 
 
 def some(alphas: np.ndarray) -> np.ndarray:
@@ -65,17 +102,12 @@ def some(alphas: np.ndarray) -> np.ndarray:
     return alphas[places]
 
 
-def pruned_by_validation(X: Any, y: np.ndarray, tree: Any = None) -> Any:
-    """The tree whose price of leaves has the least log loss in five folds."""
+def pruned_by_grid_search(X: Any, y: np.ndarray) -> Any:
+    """The tree whose price of leaves has the least log loss in five folds, of some, as scikit-learn's users do it."""
     plain = DecisionTreeClassifier(criterion="entropy", random_state=0, n_jobs=1)
     grid = {"ccp_alpha": some(plain.cost_complexity_pruning_path(X, y).ccp_alphas)}
     folds = StratifiedKFold(5, shuffle=True, random_state=1)
-    return GridSearchCV(plain if tree is None else tree, grid, scoring="neg_log_loss", cv=folds).fit(X, y)
-
-
-def smoothed_and_pruned(X: Any, y: np.ndarray) -> Any:
-    """The same with smoothed leaves."""
-    return pruned_by_validation(X, y, SmoothedTree())
+    return GridSearchCV(plain, grid, scoring="neg_log_loss", cv=folds).fit(X, y)
 
 
 def numbers_pruned_by_validation(X: Any, y: np.ndarray) -> Any:
@@ -134,10 +166,15 @@ def trees() -> Iterator[Row]:
     """Single trees: log loss in three folds."""
     fits = {
         "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
-        "pruned": pruned_by_validation,
-        "smoothed, pruned": smoothed_and_pruned,
-        "smoothed, whole": lambda X, y: SmoothedTree().fit(X, y),
+        "pruned": lambda X, y: PrunedTree().fit(X, y),
+        "whole": lambda X, y: PrunedTree(n_folds=0).fit(X, y),
     }
+    return compared(REPORTING, fits, 3)
+
+
+def grid_search() -> Iterator[Row]:
+    """Single trees: log loss in three folds, and the time of the usual search for a price."""
+    fits = {"average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y), "grid search": pruned_by_grid_search}
     return compared(REPORTING, fits, 3)
 
 
@@ -157,22 +194,29 @@ def forests() -> Iterator[Row]:
 
 
 def choose() -> Iterator[Row]:
-    """Geometric mean of the log losses of single trees, over the tables of choice, by prior."""
-    priors = ("search", "strict", "features", 0.5, 0.1, 0.05)
-    yield ["split_prior", *(f"alpha {alpha}" for alpha in (0.25, 0.5, 1.0))]
-    losses: dict[tuple[Any, float], list[float]] = {}
+    """Single trees on the tables of choice, by prior: geometric mean of log losses, and where it is below pruning's."""
+    powers = {f"search, power {power}": power for power in (0.5, 0.6, "2/3", 0.75, 0.85)}
+    priors = [*powers, "strict", "features", 0.2, 0.05]
+    alphas = (0.05, 0.1, 0.25, 0.5, 1.0)
+    yield ["split_prior", *(f"alpha {alpha}" for alpha in alphas)]
+    losses: dict[tuple[Any, float], list[float]] = {(prior, alpha): [] for prior in priors for alpha in alphas}
+    pruned = []
     for name, task in CHOOSING.items():
         table = read(name, task)
-        for rows, others in StratifiedKFold(5, shuffle=True, random_state=0).split(table.X, table.y):
-            model = BayesTreeClassifier(random_state=0).fit(table.X.iloc[rows], table.y[rows])
-            for prior in priors:
-                for alpha in (0.25, 0.5, 1.0):
-                    model.reweight(split_prior=prior, alpha=alpha)
-                    loss = loss_of(model, table.X.iloc[others], table.y[others], table)
-                    losses.setdefault((prior, alpha), []).append(loss)
+        for rows, others in StratifiedKFold(3, shuffle=True, random_state=0).split(table.X, table.y):
+            X, y, X_test, y_test = table.X.iloc[rows], table.y[rows], table.X.iloc[others], table.y[others]
+            pruned.append(loss_of(PrunedTree().fit(X, y), X_test, y_test, table))
+            model = BayesTreeClassifier(random_state=0).fit(X, y)
+            for (prior, alpha), found in losses.items():
+                power = float(Fraction(powers.get(prior, split_priors.SEARCH_POWER)))
+                with mock.patch.object(split_priors, "SEARCH_POWER", power):
+                    model.reweight(split_prior="search" if prior in powers else prior, alpha=alpha)
+                found.append(loss_of(model, X_test, y_test, table))
+    of_pruned = np.reshape(pruned, (-1, 3)).mean(axis=1)
     for prior in priors:
-        means = [np.mean(np.reshape(losses[prior, alpha], (-1, 5)), axis=1) for alpha in (0.25, 0.5, 1.0)]
-        yield [str(prior), *(f"{np.exp(np.log(mean).mean()):.4f}" for mean in means)]
+        of_priors = [np.reshape(losses[prior, alpha], (-1, 3)).mean(axis=1) for alpha in alphas]
+        yield [str(prior), *(f"{np.exp(np.log(x).mean()):.4f} ({(x < of_pruned).sum()})" for x in of_priors)]
+    yield ["pruned", f"{np.exp(np.log(of_pruned).mean()):.4f}"]
 
 
 def cost() -> Iterator[Row]:
@@ -218,6 +262,7 @@ def predicting(model: Any, X: np.ndarray) -> float:
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "trees": trees,
+    "grid_search": grid_search,
     "numbers": numbers,
     "forests": forests,
     "cost": cost,

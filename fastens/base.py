@@ -13,19 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fastens.category_encoding import EncodesCategories
+from fastens.columns.factorize import factorize, is_missing
+from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.sharing import shared
+from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import Rule
-from fastens.tables import (
-    FLOATS,
-    Table,
-    TableEncoder,
-    encode_narrow,
-    is_frame,
-    is_missing,
-    is_narrow,
-    table_from_array,
-    table_from_frame,
-)
+from fastens.tables import FLOATS, Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -63,6 +56,8 @@ class BaseFastens(EncodesCategories, BaseEstimator):
     _encoder: TableEncoder
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
     _n_plain_features: int = -1
+    # Whether tables become the codes of `TableEncoder.codes`, where all columns are categorical, instead of floats.
+    _reads_codes: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -115,7 +110,9 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         categorical_features = getattr(self, "categorical_features", None)
         missing_is_category = getattr(self, "categorical_missing", "missing") == "category"
         if is_frame(X):
-            names, self._encoder, encoded = _encode_frame(X, categorical_features, missing_is_category)
+            n_threads = self._door_threads()
+            read = _encode_frame(X, categorical_features, missing_is_category, self._reads_codes, n_threads)
+            names, self._encoder, encoded = read
             self._set_columns(encoded.shape[1], names)
             self._set_plain()
             return encoded
@@ -127,9 +124,15 @@ class BaseFastens(EncodesCategories, BaseEstimator):
             if sparse.issparse(X):
                 return self._learn_sparse(X, categorical_features)
             table = table_from_array(X)
-        self._encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing_is_category)
+        n_threads = self._door_threads()
+        self._encoder = TableEncoder.fit(
+            table, categorical_features, missing_is_category=missing_is_category, n_threads=n_threads
+        )
         self._set_plain()
-        return self._encoder.transform(table)
+        return _encoded(self._encoder, table, n_threads, as_codes=self._reads_codes)
+
+    def _door_threads(self) -> int:
+        return resolve_n_jobs(getattr(self, "n_jobs", None))
 
     def _set_columns(self, n_features: int, names: list[str] | None) -> None:
         self.n_features_in_ = n_features
@@ -196,8 +199,12 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         """The same with categories as positions, before target statistics."""
         if not is_frame(X):
             X = self._validate_array(X, reset=False)
-            return X if sparse.issparse(X) else self._encoder.transform(table_from_array(X))
-        return _encoded(self._encoder, self._match_frame(X))
+            if sparse.issparse(X):
+                return X
+            table = table_from_array(X)
+        else:
+            table = self._match_frame(X)
+        return _encoded(self._encoder, table, self._door_threads(), as_codes=self._reads_codes)
 
     def _match_frame(self, X: Any) -> Table:
         """A frame with its columns in the order of those of `fit`."""
@@ -325,18 +332,20 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
 
 @shared
 def _encode_frame(
-    X: Any, categorical_features: Any, missing_is_category: bool
-) -> tuple[list[str] | None, TableEncoder, Floats]:
+    X: Any, categorical_features: Any, missing_is_category: bool, as_codes: bool, n_threads: int
+) -> tuple[list[str] | None, TableEncoder, NDArray[Any]]:
     """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
     table = table_from_frame(X)
     _check_not_empty(table.n_rows, len(table))
-    encoder = TableEncoder.fit(table, categorical_features, missing_is_category=missing_is_category)
-    return table.names, encoder, encoder.transform(table)
+    encoder = TableEncoder.fit(
+        table, categorical_features, missing_is_category=missing_is_category, n_threads=n_threads
+    )
+    return table.names, encoder, _encoded(encoder, table, n_threads, as_codes=as_codes)
 
 
 @shared
-def _encoded(encoder: TableEncoder, table: Table) -> Floats:
-    return encoder.transform(table)
+def _encoded(encoder: TableEncoder, table: Table, n_threads: int, *, as_codes: bool) -> NDArray[Any]:
+    return encoder.codes(table, n_threads) if as_codes else encoder.transform(table, n_threads)
 
 
 def _check_not_empty(n_rows: int, n_features: int) -> None:
@@ -405,12 +414,8 @@ def class_factors(
 # Labels --------------------------------------------------
 
 
-def _labels(y: NDArray[Any]) -> NDArray[Any]:
-    """Check that `y` holds labels; objects that are all numbers become an array of numbers."""
-    if y.dtype.kind == "O":
-        y = _labels_of_objects(y)
-    if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
-        return np.array(y.tolist(), dtype=np.str_)
+def _check_labels(y: NDArray[Any]) -> None:
+    """Raise ValueError where an array of another type than objects holds no labels."""
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
@@ -421,11 +426,10 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
             )
     elif y.dtype.kind not in "biuU":
         raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, whole numbers or booleans.")
-    return y
 
 
-def _labels_of_objects(y: NDArray[Any]) -> NDArray[Any]:
-    values = y.tolist()
+def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
+    """Objects that are all strings, or all numbers, as an array of those."""
     if any(is_missing(value) for value in values):
         raise ValueError("Input y contains NaN.")
     if all(isinstance(value, str) for value in values):
@@ -434,13 +438,29 @@ def _labels_of_objects(y: NDArray[Any]) -> NDArray[Any]:
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         kinds = sorted({type(value).__name__ for value in values})
         raise ValueError(f"Unknown label type: y holds {', '.join(kinds)}; labels must be all strings or all numbers.")
+    _check_labels(array)
     return array
+
+
+def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
+    """For each row the place of its label in a list, that list, and the labels of it that are not None."""
+    if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
+        y = np.array(y.tolist(), dtype=np.str_)
+    if y.dtype.kind != "O":
+        _check_labels(y)
+        codes, values = factorize(y)
+        return codes, values, np.array([value for value in values if value is not None], dtype=y.dtype)
+    try:
+        codes, values = factorize(y)
+    except TypeError:  # an object without a hash
+        codes, values = np.arange(y.size), y.tolist()
+    return codes, values, _labels_of_objects([None] if codes.size and codes.min() < 0 else values)
 
 
 @shared
 def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The classes of a target, of which there must be two, and for each row the index of its class."""
-    classes, index = encode_labels(_labels(y))
+    classes, index = encode_labels(y)
     if classes.size < 2:
         raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
     return classes, index
@@ -448,7 +468,7 @@ def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
 
 def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
     """For each row the index of its label among the classes that `fit` learned."""
-    found, index = encode_labels(_labels(y))
+    found, index = encode_labels(y)
     position = {label: place for place, label in enumerate(classes.tolist())}
     unseen = [label for label in found.tolist() if label not in position]
     if unseen:
@@ -459,8 +479,10 @@ def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float6
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The sorted labels of `y`, and for each row the index of its label."""
-    if y.dtype.kind in "biuf" and is_narrow(y):
-        classes, index = encode_narrow(y)
-    else:
-        classes, index = np.unique(y, return_inverse=True)
-    return classes, index.astype(np.float64)
+    codes, values, labels = _distinct_labels(y)
+    classes, place = np.unique(labels, return_inverse=True)
+    table = np.zeros(len(values) + 1)
+    table[[index for index, value in enumerate(values, 1) if value is not None]] = place
+    index = np.empty(y.size)
+    map_codes(codes, table, index)
+    return classes, index

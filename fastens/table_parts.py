@@ -9,17 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.tables import (
-    Categories,
-    Column,
-    Floats,
-    Table,
-    factorize,
-    is_categorical_column,
-    is_frame,
-    numbers_of,
-    table_from_frame,
-)
+from fastens.tables import Categories, Column, Floats, Table, is_frame, numbers_of, table_from_frame
 
 
 class ReadTable(Table):
@@ -31,7 +21,7 @@ class ReadTable(Table):
 
     def __init__(self, columns: list[Column], names: list[str] | None, array: Floats | None) -> None:
         super().__init__(None, names, array)
-        self.columns = columns
+        self.natives = columns
 
     @property
     def n_rows(self) -> int:
@@ -39,18 +29,18 @@ class ReadTable(Table):
         return self.shape[0]
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return len(self.natives)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        first = self.columns[0]
-        return len(first.codes if isinstance(first, Categories) else first), len(self.columns)
+        first = self.natives[0]
+        return len(first.codes if isinstance(first, Categories) else first), len(self.natives)
 
     def take(self, rows: NDArray[np.intp]) -> ReadTable:
         """Some of the rows."""
         if self.array is None:
-            return ReadTable([column.take(rows) for column in self.columns], self.names, None)
+            return ReadTable([column.take(rows) for column in self.natives], self.names, None)
         part = self.array.T.take(rows, axis=1)
         return ReadTable(list(part), self.names, part.T)
 
@@ -58,7 +48,7 @@ class ReadTable(Table):
         """Some of the columns."""
         array = None if self.array is None else self.array[:, columns]
         names = None if self.names is None else [self.names[index] for index in columns]
-        return ReadTable([self.columns[index] for index in columns], names, array)
+        return ReadTable([self.natives[index] for index in columns], names, array)
 
 
 def read_table(frame: Any) -> ReadTable | None:
@@ -67,20 +57,20 @@ def read_table(frame: Any) -> ReadTable | None:
     if table.array is not None:
         return ReadTable(list(table.array.T), table.names, table.array)
     try:
-        columns = [_read_column(column, table.name(index)) for index, column in enumerate(table.columns)]
+        columns = [_read_column(table, index) for index in range(len(table))]
     except ValueError:  # whoever fits on the frame will say what is wrong with it
         return None
     return None if any(column is None for column in columns) else ReadTable(columns, table.names, None)
 
 
-def _read_column(column: nw.Series, name: str) -> Column | None:
+def _read_column(table: Table, index: int) -> Column | None:
     """Numbers or categories; None for objects, which of some rows may be either."""
+    column = table.column(index)
     if column.dtype in (nw.Object, nw.Unknown) and column.null_count() < len(column):
         return None
-    if not is_categorical_column(column):
-        return numbers_of(column, name)
-    codes, values = factorize(column)
-    return Categories(codes, values, is_typed=column.dtype != nw.String)
+    if not table.is_categorical(index):
+        return numbers_of(column, table.name(index))
+    return Categories(*table.read(index), is_typed=column.dtype != nw.String)
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

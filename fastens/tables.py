@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,17 +12,21 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, is_missing, with_present
+from fastens.columns.kernels.numbers import map_codes
+from fastens.engine.threads import in_threads
+
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
-FEW = 16  # categories that are sooner looked for one by one than counted
+GRAIN = 200_000  # values of a column: some hundred microseconds
 
 
 class Categories(NamedTuple):
-    """A column of categories that has been read: the distinct values, and each row's place there, -1 if missing."""
+    """A column that has been factorized, or some of its rows."""
 
     codes: NDArray[np.integer]
     values: list[Any]
@@ -41,7 +44,7 @@ class Table:
     source: Any
     names: list[str] | None = None  # of the columns, where all of them are strings
     array: Floats | None = None  # the whole table, where it is one array of floats already
-    _factorized: dict[int, tuple[NDArray[np.integer], list[Any]]] = field(default_factory=dict, repr=False)
+    _factorized: dict[int, Factorized] = field(default_factory=dict, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -52,22 +55,80 @@ class Table:
         return self.source.shape[1]
 
     @cached_property
-    def columns(self) -> list[Column]:
-        """The columns; taken one by one they would cost much more in a wide frame."""
-        return list(self.source.T if isinstance(self.source, np.ndarray) else self.source.iter_columns())
+    def natives(self) -> list[Any]:
+        """The columns as their library has them; taken one by one they would cost much more in a wide frame."""
+        if isinstance(self.source, np.ndarray):
+            return list(self.source.T)
+        native = self.source.to_native()
+        if nw.dependencies.is_pandas_dataframe(native):
+            return [column for _, column in native.items()]
+        return [column.to_native() for column in self.source.iter_columns()]
 
-    def learn_categories(self, index: int) -> list[Any]:
-        """The sorted categories of a column; what was found out on the way is kept for `find_positions`."""
-        self._factorized[index] = factorize(self.columns[index])
-        return _categories_of(*self._factorized[index], self.name(index))
+    def column(self, index: int) -> Column:
+        """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
+        native = self.natives[index]
+        return native if isinstance(native, np.ndarray | Categories) else nw.from_native(native, series_only=True)
 
-    def find_positions(self, index: int, categories: list[Any], unseen: float, missing: float, out: Floats) -> None:
-        """Write to `out` each row's position among the categories, or what stands for unseen and missing values."""
-        codes, values = self._factorized.pop(index) if index in self._factorized else factorize(self.columns[index])
-        position = {category: index for index, category in enumerate(categories)}
+    def is_categorical(self, index: int) -> bool:
+        """Whether the column's type says categories.
+
+        In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
+        booleans.
+        """
+        if getattr(self.natives[index], "dtype", None) == np.object_:
+            return self._is_of_words(index)
+        column = self.column(index)
+        if isinstance(column, Categories):
+            return column.is_typed or not all(map(is_missing, self.read(index).values))
+        if isinstance(column, np.ndarray):
+            return column.dtype.kind in "UT"
+        if column.dtype == nw.String:
+            return column.null_count() < len(column)
+        if column.dtype == nw.Object:
+            return self._is_of_words(index)
+        return column.dtype in (nw.Categorical, nw.Enum, nw.Boolean)
+
+    def _is_of_words(self, index: int) -> bool:
+        """Whether the objects of a column are strings or booleans, not numbers."""
+        try:
+            values = self.read(index).values
+        except TypeError:  # an object without a hash
+            values = list(self.natives[index])
+        kinds = {type(value) for value in values if not is_missing(value)}
+        return bool(kinds) and (any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_})
+
+    def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
+        """For each column its sorted categories, None for those that are not asked for."""
+        found: list[list[Any] | None] = [None] * len(self)
+
+        def learn(index: int) -> None:
+            found[index] = _categories_of(self.read(index).values, self.name(index))
+
+        in_threads(learn, columns, n_threads if self.n_rows * len(columns) > GRAIN else 1)
+        return found
+
+    def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
+        """Write to `out` each row's position among the categories.
+
+        `marks` are what stands for missing values, for unseen ones, and for the first category.
+        """
+        missing, unseen, first = marks
+        codes, values = self.read(index)
+        self._factorized.pop(index, None)
+        position = {category: place for place, category in enumerate(categories, first)}
         places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
-        # The code -1 wraps round to the last.
-        np.take(np.array([*places, missing], dtype=out.dtype), codes, out=out, mode="wrap")
+        # Negative codes are -1.
+        map_codes(codes, np.array([missing, *places], dtype=out.dtype), out)
+
+    def read(self, index: int) -> Factorized:
+        """A column factorized, once."""
+        found = self._factorized.get(index)
+        if found is None:
+            native = self.natives[index]
+            is_read = isinstance(native, Categories)
+            found = with_present(native.codes, native.values) if is_read else factorize(native)
+            self._factorized[index] = found
+        return found
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
@@ -105,37 +166,6 @@ def is_frame(X: Any) -> bool:
 # What a column holds --------------------------------------------------
 
 
-def is_categorical_column(column: Column) -> bool:
-    """Whether the column's type says categories.
-
-    In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
-    booleans.
-    """
-    if isinstance(column, Categories):
-        return column.is_typed or bool((column.codes >= 0).any())
-    if isinstance(column, nw.Series):
-        dtype = column.dtype
-        if dtype == nw.String:
-            return column.null_count() < len(column)
-        if dtype == nw.Object:
-            return _holds_categories(column.to_numpy())
-        return dtype in (nw.Categorical, nw.Enum, nw.Boolean)
-    return column.dtype.kind in "UT" or (column.dtype.kind == "O" and _holds_categories(column))
-
-
-def _holds_categories(values: NDArray[Any]) -> bool:
-    """Whether objects are strings or booleans, not numbers."""
-    kinds = {type(value) for value in values.tolist() if not is_missing(value)}
-    return bool(kinds) and (any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_})
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or the missing value of a frame."""
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
 def numbers_of(column: Column, name: str) -> Floats:
     """A column of numbers as floats, missing values as NaN."""
     if isinstance(column, Categories):  # strings, all of them missing
@@ -159,7 +189,8 @@ def _is_float32(column: Column) -> bool:
 
 def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
     dtype = column.dtype
-    if dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
+    is_object = getattr(column.to_native(), "dtype", None) == np.object_  # narwhals looks at the first values only
+    if is_object or dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
         return column.to_numpy()
     if dtype.is_numeric() or dtype == nw.Boolean:
         return column.cast(nw.Float64).to_numpy()
@@ -187,100 +218,18 @@ def _not_numbers(name: str, found: Any, *, is_time: bool) -> ValueError:
 # Categories --------------------------------------------------
 
 
-def factorize(column: Column) -> tuple[NDArray[np.integer], list[Any]]:
-    """The distinct values of a column, and for each row the position of its value there; -1 where it is missing."""
-    if isinstance(column, Categories):
-        return column.codes, column.values
-    if isinstance(column, nw.Series):
-        return _factorize_series(column)
-    if column.dtype.kind == "O":
-        found: dict[Any, int] = {}
-        places = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in column.tolist()]
-        return np.array(places, dtype=np.int64), list(found)
-    distinct, codes = _factorize_whole(column) or np.unique(column, return_inverse=True)
-    values = [_plain(value) for value in distinct.tolist()]
-    if values and is_missing(values[-1]):
-        codes[codes == len(values) - 1] = -1
-        values.pop()
-    return codes, values
-
-
-def _factorize_series(column: nw.Series) -> tuple[NDArray[np.integer], list[Any]]:
-    native = column.to_native()
-    if hasattr(native, "array") and hasattr(native.array, "codes"):  # categories of pandas
-        return np.asarray(native.array.codes), native.array.categories.tolist()
-    if hasattr(native, "factorize"):  # pandas and those like it
-        codes, values = native.factorize()
-        return np.asarray(codes), [_plain(value) for value in values.tolist()]
-    if hasattr(native, "dictionary_encode"):  # Arrow
-        encoded = native if column.dtype == nw.Categorical else native.dictionary_encode()
-        encoded = encoded.combine_chunks()
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return codes, encoded.dictionary.to_pylist()
-    if hasattr(native, "replace_strict"):  # polars
-        values = [value for value in native.unique().to_list() if not is_missing(value)]
-        codes = (
-            native.replace_strict(values, list(range(len(values))), default=-1) if values else np.full(len(native), -1)
-        )
-        return np.asarray(codes), values
-    return factorize(column.to_numpy())
-
-
-def _factorize_whole(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]] | None:
-    """The distinct whole numbers of a column, and the position of each row's; None unless their range is narrow."""
-    if column.dtype.kind not in "biuf":
-        return None
-    is_known = ~np.isnan(column) if column.dtype.kind == "f" else np.ones(1, dtype=bool)
-    known = column if is_known.all() else column[is_known]
-    if known.size == 0 or not np.isfinite(known[[known.argmin(), known.argmax()]]).all():
-        return None
-    if not is_narrow(known) or (known != np.rint(known)).any():
-        return None
-    values, codes = encode_narrow(known)
-    if known is not column:
-        every = np.full(column.size, -1, dtype=np.intp)
-        every[is_known] = codes
-        codes = every
-    return values, codes
-
-
-def is_narrow(values: NDArray[Any]) -> bool:
-    """Whether numbers lie in a range that a table of its width pays for."""
-    return values.max().item() - values.min().item() < max(2 * values.size, 1 << 10)
-
-
-def encode_narrow(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The distinct whole numbers of a narrow range in ascending order, and the place of each: without sorting."""
-    wide = values if values.dtype.kind in "uf" else values.astype(np.int64)
-    offset = (wide - wide.dtype.type(values.min().item())).astype(np.intp)
-    label = np.empty(offset.max() + 1, dtype=values.dtype)
-    label[offset] = values
-    present = np.flatnonzero(np.bincount(offset))
-    place = np.empty(label.size, dtype=np.intp)
-    place[present] = np.arange(present.size)
-    return label[present], place[offset]
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python object."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _order(value: Any) -> tuple[str, Any]:
     """Sort key of categories: numbers before strings."""
     return ("number", value) if isinstance(value, numbers.Real) else ("string", value)
 
 
-def _categories_of(codes: NDArray[np.integer], values: list[Any], name: str) -> list[Any]:
-    if len(values) <= FEW:
-        present = [bool((codes == code).any()) for code in range(len(values))]
-    else:
-        present = (np.bincount(codes + 1, minlength=len(values) + 1)[1:] > 0).tolist()
-    found = [value for value, is_present in zip(values, present, strict=True) if is_present and not is_missing(value)]
-    for value in found:
-        if not isinstance(value, str | bool | int | float):
+def _categories_of(values: list[Any], name: str) -> list[Any]:
+    found = {value for value in values if not is_missing(value)}
+    for kind in sorted({type(value) for value in found}, key=str):
+        if not issubclass(kind, str | bool | int | float):
+            wrong = next(value for value in values if type(value) is kind)
             raise ValueError(
-                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {value!r}."
+                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {wrong!r}."
             )
     return sorted(found, key=_order)
 
@@ -293,7 +242,7 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
         return chosen
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         if table.array is None:
-            chosen[:] = [is_categorical_column(column) for column in table.columns]
+            chosen[:] = [table.is_categorical(index) for index in range(n_features)]
         return chosen
     if isinstance(categorical_features, str) and categorical_features == "all":
         return ~chosen
@@ -349,21 +298,22 @@ class TableEncoder:
 
     @classmethod
     def fit(
-        cls, table: Table, categorical_features: Any = "from_dtype", *, missing_is_category: bool = False
+        cls,
+        table: Table,
+        categorical_features: Any = "from_dtype",
+        *,
+        missing_is_category: bool = False,
+        n_threads: int = 1,
     ) -> TableEncoder:
         """Learn the columns and categories of a table."""
         chosen = _chosen_columns(table, categorical_features)
-        categories: list[list[Any] | None] = [None] * len(table)
-        for index in np.flatnonzero(chosen).tolist():
-            categories[index] = table.learn_categories(index)
+        categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
         return cls(table.names, categories, missing_is_category=missing_is_category)
 
     def extended(self, table: Table) -> TableEncoder:
         """An encoder that also knows the categories of a table, after its own."""
-        found = [
-            None if known is None else table.learn_categories(index) for index, known in enumerate(self.categories)
-        ]
-        return self.with_categories(found)
+        known = [index for index, found in enumerate(self.categories) if found is not None]
+        return self.with_categories(table.learn_categories(known))
 
     def with_categories(self, more: list[list[Any] | None]) -> TableEncoder:
         """An encoder that knows more categories of its categorical columns, after its own."""
@@ -381,24 +331,43 @@ class TableEncoder:
         """Which columns hold categories."""
         return np.array([found is not None for found in self.categories], dtype=bool)
 
-    def transform(self, table: Table) -> Floats:
+    def transform(self, table: Table, n_threads: int = 1) -> Floats:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `match`."""
         if table.array is not None and not self.is_categorical.any():
             return table.array
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
-        for index, categories in enumerate(self.categories):
-            column = table.columns[index]
+
+        def write(index: int) -> None:
+            categories = self.categories[index]
             if categories is None:
-                out[:, index] = numbers_of(column, table.name(index))
+                out[:, index] = numbers_of(table.column(index), table.name(index))
             else:
                 missing = float(len(categories)) if self.missing_is_category else np.nan
-                table.find_positions(index, categories, self.unseen, missing, out[:, index])
+                table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
+
+        in_threads(write, range(len(table)), n_threads if out.size > GRAIN else 1)
+        return out
+
+    def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
+        """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 stands for position p.
+
+        A category that was not there in `fit` is missing, or where `unseen` is a number has the code after the last.
+        """
+        sizes = [len(found or ()) for found in self.categories]
+        dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
+        out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+
+        def write(index: int) -> None:
+            unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
+            table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
+
+        in_threads(write, range(len(table)), n_threads if out.size > GRAIN else 1)
         return out
 
     def _fits_float32(self, table: Table) -> bool:
         return all(
-            _is_float32(table.columns[index]) if categories is None else len(categories) < _FLOAT32_WHOLE
+            _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
             for index, categories in enumerate(self.categories)
         )
 

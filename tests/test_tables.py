@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fastens.tables import TableEncoder, dense_blocks, factorize, table_from_array, table_from_frame
+from fastens.tables import TableEncoder, dense_blocks, table_from_array, table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 
@@ -126,34 +126,6 @@ def test_categories_in_an_array_of_numbers():
 def test_chosen_by_name(make_frame):
     frame = make_frame({"a": [2, 1], "b": [0.5, 1.5]})
     assert fit(frame, ["a"]).categories == [[1, 2], None]
-
-
-def test_factorize_drops_missing_values():
-    for column in (np.array([2.0, np.nan, 1.0]), np.array(["b", None, "a"], dtype=object)):
-        codes, values = factorize(column)
-        assert len(values) == 2
-        np.testing.assert_array_equal(codes < 0, [False, True, False])
-        assert codes.max() == 1
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        np.array([3.0, np.nan, -2.0, 3.0]),
-        np.array([0.5, np.nan, 2.0, 2.0]),
-        np.array([1e300, 0.0, np.inf, 0.0]),
-        np.array([np.nan, np.nan]),
-        np.array([-128, 127, 0, 127], dtype=np.int8),
-        np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64),
-        np.array([2**60, -(2**60)]),
-        np.array([True, False, True]),
-    ],
-    ids=str,
-)
-def test_factorize_numbers(column):
-    codes, values = factorize(column)
-    assert values == sorted(set(column[~np.isnan(column)].tolist()))
-    assert codes.tolist() == [-1 if np.isnan(x) else values.index(x) for x in column.tolist()]
 
 
 def test_categories_without_rows_are_none():

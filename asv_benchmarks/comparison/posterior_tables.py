@@ -1,45 +1,75 @@
-"""The tables on which averaging over prunings is compared: one group to choose the default prior on, one to report."""
+"""The tables on which averaging over prunings is compared: one group to choose the default prior on, one to report.
+
+The rule, fixed before any of the second group was looked at:
+
+- CHOOSING has every table of classes that an average over prunings was ever tried on, whatever for: those that earlier
+  defaults were chosen on, those that earlier results were reported on, and those of the first experiment.
+- REPORTING has all others with 1,000 to 100,000 rows and at most 300 columns, but for three that hold the rows of a
+  table of the first group (dna_statlog: splice, agaricus_xgboost: mushroom, hypothyroid: sick). These are 15.
+- The default has a geometric mean of log losses on the first group (part "choose") within half a percent of the least;
+  of these priors, it is better than a pruned tree on the most tables. Then the second group is run once, and whatever
+  comes out is reported. (Before anything was run it said "has the least geometric mean"; the half percent came when the
+  first group had been seen and the second had not.)
+"""
 
 from __future__ import annotations
 
 from comparison.category_tables import Task
 
-# Every default was chosen on the first group, before the second was looked at.
 CHOOSING = {
+    "adult": Task("income", left_out=("split",)),
+    "bank_marketing": Task("y"),
     "breast_w": Task("Class"),
+    "car": Task("class"),
+    "cmc": Task("Contraceptive_method_used"),
     "credit_a": Task("class"),
+    "credit_g": Task("class"),
+    "diabetes": Task("class"),
     "eeg_eye_state": Task("eye_state"),
+    "electricity": Task("class"),
     "heart_c": Task("num"),
+    "higgs_23k": Task("label", left_out=("source",)),
+    "kr_vs_kp": Task("class"),
+    "letter": Task("class"),
+    "mlbench_satellite": Task("classes"),
+    "mlc_churn": Task("churn"),
     "mushroom": Task("class"),
+    "nursery": Task("class"),
     "oml_mozilla4": Task("target"),
     "oml_qsar_biodeg": Task("target"),
+    "oml_wdbc": Task("target"),
     "oml_yeast": Task("target"),
     "optdigits": Task("class"),
+    "pendigits": Task("class"),
+    "phoneme": Task("class"),
     "segment": Task("class"),
     "sick": Task("Class"),
     "spambase": Task("class"),
+    "splice": Task("Class"),
+    "telco_churn": Task("Churn"),
     "tic_tac_toe": Task("Class"),
     "titanic": Task("survived", left_out=("name", "ticket", "cabin")),
     "vehicle": Task("Class"),
     "vowel": Task("Class", left_out=("Train or Test",)),
 }
 REPORTING = {
-    "adult": Task("income", left_out=("split",)),
-    "bank_marketing": Task("y"),
-    "car": Task("class"),
-    "cmc": Task("Contraceptive_method_used"),
-    "credit_g": Task("class"),
-    "diabetes": Task("class"),
-    "electricity": Task("class"),
-    "higgs_23k": Task("label", left_out=("source",)),
-    "kr_vs_kp": Task("class"),
-    "letter": Task("class"),
-    "nursery": Task("class"),
-    "pendigits": Task("class"),
-    "phoneme": Task("class"),
-    "splice": Task("Class"),
-    "telco_churn": Task("Churn"),
+    "bnlearn_coronary": Task("Pressure"),
+    "caravan": Task("Purchase"),
+    "esl_marketing": Task("Income"),
+    "hillstrom": Task("visit"),
+    "magic_telescope": Task("class"),
+    "mpls_stops": Task("race"),
+    "okc": Task("Class"),
+    "oml_banknote_authentication": Task("target"),
+    "oml_first_order_theorem_proving": Task("target"),
+    "oml_kropt": Task("target"),
+    "oml_one_hundred_plants_texture": Task("target"),
+    "oml_semeion": Task("target"),
+    "oml_steel_plates_fault": Task("target"),
+    "shuttle": Task("Class"),
+    "usps_zip": Task("digit", left_out=("split",)),
 }
+# The same for numbers: seven tables that the defaults were chosen on, and others.
 CHOOSING_NUMBERS = {
     "boston_housing": Task("medv", is_class=False),
     "concrete": Task("strength", is_class=False),
@@ -52,10 +82,16 @@ CHOOSING_NUMBERS = {
 REPORTING_NUMBERS = {
     "abalone": Task("rings", is_class=False),
     "ames_housing": Task("Sale_Price", is_class=False),
+    "appliances_energy": Task("Appliances", is_class=False),
     "bike_sharing_hour": Task("cnt", is_class=False, left_out=("casual", "registered")),
     "california_housing": Task("median_house_value", is_class=False),
+    "cps1988": Task("wage", is_class=False),
     "diamonds": Task("price", is_class=False),
+    "energy_efficiency": Task("heating_load", is_class=False),
+    "metro_traffic": Task("traffic_volume", is_class=False),
     "pol": Task("y", is_class=False),
     "reg_ailerons": Task("goal", is_class=False),
     "reg_elevators": Task("Goal", is_class=False),
+    "sml2010": Task("y", is_class=False),
+    "yacht": Task("resistance", is_class=False),
 }

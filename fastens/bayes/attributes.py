@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.base import BaseClassifier
-from fastens.bayes.counting import encode_all
+from fastens.bayes.counting import encode, encode_all
 from fastens.bayes.families import family_counts
-from fastens.tables import Table, TableEncoder, factorize, is_frame, is_missing, table_from_array, table_from_frame
+from fastens.columns.factorize import factorize, is_missing
+from fastens.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000
@@ -40,43 +41,50 @@ class AttributeDoor(BaseClassifier):
         return super()._check_table(_dense(X))
 
 
-class PositionDoor(AttributeDoor):
-    """The same, but a NumPy array in which every column holds the whole numbers from 0 on is taken as it is.
+class CodeDoor(AttributeDoor):
+    """The same, but rows become codes: 0 where a value is missing, p + 1 for position p.
 
-    In `fit` the numbers are positions already; later ones that are none stay what they are, for `encode` to find.
+    A NumPy array in which every column holds the whole numbers from 0 on holds positions already.
     """
 
+    @property
+    def _reads_codes(self) -> bool:  # type: ignore[override]
+        return self.categorical_features == "all"
+
     def _learn_table(self, X: Any) -> Any:
-        categories = _ranges_of(X) if self.categorical_features == "all" and _holds_numbers(X) else None
-        if categories is None:
+        found = _ranges_of(X, self._door_threads()) if self._reads_codes and _holds_numbers(X) else None
+        if found is None:
             return super()._learn_table(X)
+        codes, categories = found
         self._set_columns(X.shape[1], None)
         self._encoder = TableEncoder(None, categories)
         self._set_plain()
-        return X
+        return codes.T
 
     def _check_table(self, X: Any) -> Any:
         if not _holds_numbers(X) or X.shape[1] != getattr(self, "n_features_in_", -1) or self._encoder.names:
             return super()._check_table(X)
-        is_plain = all(found == list(range(len(found or ()))) for found in self._encoder.categories)
-        return X if is_plain else super()._check_table(X)
+        sizes = [len(found or ()) for found in self._encoder.categories]
+        if not all(found == list(range(size)) for found, size in zip(self._encoder.categories, sizes, strict=True)):
+            return super()._check_table(X)
+        return encode(X, np.array(sizes, dtype=np.int64), self._door_threads()).codes.T
 
 
 def _holds_numbers(X: Any) -> bool:
     return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf" and X.flags.aligned and X.size > 0
 
 
-def _ranges_of(X: NDArray[Any]) -> list[list[Any] | None] | None:
-    """For each column the numbers from 0 to its largest, or None where one of them is missing or there are others."""
-    found = encode_all(X)
+def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:
+    """Codes, and for each column the numbers from 0 to its largest; None where one is missing or others are there."""
+    found = encode_all(X, n_threads)
     if found.faults.any() or found.largest.max() > LARGEST_PLAIN:
         return None
     sizes = found.largest + 1
-    counts = family_counts(found.codes, sizes, [(column,) for column in range(len(sizes))])
+    counts = family_counts(found.codes, sizes, [(column,) for column in range(len(sizes))], None, n_threads)
     if not all(count.size and count.all() for count in counts):
         return None
     kind = X.dtype.type
-    return [[kind(value).item() for value in range(size)] for size in sizes.tolist()]
+    return found.codes, [[kind(value).item() for value in range(size)] for size in sizes.tolist()]
 
 
 class DiscreteClassifier(AttributeDoor):
@@ -134,8 +142,8 @@ def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
         return encoder  # the door words the error
     source = table if table.names is None or encoder.names is None else encoder.match(table.source)
     categories: list[list[Any] | None] = []
-    for column, known in zip(source.columns, encoder.categories, strict=True):
-        values = [value for value in factorize(column)[1] if not is_missing(value)]
+    for column, known in zip(source.natives, encoder.categories, strict=True):
+        values = {value for value in factorize(column).values if not is_missing(value)}
         old = list(known or [])
         seen = set(old)
         categories.append(

@@ -17,7 +17,8 @@ from fastens.bayes.pair_likelihoods import PairLikelihood
 from fastens.bayes.triples import TripleLayout, check_triples, triple_counts
 from fastens.engine.threads import threads_for
 
-SCORES = 256  # rows that a thread scores at a time, as the kernel has it
+# Rows that a thread scores at a time. A model of two parents has a larger part of the table, which more rows must use.
+SINGLE_ROWS, PAIR_ROWS = 256, 4096
 
 
 class Average(NamedTuple):
@@ -26,6 +27,7 @@ class Average(NamedTuple):
     models: NDArray[np.int64]
     place: NDArray[np.int64]
     table: Array
+    n_rows: int  # to score at a time
 
     def write(self, codes: NDArray[Any], offsets: NDArray[np.int64], out: Array, n_threads: int) -> NDArray[np.intp]:
         """Write the log of the models' mean to `out`; return the rows that no model applies to, which stay."""
@@ -34,8 +36,10 @@ class Average(NamedTuple):
         n_threads = threads_for(codes.size * len(self.models) * out.shape[1], n_threads, GRAIN)
         averaged, totals = np.full(out.shape, -np.inf), np.zeros(out.shape)
         n_parents = np.zeros(len(out), dtype=np.int32)
-        scores = np.empty((n_threads, SCORES * out.shape[1]))
-        average_parents(codes, offsets, *self, averaged, totals, n_parents, scores, n_threads)
+        scores = np.empty((n_threads, self.n_rows * out.shape[1]))
+        places = np.empty((n_threads, self.n_rows), dtype=np.int64)
+        given = self.models, self.place, self.table
+        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places, n_threads)
         applies = n_parents > 0
         out[applies] = averaged[applies] - np.log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
@@ -64,7 +68,7 @@ class OneDependenceLikelihood(PairLikelihood):
         place[known] = np.arange(len(known))
         columns = np.arange(len(self.sizes))
         models = np.column_stack([columns, np.full_like(columns, -1), offsets[:-1], np.ones_like(columns)])
-        self.by_one = Average(models, place, table)
+        self.by_one = Average(models, place, table, SINGLE_ROWS)
 
     def _known_cells(self) -> NDArray[np.int64]:
         """Where the categories are among the codes of all columns."""
@@ -174,7 +178,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
             codes = np.divmod(chosen, self.sizes[pair.other])
             place[starts[index] + (codes[0] + 1) * width + codes[1] + 1] = n_filled + rows
             n_filled += len(chosen)
-        self.by_two = Average(models, place, table)
+        self.by_two = Average(models, place, table, PAIR_ROWS)
 
     def _pair_cells(self, one: int, other: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The cells of either column in each combination of their values."""

@@ -73,6 +73,12 @@ class BaseCombination(BaseClassifier, BaseMembers):
     def _wanted_method(self) -> str:
         return "predict_proba" if self.noise is None else "predict"
 
+    def _remedy(self) -> str:
+        return (
+            " With noise all members vote by their labels: noise=0.1 is the probability of a wrong vote, noise=(1, 1) "
+            "learns it for each member."
+        )
+
     @property
     def _is_prefit(self) -> bool:
         return isinstance(self.cv, str) and self.cv == PREFIT

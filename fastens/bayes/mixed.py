@@ -18,7 +18,7 @@ from fastens.bayes.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive_bayes import check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
-from fastens.tables import Floats, Table, is_categorical_column, is_frame, table_from_array, table_from_frame
+from fastens.tables import Floats, Table, is_frame, table_from_array, table_from_frame
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
@@ -382,7 +382,7 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
 def _kinds_from_dtype(table: Table) -> list[str]:
     if table.array is not None:
         return ["gaussian"] * len(table)
-    return ["categorical" if is_categorical_column(column) else "gaussian" for column in table.columns]
+    return ["categorical" if table.is_categorical(index) else "gaussian" for index in range(len(table))]
 
 
 def _index_of(table: Table, column: Any) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from fastens.base import check_weights
-from fastens.bayes.attributes import PositionDoor
+from fastens.bayes.attributes import CodeDoor
 from fastens.bayes.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counting import CODE_DTYPES, encode
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Groups, Smoothing
@@ -43,7 +43,7 @@ HIDDEN = NONE | Rule(
 )
 
 
-class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, SavedEstimator, NetworkQueries):
+class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
     Every column is a variable, every distinct value of it a value of the variable, numbers too, unless `max_bins` has
@@ -243,7 +243,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
                 return
 
     def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
-        """Positions of the columns' values, those of the labels, and weights, without rows of weight 0."""
+        """The columns as codes, or as positions and numbers; positions of the labels; weights, without those of 0."""
         self.__dict__.pop("classes_", None)
         if y is not None:
             data = self._start_fit(X, y, sample_weight)
@@ -257,14 +257,16 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
                 X, weights = X[weights > 0], weights[weights > 0]
         return (self._forget_absent(X) if is_cut else X), y, weights
 
-    def _forget_absent(self, positions: NDArray[Any]) -> NDArray[Any]:
+    def _forget_absent(self, X: NDArray[Any]) -> NDArray[Any]:
         """Drop values that only rows of weight 0 have."""
-        out, categories = np.array(positions), list(self._encoder.categories)
+        out, categories = np.array(X), list(self._encoder.categories)
+        first = 1 if self._reads_codes else 0
         for index, known in enumerate(categories):
             if known is not None:
-                is_there = ~np.isnan(out[:, index])
-                present, out[is_there, index] = np.unique(out[is_there, index], return_inverse=True)
-                categories[index] = [known[int(place)] for place in present]
+                is_there = out[:, index] >= first
+                present, place = np.unique(out[is_there, index], return_inverse=True)
+                out[is_there, index] = place + first
+                categories[index] = [known[int(code) - first] for code in present]
         self._encoder = TableEncoder(self._encoder.names, categories)
         return out
 
@@ -291,14 +293,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
 
     def _join_codes(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
         """Codes of all variables, (n_variables, n_rows); 0 where a variable is not known."""
-        sizes = np.array(
-            [
-                len(found or ()) if limits is None else len(limits) + 1
-                for found, limits in zip(self._encoder.categories, self._limits, strict=True)
-            ],
-            dtype=np.int64,
-        )
-        found = encode(binned(positions, self._limits), sizes, n_threads).codes
+        found = self._codes_of(positions, n_threads)
         n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
         n_more = len(self.hidden or ()) + (n_classes > 0)
         if n_more == 0:
@@ -310,6 +305,19 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, PositionDoor, Saved
         if labels is not None:
             codes[-1] = labels + 1
         return codes
+
+    def _codes_of(self, X: NDArray[Any], n_threads: int) -> NDArray[Any]:
+        """Codes of the columns."""
+        if self._reads_codes:
+            return np.ascontiguousarray(X.T)
+        sizes = np.array(
+            [
+                len(found or ()) if limits is None else len(limits) + 1
+                for found, limits in zip(self._encoder.categories, self._limits, strict=True)
+            ],
+            dtype=np.int64,
+        )
+        return encode(binned(X, self._limits), sizes, n_threads).codes
 
     def _choose_parents(self, names: tuple[str, ...], data: Coded) -> Parents:
         if not isinstance(self.structure, str):

@@ -15,9 +15,10 @@ from fastens.base import BaseClassifier, check_weights
 from fastens.bayes.base_naive_bayes import BaseNaiveBayes
 from fastens.bayes.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from fastens.columns.factorize import is_missing
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
-from fastens.tables import is_frame, is_missing
+from fastens.tables import is_frame
 
 Array = NDArray[np.float64]
 WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's: two letters or digits at least

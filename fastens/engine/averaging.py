@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.binned import BinnedMatrix
+from fastens.engine.kernels.averages import add_up_numbers, average_evidence, count_classes, kinds_of_nodes
 from fastens.engine.kernels.packing import sum_up
-from fastens.engine.kernels.prunings import average_shares, count_classes
-from fastens.engine.leaf_priors import ClassPrior, LeafPrior, RatePrior
+from fastens.engine.leaf_priors import ClassPrior, LeafPrior, Nodes, NumberPrior, RatePrior
 from fastens.engine.leaf_sums import leaf_sums, leaves_of_rows
 from fastens.engine.prunings import Prunings
 from fastens.engine.split_priors import SearchCost, split_probability
-from fastens.engine.trees import Tree
+from fastens.engine.trees import MeasuredTree, Tree
 
 Array = NDArray[np.float64]
+# Of a tree that is averaged quickly.
+_MOST_ROWS = 2.0**31
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,40 @@ class PruningPrior:
             log_evidence -= self.leaves.log_evidence(before)
         if self.temperature != 1:
             log_evidence /= self.temperature
-        split = split_probability(self.split, tree.left_child, tree.feature, tree.weight, self.cost)
+        split = split_probability(self.split, tree, self.cost)
         return Prunings(tree.left_child, log_evidence, split)
 
-    def values(self, tree: Tree, statistics: Array, before: Array | None = None) -> NDArray[np.floating]:
-        """The tree's values, averaged over all prunings, in its own type."""
+    def averaged(self, tree: Tree, nodes: Nodes, leaves: Sequence[NDArray[Any]]) -> NDArray[np.floating]:
+        """The tree's values, averaged over all prunings, in its own type.
+
+        Parameters
+        ----------
+        tree : Tree
+            The tree.
+        nodes : Nodes
+            Its inner nodes and leaves.
+        leaves : sequence of arrays of shape (n_statistics, n_leaves)
+            Of the rows of its leaves; if there are two, of rows that it was grown on, and of those that are evidence.
+        """
+        quick = self._averaged_quickly(tree, nodes, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
+        if quick is not None:
+            return quick
+        statistics, before = together([of_all_nodes(tree, part) for part in leaves])
         averaged = self.posterior(tree, statistics, before).average(self.leaves.values(statistics))
         return np.ascontiguousarray(averaged.T, dtype=tree.value.dtype)
+
+    def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
+        if tree.weight[0] > _MOST_ROWS:
+            return None
+        split = np.asarray(split_probability(self.split, tree, self.cost))
+        found = self.leaves.node_evidence(nodes, leaves, float(split.max()))
+        if found is None:
+            return None
+        averaged = np.empty(tree.value.shape, tree.value.dtype)
+        split = np.broadcast_to(split, tree.n_nodes)
+        rest = found.n_rows, found.few, found.evidence, split, found.values, averaged
+        average_evidence(nodes.inner, nodes.left_child, *rest)
+        return averaged
 
 
 @dataclass(frozen=True)
@@ -84,52 +114,58 @@ class TreeRows:
     columns: Array
 
     def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
-        """The statistics of all nodes, by each of some weights of the rows, (n_statistics, n_nodes)."""
-        leaf = leaves_of_rows(self.matrix.columns, tree)
-        found = []
-        for weight in weights:
-            sums = [leaf_sums(leaf, column, weight, tree.n_nodes) for column in self.columns]
-            found.append(of_all_nodes(tree, np.stack(sums)[:, tree.left_child == 0]))
-        return found
+        """The statistics of the leaves, by each of some weights of the rows, (n_statistics, n_leaves)."""
+        leaf, is_leaf = leaves_of_rows(self.matrix.columns, tree), tree.left_child == 0
+        return [
+            np.stack([leaf_sums(leaf, column, weight, tree.n_nodes)[is_leaf] for column in self.columns])
+            for weight in weights
+        ]
 
 
-def class_statistics(tree: Tree, prior: ClassPrior) -> Array:
-    """The classes' weights in all nodes, from the shares that a tree holds, (n_statistics, n_nodes).
+def nodes_of(tree: Tree) -> Nodes:
+    """The inner nodes and the leaves of a tree."""
+    return Nodes(*kinds_of_nodes(np.ascontiguousarray(tree.left_child)))
+
+
+def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> Array:
+    """The classes' weights in the leaves, from the shares that a tree holds, (n_statistics, n_leaves).
 
     Whole weights come back exactly.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
-    left_child = np.ascontiguousarray(tree.left_child)
-    counts = np.empty((sum(prior.n_classes), tree.n_nodes))
+    counts = np.empty((sum(prior.n_classes), tree.n_leaves))
     row = column = 0
     for n in prior.n_classes:
         width = 1 if n == 2 else n
-        count_classes(
-            left_child, tree.value[:, column : column + width], weight, is_whole(weight), counts[row : row + n]
-        )
+        count_classes(leaf, tree.value[:, column : column + width], weight, counts[row : row + n])
         row, column = row + n, column + width
     return counts
 
 
-def is_whole(weight: NDArray[Any]) -> bool:
-    """Whether all weights are whole numbers."""
-    return bool((weight == np.rint(weight)).all())
+def rate_statistics(tree: Tree, leaf: NDArray[np.int32]) -> Array:
+    """Weights and sums of the counts in the leaves, from the means that a tree holds; those of log y! are left out."""
+    weight = tree.weight[leaf].astype(np.float64)
+    return np.concatenate([weight[None], tree.value[leaf].T * weight, np.zeros((1, len(weight)))])
 
 
-def rate_statistics(tree: Tree) -> Array:
-    """Weights and sums of the counts in all nodes, from the means that a tree holds; those of log y! are left out."""
-    is_leaf = tree.left_child == 0
-    weight = tree.weight[is_leaf].astype(np.float64)
-    sums = np.concatenate([weight[None], tree.value[is_leaf].T * weight, np.zeros((1, len(weight)))])
-    return of_all_nodes(tree, sums)
+def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: NumberPrior) -> Array:
+    """The sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves)."""
+    weight, value = np.ascontiguousarray(tree.weight, dtype=np.float32), np.ascontiguousarray(tree.value)
+    sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves))
+    add_up_numbers(leaf, value, tree.squares, weight, prior.location, sums)
+    return sums
 
 
 def compact(statistics: Array) -> NDArray[Any]:
-    """The same in few bytes: whole numbers in the smallest type that holds them, others as float32."""
-    if (statistics == np.rint(statistics)).all() and statistics.min(initial=0) >= 0:
-        largest = statistics.max(initial=0)
-        return statistics.astype(np.min_scalar_type(int(largest)) if largest < 2**53 else np.float64)
-    return statistics.astype(np.float32)
+    """The same in few bytes: whole numbers in the smallest type that holds them, others as float32 where that does."""
+    largest = statistics.max(initial=0)
+    if largest < 2**53 and statistics.min(initial=0) >= 0:
+        whole = statistics.astype(np.min_scalar_type(int(largest)))
+        if (whole == statistics).all():
+            return whole
+    sizes = np.abs(statistics).max(axis=1, initial=0)
+    fits = ((sizes == 0) | ((sizes > 1e-30) & (sizes < 1e38))).all()
+    return statistics.astype(np.float32 if fits else np.float64)
 
 
 def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
@@ -150,12 +186,20 @@ class TreeAverager:
     prior : PruningPrior
         The prior.
     rows : TreeRows or None
-        Where trees do not hold what the prior needs, or rows are evidence that the trees were not grown on.
+        Where rows are evidence that the trees were not grown on.
+
+    Attributes
+    ----------
+    needs_rows : bool
+        Whether it has to be told the rows' weights.
+    needs_squares : bool
+        Whether it takes a `MeasuredTree`.
     """
 
     def __init__(self, prior: PruningPrior, rows: TreeRows | None) -> None:
         self.prior, self._rows = prior, rows
         self.needs_rows = rows is not None
+        self.needs_squares = rows is None and isinstance(prior.leaves, NumberPrior)
         self._of_trees: dict[int, list[NDArray[Any]]] = {}
 
     def average(
@@ -176,47 +220,29 @@ class TreeAverager:
         left_out : float64 array of shape (n_rows,), optional
             Weights of the rows that are the evidence, if they are not those.
         """
-        if scale == 1 and self._is_simple(tree):
-            return self._average_shares(number, tree)
-        is_leaf = tree.left_child == 0
-        found = self._statistics(tree, grown, left_out)
+        nodes = nodes_of(tree)
+        found = self._statistics(tree, nodes.leaf, grown, left_out)
         if scale != 1:
             found[0] *= scale
-        kept = [compact(part[:, is_leaf]) for part in found]
-        # What is kept is all that another prior would know; whole numbers it knows as they are.
-        nodes = [
-            part if leaves.dtype.kind == "u" else of_all_nodes(tree, leaves)
-            for part, leaves in zip(found, kept, strict=True)
-        ]
-        self._of_trees[number] = kept
-        return replace(tree, value=self.prior.values(tree, *together(nodes)))
+        # What is kept is all that another prior would know.
+        self._of_trees[number] = kept = [compact(part) for part in found]
+        plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
+        return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})
 
-    def _is_simple(self, tree: Tree) -> bool:
-        """Whether two passes over the nodes do, as they do for the defaults."""
-        prior = self.prior
-        simple = isinstance(prior.leaves, ClassPrior) and len(prior.leaves.n_classes) == 1 and self._rows is None
-        return simple and prior.temperature == 1 and isinstance(prior.split, float) and is_whole(tree.weight)
-
-    def _average_shares(self, number: int, tree: Tree) -> Tree:
-        prior = self.prior.leaves
-        assert isinstance(prior, ClassPrior)
-        averaged, leaves = np.empty_like(tree.value), np.empty((prior.n_classes[0], tree.n_leaves))
-        logs = float(np.log1p(-self.prior.split)), float(np.log(self.prior.split))
-        average_shares(
-            tree.left_child, tree.value, tree.weight, prior.alpha, *prior.log_gammas, *logs, averaged, leaves
-        )
-        self._of_trees[number] = [compact(leaves)]
-        return replace(tree, value=averaged)
-
-    def _statistics(self, tree: Tree, grown: Array | None, left_out: Array | None) -> list[Array]:
+    def _statistics(
+        self, tree: Tree, leaf: NDArray[np.int32], grown: Array | None, left_out: Array | None
+    ) -> list[Array]:
         leaves = self.prior.leaves
         if self._rows is not None:
             weights = (grown,) if left_out is None else (grown, left_out)
             return self._rows.statistics(tree, *weights)
+        if isinstance(leaves, ClassPrior):
+            return [class_statistics(tree, leaf, leaves)]
         if isinstance(leaves, RatePrior):
-            return [rate_statistics(tree)]
-        assert isinstance(leaves, ClassPrior)
-        return [class_statistics(tree, leaves)]
+            return [rate_statistics(tree, leaf)]
+        assert isinstance(leaves, NumberPrior)
+        assert isinstance(tree, MeasuredTree)
+        return [number_statistics(tree, leaf, leaves)]
 
     def statistics(self, first: int, last: int) -> list[NDArray[Any]]:
         """Those of the leaves of some trees, one after another: of all, and of the rows left out where there are."""

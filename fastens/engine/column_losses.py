@@ -100,3 +100,8 @@ class ColumnLosses(Loss):
     def damped(self, steps: Array) -> Array:
         """Newton steps of leaves, shape (n_nodes, n_outputs), as the parts cut them."""
         return np.concatenate([part.damped(own) for part, own in zip(self.parts, self.split(steps), strict=True)], 1)
+
+
+def losses_of_targets(loss: Loss) -> list[Loss]:
+    """The loss of each target."""
+    return loss.parts if isinstance(loss, ColumnLosses) else [loss]

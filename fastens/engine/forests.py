@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.kernels.forest_data import ForestData
 from fastens.engine.kernels.forest_grow import TreeWorker
-from fastens.engine.trees import Tree
+from fastens.engine.trees import MeasuredTree, Tree
 
 if TYPE_CHECKING:
     from fastens.engine.binned import BinnedMatrix
@@ -146,6 +146,8 @@ class ForestGrower:
         Limits of every tree.
     n_threads : int
         Threads for several trees, a tree each; for a single one, threads inside it.
+    with_squares : bool
+        Grow a `MeasuredTree`; of numbers only.
 
     Examples
     --------
@@ -159,9 +161,18 @@ class ForestGrower:
     array([0.5, 0. , 1. ], dtype=float32)
     """
 
-    def __init__(self, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int = 1) -> None:
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        target: Target,
+        rules: TreeRules,
+        n_threads: int = 1,
+        *,
+        with_squares: bool = False,
+    ) -> None:
         centres = [_centres(limits) for limits in matrix.thresholds] if rules.random_thresholds else None
-        self._data = ForestData(matrix, centres, target, rules)
+        self._data = ForestData(matrix, centres, target, rules, with_squares)
+        self._tree = MeasuredTree if with_squares else Tree
         self._value_dtype = target.value_dtype
         self._n_rows = matrix.n_rows
         self._n_threads = n_threads
@@ -223,8 +234,8 @@ class ForestGrower:
                 stop[0] = 1
                 raise
 
-    @staticmethod
     def _grow_block(
+        self,
         worker: TreeWorker,
         samples: Sequence[TreeSample],
         block: slice,
@@ -235,7 +246,7 @@ class ForestGrower:
         """Grow some of the trees, unless stopped."""
         grown = worker.grow(samples[block], stop)
         for number, arrays in enumerate(grown or (), first + block.start):
-            take(number, Tree(**arrays))
+            take(number, self._tree(**arrays))
 
 
 _GO = np.zeros(1, np.uint8)

@@ -218,7 +218,7 @@ class JointTreeGrower(TreeGrower):
 
     The gain of a split is the sum of its gains for the outputs. `min_child_weight` is of the mean hessian of the
     outputs; limits of values (`path_smooth`, `max_delta_step`) are kept, but splits are chosen as if values were free.
-    There are no monotone constraints.
+    Monotone constraints hold for every output; a split whose sides are in the wrong order for one gains nothing for it.
 
     Parameters
     ----------

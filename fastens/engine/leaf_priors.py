@@ -8,17 +8,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammainc, gammaincinv, gammaln, stdtr, stdtrit
 
+from fastens.engine.kernels.averages import class_evidence, number_evidence
 from fastens.engine.kernels.prunings import dirichlet_evidence, posterior_shares
 
 Array = NDArray[np.float64]
 # Whole numbers whose log gamma is looked up: 512 kB, and nearly all nodes have fewer rows.
 _TABLE = 1 << 16
+# Nodes of at most so many rows may have their evidence as it is, where its logarithm stays above minus so much.
+_MOST_FEW, _LARGEST_LOG = 1024, 600.0
+
+
+class Nodes(NamedTuple):
+    """The nodes of a tree: see `kinds_of_nodes`."""
+
+    inner: NDArray[np.int32]
+    left_child: NDArray[np.int32]
+    leaf: NDArray[np.int32]
+
+
+class NodeEvidence(NamedTuple):
+    """What `average_evidence` takes.
+
+    Attributes
+    ----------
+    n_rows : uint32 array of shape (n_nodes,)
+        Rows of a node.
+    few : int
+        Up to so many rows, the evidence is given as it is, of more its logarithm.
+    evidence : float64 array of shape (n_nodes,)
+        Of the rows, but for factors that are the same in all prunings.
+    values : float64 array of shape (n_nodes, n_values)
+        Posterior means.
+    """
+
+    n_rows: NDArray[np.uint32]
+    few: int
+    evidence: Array
+    values: Array
+
+
+def _few(log_range: Array) -> int:
+    """How many rows are few, by how large the logarithm of the evidence of 0, 1, ... rows may be."""
+    return int(np.searchsorted(log_range > _LARGEST_LOG, True)) - 1
 
 
 class LeafPrior(Protocol):
@@ -34,6 +71,13 @@ class LeafPrior(Protocol):
 
     def values(self, statistics: Array) -> Array:
         """Posterior means as trees hold them, (n_values, n_nodes)."""
+        ...
+
+    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+        """That of all nodes, from the statistics of the leaves, (n_statistics, n_leaves), if weights are whole.
+
+        No node splits with a larger prior probability than `most_split`.
+        """
         ...
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
@@ -54,6 +98,19 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
     table = gammaln(alpha + step * np.arange(_TABLE))
     table.flags.writeable = False
     return table
+
+
+@cache
+def _few_of_classes(prior: ClassPrior, most_split: float) -> int:
+    rows, alpha = np.arange(_MOST_FEW), prior.alpha
+    most = sum(np.maximum(np.log(n * alpha + rows), 0) + max(-np.log(alpha), 0) for n in prior.n_classes)
+    return _few(rows * most - np.log1p(-most_split))
+
+
+@cache
+def _products(first: float, n: int) -> Array:
+    """Products of 0, 1, ..., n factors first, first + 1, ..."""
+    return np.concatenate([[1.0], np.cumprod(first + np.arange(n))])
 
 
 @dataclass(frozen=True)
@@ -78,11 +135,6 @@ class ClassPrior:
             [(column == np.arange(n)[:, None]) for column, n in zip(columns, self.n_classes, strict=True)]
         ).astype(np.float64)
 
-    @property
-    def log_gammas(self) -> tuple[Array, Array]:
-        """Of alpha + i, and of the first target's number of classes times alpha + i, for i = 0, 1, ..."""
-        return _log_gammas(self.alpha), _log_gammas(self.n_classes[0] * self.alpha)
-
     def _by_target(self, statistics: Array) -> list[Array]:
         return np.split(statistics, np.cumsum(self.n_classes)[:-1])
 
@@ -98,6 +150,30 @@ class ClassPrior:
         """Mean probabilities."""
         parts = self._by_target(np.ascontiguousarray(statistics))
         return np.concatenate([posterior_shares(counts, self.alpha) for counts in parts])
+
+    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+        """By tables of products and of log gammas."""
+        if leaves.dtype.kind != "u":
+            return None
+        alpha, few = self.alpha, _few_of_classes(self, most_split)
+        products = _products(alpha, few)
+        found = [
+            class_evidence(
+                *nodes,
+                counts,
+                alpha,
+                products,
+                1 / _products(len(counts) * alpha, few),
+                _log_gammas(alpha),
+                _log_gammas(len(counts) * alpha),
+            )
+            for counts in self._by_target(np.ascontiguousarray(leaves, dtype=np.uint32))
+        ]
+        n_rows, evidence, values = found[0]
+        for _, others, more in found[1:]:
+            evidence = np.where(n_rows <= few, evidence * others, evidence + others)
+            values = np.concatenate([values, more], axis=1)
+        return NodeEvidence(n_rows, few, evidence, values)
 
     @staticmethod
     def _as_values(parts: list[Array]) -> Array:
@@ -182,6 +258,21 @@ class NumberPrior:
         """Posterior means."""
         return self.location[:, None] + self._posterior(statistics)[1]
 
+    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+        """By a table of factors, but for that of the sum of squares."""
+        total, n_targets = leaves[0], len(self.location)
+        if (total != np.rint(total)).any():
+            return None
+        rows, rate = np.arange(_MOST_FEW), self._rate
+        squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)
+        logs = gammaln(self.shape + rows / 2) - gammaln(self.shape) + 0.5 * np.log(self.weight / (self.weight + rows))
+        most = np.abs(logs) + (self.shape + rows / 2) * np.log1p(0.5 * rows * (squares / rate)[:, None])
+        few = _few(most.sum(axis=0) - np.log1p(-most_split))
+        leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
+        factors = np.exp(logs[: few + 1])
+        found = number_evidence(*nodes, leaves, self.location, rate, self.weight, self.shape, factors)
+        return NodeEvidence(found[0], few, *found[1:])
+
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
         """Means drawn from the posterior."""
         worth, mean, shape, rate = self._posterior(statistics)
@@ -251,6 +342,10 @@ class RatePrior:
         """Mean rates."""
         shape, worth = self._posterior(statistics)
         return shape / worth
+
+    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+        """Not given: counts have no bound."""
+        return None
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
         """Rates drawn from the posterior."""

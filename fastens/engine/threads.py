@@ -6,7 +6,8 @@ import functools
 import numbers
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -98,3 +99,17 @@ def threads_for(work: float, n_threads: int, grain: float) -> int:
     if n_threads <= 1 or work < 2 * grain or not may_use_threads():
         return 1
     return min(n_threads, int(work // grain))
+
+
+def in_threads(function: Callable[[Any], None], items: Iterable[Any], n_threads: int) -> None:
+    """Call a function, which gives the interpreter's lock away for most of its time, for each item.
+
+    The first error in the items' order is raised.
+    """
+    if n_threads <= 1:
+        for item in items:
+            function(item)
+        return
+    with ThreadPoolExecutor(n_threads, "fastens") as pool:
+        for _ in pool.map(function, items):
+            pass

@@ -69,6 +69,19 @@ class Tree:
         return (self.n_nodes + 1) // 2
 
 
+@dataclass(frozen=True, eq=False)
+class MeasuredTree(Tree):
+    """A tree of numbers as it was grown, with how far its rows are from what the nodes say.
+
+    Attributes
+    ----------
+    squares : float64 array of shape (n_nodes, n_targets)
+        Weights times the squared differences between the targets and their mean, summed over a node's rows.
+    """
+
+    squares: np.ndarray
+
+
 # The types that an array may have; the first one is that of anything else.
 TREE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
     "feature": (np.int32,),

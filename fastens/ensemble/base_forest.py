@@ -174,7 +174,9 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
         of_first = Samples(bags, weight, 0, 1)[0].weight
         total = float(n_rows if of_first is None else of_first.sum())
-        grower = ForestGrower(matrix, self._target(data.y), self._tree_rules(n_rows, total), n_threads)
+        with_squares = averager is not None and averager.needs_squares
+        rules = self._tree_rules(n_rows, total)
+        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, with_squares=with_squares)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators)
         finish = self._finisher(averager, data, samples, store.n_trees)
 

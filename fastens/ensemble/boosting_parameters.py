@@ -143,7 +143,7 @@ PARAMETERS = """\
         What counts as an improvement of the validation loss.
     monotonic_cst : array of shape (n_features,), dict by name, or None, default=None
         1 where predictions must not fall as the feature rises, -1 where they must not rise, 0 elsewhere. Not for
-        categorical features, nor for more than two classes or several targets.
+        categorical features, nor for more than two classes. With several targets it holds for each of them.
     interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
         Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
         in no group are one more group.

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from fastens.base import TrainingData, check_weights
+from fastens.engine.column_losses import losses_of_targets
+from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.conformal_scores import (
@@ -33,8 +35,9 @@ _CONFORMITY = one_of(*SET_SCORES)
 class CalibratedTrees(BoostedTrees):
     """Boosted trees that are told how far they err by rows they have not seen."""
 
-    # What such rows have told; a further fit, or new leaf values, forget it.
+    # What such rows have told of each target; a further fit, or new leaf values, forget it.
     _calibration: Any = None
+    _n_targets: int
 
     def _keep(self, run: BoostingRun, n_rounds: int) -> None:
         super()._keep(run, n_rounds)
@@ -44,12 +47,10 @@ class CalibratedTrees(BoostedTrees):
         super()._leaves_changed(data, decay)
         self.__dict__.pop("_calibration", None)
 
-    def _labels_to_calibrate(self, y: Any, n_rows: int) -> Array:
-        self._check_fitted()
-        target = self._read_target(y, n_rows)
-        if target.ndim > 1:
-            raise ValueError(f"calibrate must be used with one target; y has {target.shape[1]}.")
-        return self._encode_target(target)
+    def _columns_to_calibrate(self, y: Any, n_rows: int) -> list[Array]:
+        """The targets, one after the other."""
+        target = self._encode_target(self._read_target(y, n_rows))
+        return list(target.reshape(n_rows, -1).T)
 
     def _calibrated(self, method: str, wrapper: str) -> Any:
         """What the rows have told; NotFittedError where there were none."""
@@ -73,7 +74,7 @@ class CalibratedTrees(BoostedTrees):
 class CalibratedIntervals(CalibratedTrees):
     """What boosting of numbers adds: intervals."""
 
-    _calibration: Errors | None = None
+    _calibration: list[Errors] | None = None
 
     if TYPE_CHECKING:
         predict: Any
@@ -93,7 +94,7 @@ class CalibratedIntervals(CalibratedTrees):
         X : table of shape (n_samples, n_features)
             Rows that `fit` has not seen, neither to train on nor to validate on. For a coverage of 0.9 at least 9;
             with n of them the coverage of one model varies by about sqrt(0.9 * 0.1 / n).
-        y : array of shape (n_samples,)
+        y : array of shape (n_samples,) or (n_samples, n_targets)
             Their targets.
         sample_weight : array of shape (n_samples,), optional
             A weight of 2 is the same as the row given twice, 0 as the row left out.
@@ -105,8 +106,11 @@ class CalibratedIntervals(CalibratedTrees):
         self
         """
         said = self._said(X, init_score)
-        target, weight = self._labels_to_calibrate(y, len(said)), check_weights(sample_weight, len(said))
-        self._calibration = Errors.of(said, target, self._loss.deviation(said[:, 0]), weight)
+        targets, weight = self._columns_to_calibrate(y, len(said[0])), check_weights(sample_weight, len(said[0]))
+        self._calibration = [
+            Errors.of(own, target, loss.deviation(own[:, 0]), weight)
+            for own, target, loss in zip(said, targets, losses_of_targets(self._loss), strict=True)
+        ]
         return self
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Array:
@@ -120,6 +124,8 @@ class CalibratedIntervals(CalibratedTrees):
 
         The probability is at least `coverage`, whatever the model and the distribution, over new rows and rows to
         calibrate on that are exchangeable, such as draws of one population; it is not promised for each row by itself.
+        With several targets it is that of each by itself; a coverage of 1 - (1 - c) / n_targets holds all of a row's
+        with the probability c.
 
         Parameters
         ----------
@@ -132,7 +138,7 @@ class CalibratedIntervals(CalibratedTrees):
 
         Returns
         -------
-        array of shape (n_samples, 2)
+        array of shape (n_samples, 2), with several targets (n_samples, n_targets, 2)
             Lower and upper ends; infinite where there were too few rows to calibrate on.
 
         Raises
@@ -157,30 +163,35 @@ class CalibratedIntervals(CalibratedTrees):
         """
         COVERAGE.check("coverage", coverage)
         errors = self._calibrated("predict_interval", "ConformalRegressor")
-        said = self._said(X, init_score)
-        columns = nearest_columns(levels_of(self), said.shape[1], coverage)
-        scale = self._loss.deviation(said[:, 0])
-        n_threads = resolve_n_jobs(self.n_jobs)
-        found = intervals([errors.scores(columns)], [said], [scale], columns, coverage, n_threads)
-        return np.clip(found, *self._loss.bounds)
+        parts = zip(errors, self._said(X, init_score), losses_of_targets(self._loss), strict=True)
+        found = [self._intervals_of(own, said, loss, coverage) for own, said, loss in parts]
+        return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
-    def _said(self, X: Any, init_score: Any) -> Array:
-        """Predictions, always with a column for each quantile."""
+    def _intervals_of(self, errors: Errors, said: Array, loss: Loss, coverage: float) -> Array:
+        columns = nearest_columns(levels_of(self), said.shape[1], coverage)
+        scale, n_threads = loss.deviation(said[:, 0]), resolve_n_jobs(self.n_jobs)
+        found = intervals([errors.scores(columns)], [said], [scale], columns, coverage, n_threads)
+        return np.clip(found, *loss.bounds)
+
+    def _said(self, X: Any, init_score: Any) -> list[Array]:
+        """Predictions for each target, always with a column for each quantile."""
         said = self.predict(X, init_score)
-        return said.reshape(len(said), -1)
+        return [said.reshape(len(said), -1)] if self._n_targets == 1 else [column[:, None] for column in said.T]
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        own = {} if self._calibration is None else self._calibration.to_arrays(_PREFIX)
-        return super()._fitted_arrays() | own
+        found = super()._fitted_arrays()
+        for target, errors in enumerate(self._calibration or ()):
+            found |= errors.to_arrays(f"{_PREFIX}{target}.")
+        return found
 
     def _restore_calibration(self, arrays: dict[str, np.ndarray]) -> None:
-        self._calibration = Errors.from_arrays(_PREFIX, arrays)
+        self._calibration = [Errors.from_arrays(f"{_PREFIX}{t}.", arrays) for t in range(self._n_targets)]
 
 
 class CalibratedSets(CalibratedTrees):
     """What boosting of classes adds: sets of classes."""
 
-    _calibration: tuple[SetScore, SetScores] | None = None
+    _calibration: tuple[SetScore, list[SetScores]] | None = None
 
     if TYPE_CHECKING:
         predict_proba: Any
@@ -200,7 +211,7 @@ class CalibratedSets(CalibratedTrees):
         ----------
         X : table of shape (n_samples, n_features)
             Rows that `fit` has not seen, neither to train on nor to validate on.
-        y : array of shape (n_samples,)
+        y : array of shape (n_samples,) or (n_samples, n_targets)
             Their classes.
         sample_weight : array of shape (n_samples,), optional
             A weight of 2 is the same as the row given twice, 0 as the row left out.
@@ -217,22 +228,27 @@ class CalibratedSets(CalibratedTrees):
         self
         """
         _CONFORMITY.check("conformity", conformity)
-        probability = self.predict_proba(X, init_score)
-        if isinstance(probability, list):
-            raise ValueError(f"calibrate must be used with one target; this model has {len(probability)}.")
-        target, weight = self._labels_to_calibrate(y, len(probability)), check_weights(sample_weight, len(probability))
-        score = SetScore(conformity)
-        self._calibration = score, SetScores.of(score.of_labels(probability, target), weight)
+        probabilities, score = self._probabilities_of(X, init_score), SetScore(conformity)
+        n_rows = len(probabilities[0])
+        targets, weight = self._columns_to_calibrate(y, n_rows), check_weights(sample_weight, n_rows)
+        known = [
+            SetScores.of(score.of_labels(own, target), weight)
+            for own, target in zip(probabilities, targets, strict=True)
+        ]
+        self._calibration = score, known
         return self
 
-    def predict_set(
-        self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None
-    ) -> NDArray[np.bool_]:
+    def _probabilities_of(self, X: Any, init_score: Any) -> list[Array]:
+        """The probabilities of the classes of each target."""
+        found = self.predict_proba(X, init_score)
+        return found if isinstance(found, list) else [found]
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Any:
         """Return, for each row, a set of classes that holds the right one with a given probability.
 
         Split-conformal sets from the rows given to `calibrate`. The probability is at least `coverage`, whatever the
         model and the distribution, over new rows and rows to calibrate on that are exchangeable; it is not promised for
-        each row, or each class, by itself.
+        each row, or each class, by itself. With several targets it is that of each of them.
 
         Parameters
         ----------
@@ -245,7 +261,7 @@ class CalibratedSets(CalibratedTrees):
 
         Returns
         -------
-        bool array of shape (n_samples, n_classes)
+        bool array of shape (n_samples, n_classes), with several targets a list of them
             With conformity="lac" a set is empty where no class is probable enough.
 
         Raises
@@ -265,18 +281,23 @@ class CalibratedSets(CalibratedTrees):
         """
         COVERAGE.check("coverage", coverage)
         score, known = self._calibrated("predict_set", "ConformalClassifier")
-        return sets([known], [score.of(self.predict_proba(X, init_score))], coverage)
+        parts = zip(known, self._probabilities_of(X, init_score), strict=True)
+        found = [sets([own], [score.of(probability)], coverage) for own, probability in parts]
+        return found if len(found) > 1 else found[0]
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         if self._calibration is None:
             return super()._fitted_arrays()
         score, known = self._calibration
-        name = {f"{_PREFIX}conformity": np.array(SET_SCORES.index(score.name))}
-        return super()._fitted_arrays() | name | known.to_arrays(_PREFIX)
+        found = super()._fitted_arrays() | {f"{_PREFIX}conformity": np.array(SET_SCORES.index(score.name))}
+        for target, scores in enumerate(known):
+            found |= scores.to_arrays(f"{_PREFIX}{target}.")
+        return found
 
     def _restore_calibration(self, arrays: dict[str, np.ndarray]) -> None:
         name = SET_SCORES[int(arrays[f"{_PREFIX}conformity"])]
-        self._calibration = SetScore(name), SetScores.from_arrays(_PREFIX, arrays)
+        known = [SetScores.from_arrays(f"{_PREFIX}{t}.", arrays) for t in range(self._n_targets)]
+        self._calibration = SetScore(name), known
 
 
 def levels_of(model: Any) -> list[float] | None:

@@ -160,14 +160,14 @@ def respond(model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
     return out
 
 
-def resolve_method(name: str, member: Any, wanted: str, is_classification: bool) -> str:
-    """The method whose answers are used."""
+def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
+    """The method whose answers are used; an error ends with the remedy."""
     if not is_classification:
         return "predict"
     for method in METHODS if wanted == "auto" else (wanted,):
         if hasattr(member, method):
             return method
-    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.")
+    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.{remedy}")
 
 
 # Folds --------------------------------------------------
@@ -358,7 +358,9 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     member = spec.estimator
     if data.sample_weight is not None:
         found[_weight_name(spec)] = data.sample_weight
-    if data.groups is not None and has_fit_parameter(member, "groups"):
+    # Boosting takes groups for the splitter given as `validation`, and refuses them without one.
+    wants_groups = has_fit_parameter(member, "groups") and getattr(member, "validation", member) is not None
+    if data.groups is not None and wants_groups:
         found["groups"] = data.groups
     stops_early = getattr(member, "early_stopping", True) is not False
     if data.validation is not None and stops_early and has_fit_parameter(member, "X_val"):

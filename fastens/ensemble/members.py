@@ -125,7 +125,7 @@ class BaseMembers(SavedEstimator):
         if given is not None and depth > 0:
             raise ValueError(f"columns must be given for members of the first level; got them for {name!r}.")
         columns = None if given is None else column_numbers(given, names, self.n_features_in_)
-        method = resolve_method(name, member, self._wanted_method(), is_classifier(self))
+        method = resolve_method(name, member, self._wanted_method(), is_classifier(self), self._remedy())
         return MemberSpec(name, _seeded(member, seeds), columns, method)
 
     def _seed_source(self) -> np.random.RandomState | None:
@@ -140,6 +140,10 @@ class BaseMembers(SavedEstimator):
     def _wanted_method(self) -> str:
         """What members are asked for: a method's name, or "auto"."""
         return "auto"
+
+    def _remedy(self) -> str:
+        """What to do where a member lacks the method, for the end of an error."""
+        return ""
 
     # The table --------------------------------------------------
 

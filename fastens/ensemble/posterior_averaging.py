@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import BaseFastens, TrainingData
-from fastens.engine.averaging import PruningPrior, TreeAverager, TreeRows, of_all_nodes, together
+from fastens.engine.averaging import PruningPrior, TreeAverager, TreeRows, nodes_of, of_all_nodes, together
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.engine.prunings import Prunings
@@ -109,8 +109,8 @@ class PosteriorAveraging(BaseFastens):
                 f"got {self.averaging!r}."
             )
         prior = self._pruning_prior()
-        of_rows = isinstance(prior.leaves, NumberPrior) or self._averaging_options()["evidence"] == OUT_OF_BAG
-        return TreeAverager(prior, TreeRows(matrix, prior.leaves.statistics(data.y)) if of_rows else None)
+        uses_rest = self._averaging_options()["evidence"] == OUT_OF_BAG
+        return TreeAverager(prior, TreeRows(matrix, prior.leaves.statistics(data.y)) if uses_rest else None)
 
     def _finisher(
         self, averager: TreeAverager | None, data: TrainingData, samples: Samples, first: int
@@ -183,7 +183,9 @@ class PosteriorAveraging(BaseFastens):
             self.averaging = before
             raise
         pruning_prior = self._pruning_prior()
-        values = [pruning_prior.values(tree, *nodes) for tree, nodes in self._trees_with_statistics()]
+        values = [
+            pruning_prior.averaged(tree, nodes_of(tree), leaves) for tree, leaves in self._trees_with_statistics()
+        ]
         self._ensemble = self._ensemble.with_values(np.concatenate(values))
         for name in ("_oob_mean", "oob_score_", "oob_error_curve_"):
             self.__dict__.pop(name, None)
@@ -194,18 +196,22 @@ class PosteriorAveraging(BaseFastens):
         if not hasattr(self, "_leaf_statistics"):
             raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
 
-    def _trees_with_statistics(self) -> Iterator[tuple[Tree, tuple[Array, Array | None]]]:
+    def _trees_with_statistics(self) -> Iterator[tuple[Tree, list[NDArray[Any]]]]:
+        """Each tree with the statistics of its leaves: see `PruningPrior.averaged`."""
         # The forest itself stays as small as it is.
         trees = TreeEnsemble.from_packed(self._ensemble.packed(), self._ensemble.binning)
         last_leaf = np.cumsum(trees.n_leaves)
         for t in range(trees.n_trees):
             tree, leaves = trees.tree(t), slice(last_leaf[t] - trees.n_leaves[t], last_leaf[t])
-            yield tree, together([of_all_nodes(tree, part[:, leaves]) for part in self._leaf_statistics])
+            yield tree, [part[:, leaves] for part in self._leaf_statistics]
 
     def _posteriors(self) -> Iterator[Prunings]:
         self._check_averaged()
         prior = self._pruning_prior()
-        return (prior.posterior(tree, *nodes) for tree, nodes in self._trees_with_statistics())
+        return (
+            prior.posterior(tree, *together([of_all_nodes(tree, part) for part in leaves]))
+            for tree, leaves in self._trees_with_statistics()
+        )
 
     @property
     def log_evidence_(self) -> Array:

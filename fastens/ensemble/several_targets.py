@@ -18,7 +18,7 @@ from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
 
 Array = NDArray[np.float64]
 # Parameters that are for trees of one value a leaf, and the values that say so.
-_NEUTRAL = {"monotonic_cst": None, "linear_leaves": False}
+_NEUTRAL = {"linear_leaves": False}
 
 
 class SeveralTargets(BoostedTrees):

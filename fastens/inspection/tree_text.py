@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastens.engine.paths import depths, parents
 from fastens.engine.trees import TreeEnsemble
@@ -210,7 +211,8 @@ def to_dataframe(trees: TreeEnsemble, names: Names = Names()) -> pd.DataFrame:
         ``tree``, ``node`` (inside the tree), ``depth``, ``parent``, ``left_child`` and ``right_child`` (-1 where there
         is none), ``feature`` (its name, None at a leaf), ``threshold`` (NaN for categories), ``left_categories``
         (a tuple, None for numbers), ``missing`` ("left", "right", None at a leaf), ``gain``, ``n_samples``,
-        ``weight``, and ``value`` or, where there are several, ``value_0``, ``value_1``, ...
+        ``weight``, and ``value`` or, where there are several, ``value_0``, ``value_1``, ... Where leaves are linear
+        models, also ``intercept``, and ``slopes``, a mapping of column names.
     """
     try:
         import pandas
@@ -246,4 +248,14 @@ def to_dataframe(trees: TreeEnsemble, names: Names = Names()) -> pd.DataFrame:
             "weight": trees.weight,
         }
         | (values if len(values) > 1 else {"value": trees.value[:, 0]})
+        | ({} if trees.has_constant_leaves else _lines(trees, column))
     )
+
+
+def _lines(trees: Any, column: NDArray[np.object_]) -> dict[str, Any]:
+    """The linear models of nodes, as columns of a table."""
+    linear = trees.linear
+    slopes: list[dict[str, float]] = [{} for _ in range(linear.n_nodes)]
+    for node, feature, slope in zip(linear.nodes, column[linear.features], linear.slopes.tolist(), strict=True):
+        slopes[node][feature] = slope
+    return {"intercept": linear.intercepts(trees.value[:, 0]), "slopes": slopes}

@@ -74,9 +74,10 @@ def test_every_family(run, houses, write_csv, name, task):
     assert ("contributions" in done.out) == explains == ("What do their values do?" in found.headings)
 
 
-def test_contributions_add_up(run, houses, write_csv):
+@pytest.mark.parametrize("leaves", [(), ("--linear-leaves", "--linear-l2", 5)])
+def test_contributions_add_up(run, houses, write_csv, leaves):
     path = write_csv(houses.drop_columns("sold"))
-    train(run, path, "price", "--n-estimators", 8)
+    train(run, path, "price", "--n-estimators", 8, *leaves)
     assert run("explain", "model.fastens", path, "-o", "houses.html", "--contributions", "parts.csv").code == 0
     parts = pyarrow.csv.read_csv("parts.csv")
     assert parts.column_names[:3] == ["row", "expected prediction", "area"]
@@ -85,10 +86,9 @@ def test_contributions_add_up(run, houses, write_csv):
     np.testing.assert_allclose(total, pyarrow.csv.read_csv("out.csv")["prediction"].to_numpy())
 
 
-def test_linear_leaves_have_no_contributions(run, houses, write_csv):
-    path = write_csv(houses.drop_columns("sold"))
-    train(run, path, "price", "--n-estimators", 5, "--linear-leaves", "--linear-l2", 5)
-    assert fastens.load("model.fastens").get_params()["linear_l2"] == 5
+def test_a_model_without_contributions(run, houses, write_csv):
+    path = write_csv(houses.drop_columns("price"))
+    train(run, path, "sold", "--model", "naive-bayes")
     done = run("explain", "model.fastens", path, "--contributions", "parts.csv")
     assert done.code == 0
     assert "has no contributions" in done.err

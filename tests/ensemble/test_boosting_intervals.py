@@ -236,14 +236,61 @@ def test_errors_of_sets(call, message, rng):
         call(GradientBoostingClassifier(n_estimators=2).fit(X, y % 2), X, y % 2)
 
 
-def test_several_targets_have_no_calibration(rng):
+# Several targets --------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "poisson"])
+def test_intervals_of_each_target_cover(loss, tmp_path, rng):
+    X, y = make_rows(rng, 4300)
+    Y = np.exp(np.column_stack([y, -2 * y]) / 8) if loss == "poisson" else np.column_stack([y, 10 - 50 * y])
+    model = GradientBoostingRegressor(loss, n_estimators=15).fit(X[:300], Y[:300])
+    covered = []
+    for first in range(300, 2300, 100):
+        model.calibrate(X[first : first + 100], Y[first : first + 100])
+        ends = model.predict_interval(X[2300:], 0.8)
+        assert ends.shape == (2000, 2, 2)
+        covered.append(((ends[:, :, 0] <= Y[2300:]) & (Y[2300:] <= ends[:, :, 1])).mean(axis=0))
+    # The rank over n + 1; a deviation of one model's coverage of about sqrt(0.8 * 0.2 / 100), of 20 of them 0.009.
+    np.testing.assert_allclose(np.mean(covered, axis=0), 81 / 101, atol=0.03)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict_interval(X[2300:], 0.8), ends)
+    both = model.predict_interval(X[2300:], 0.9)
+    assert ((both[:, :, 0] <= Y[2300:]) & (Y[2300:] <= both[:, :, 1])).all(axis=1).mean() > 0.76
+
+
+def test_a_target_has_the_intervals_that_it_has_alone(rng):
+    X, y = make_rows(rng, 400)
+    Y = np.column_stack([y, y])
+    one = GradientBoostingRegressor(n_estimators=10).fit(X[:200], y[:200]).calibrate(X[200:], y[200:])
+    two = GradientBoostingRegressor(n_estimators=10).fit(X[:200], Y[:200]).calibrate(X[200:], Y[200:])
+    found = two.predict_interval(X)
+    for target in range(2):
+        np.testing.assert_allclose(found[:, target], one.predict_interval(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("conformity", ["lac", "aps"])
+def test_sets_of_each_target_cover(conformity, tmp_path, rng):
+    X, y = make_rows(rng, 4000)
+    labels = np.column_stack([np.digitize(y, np.quantile(y, [0.3, 0.6])), y > np.median(y)])
+    model = GradientBoostingClassifier(n_estimators=15).fit(X[:500], labels[:500])
+    model.calibrate(X[500:2000], labels[500:2000], conformity=conformity)
+    found = model.predict_set(X[2000:])
+    assert [part.shape for part in found] == [(2000, 3), (2000, 2)]
+    for target, part in enumerate(found):
+        assert part[range(2000), labels[2000:, target]].mean() > 0.87
+    model.save(tmp_path / "model")
+    for again, part in zip(fastens.load(tmp_path / "model").predict_set(X[2000:]), found, strict=True):
+        np.testing.assert_array_equal(again, part)
+
+
+def test_targets_to_calibrate_on_are_those_of_fit(rng):
     X, y = make_rows(rng, 60)
     numbers = np.column_stack([y, -y])
-    with pytest.raises(ValueError, match="calibrate must be used with one target; y has 2"):
-        GradientBoostingRegressor(n_estimators=2).fit(X, numbers).calibrate(X, numbers)
-    classes = (numbers > 0).astype(int)
-    with pytest.raises(ValueError, match="calibrate must be used with one target; this model has 2"):
-        GradientBoostingClassifier(n_estimators=2).fit(X, classes).calibrate(X, classes)
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, numbers)
+    with pytest.raises(ValueError, match="y must have as many targets as in fit, 2; got 1"):
+        model.calibrate(X, y)
+    with pytest.raises(ValueError, match="y must have as many targets as in fit, 2; got 1"):
+        GradientBoostingClassifier(n_estimators=2).fit(X, numbers > 0).calibrate(X, y > 0)
 
 
 def test_nothing_before_a_fit(rng):

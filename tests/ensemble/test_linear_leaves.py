@@ -269,4 +269,8 @@ def test_a_leaf_as_a_formula(rng):
     assert line.startswith(f"|   |--- value: {constant:.2f} - 0.25 * size (from 0.0")
     assert line.endswith("where one is missing")
     assert "- 0.25 *" in model.plot_tree().texts[-1].get_text().replace("\n", " ")
-    assert len(model.to_dataframe()) == 3
+    table = model.to_dataframe()
+    assert table["slopes"].tolist()[0] == {}
+    for node in (1, 2):
+        assert table["slopes"][node] == pytest.approx({"size": -0.25}, abs=1e-6)
+    assert table["intercept"][1] == pytest.approx(constant, abs=1e-5)

@@ -99,12 +99,11 @@ def test_weights_of_nodes_come_back_exactly():
     X, y = make_classification(3000, 10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0)
     forest = RandomForestClassifier(3, min_samples_leaf=5, random_state=0, averaging="posterior").fit(X, y)
     plain = RandomForestClassifier(3, min_samples_leaf=5, random_state=0).fit(X, y)
-    for t, (tree, (statistics, _)) in enumerate(forest._trees_with_statistics()):
+    for t, (tree, [statistics]) in enumerate(forest._trees_with_statistics()):
         leaf, bag = plain.apply(X)[:, t], forest.in_bag(t)
         for k in range(3):
             counts = np.bincount(leaf, bag * (y == k), tree.n_nodes)
-            is_leaf = tree.left_child == 0
-            np.testing.assert_array_equal(statistics[k, is_leaf], counts[is_leaf])
+            np.testing.assert_array_equal(statistics[k], counts[tree.left_child == 0])
 
 
 CASES = [
@@ -188,8 +187,8 @@ def test_weights_of_classes_in_bags_count_as_rows(classes):
     forest = RandomForestClassifier(
         3, averaging="posterior", class_weight="balanced_subsample", bootstrap="stratified", random_state=0
     ).fit(X, y)
-    for _, (statistics, _) in forest._trees_with_statistics():
-        np.testing.assert_allclose(statistics[:, 0].sum(), len(y), rtol=1e-6)
+    for _, [statistics] in forest._trees_with_statistics():
+        np.testing.assert_allclose(statistics.sum(), len(y), rtol=1e-6)
 
 
 def test_several_targets(classes):

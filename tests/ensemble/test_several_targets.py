@@ -96,6 +96,39 @@ def test_weights_are_repetition(loss, X, Y, rng):
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
+SIGNS = [1, -1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_constraints_hold_for_every_target(loss, kind, X, Y):
+    """Also where a target has the opposite sign, and where leaves are renewed from residuals."""
+    Y = suited(loss, np.column_stack([Y, -Y[:, 0], np.sin(3 * X[:, 3])]))
+    model = GradientBoostingRegressor(loss, monotonic_cst=SIGNS, **SMALL, **KINDS[kind]).fit(X, Y)
+    free = GradientBoostingRegressor(loss, **SMALL, **KINDS[kind]).fit(X, Y)
+    falls = [0.0, 0.0]
+    for column in np.flatnonzero(SIGNS):
+        lines = np.repeat(X[:40, None], 30, axis=1)
+        lines[:, :, column] = np.linspace(-3, 3, 30)
+        for place, each in enumerate((model, free)):
+            along = each.predict(lines.reshape(-1, 5)).reshape(40, 30, -1)
+            falls[place] = min(falls[place], (SIGNS[column] * np.diff(along, axis=1)).min())
+    assert falls[0] >= -1e-12
+    assert falls[1] < -1e-3
+
+
+def test_constraints_hold_for_every_label(X, Y, rng):
+    y = Y[:, :2] + rng.normal(size=(400, 2)) > 0
+    model = GradientBoostingClassifier(monotonic_cst=SIGNS, interaction_cst=[[0, 2], [1, 3, 4]], **SMALL).fit(X, y)
+    for column in np.flatnonzero(SIGNS):
+        lines = np.repeat(X[:40, None], 30, axis=1)
+        lines[:, :, column] = np.linspace(-3, 3, 30)
+        for part in model.predict_proba(lines.reshape(-1, 5)):
+            assert (SIGNS[column] * np.diff(part[:, 1].reshape(40, 30), axis=1)).min() >= -1e-12
+    with pytest.raises(ValueError, match="monotonic_cst must be None with more than two classes"):
+        model.fit(X, np.column_stack([y[:, 0], np.digitize(Y[:, 1], [-1, 1])]))
+
+
 # Classes --------------------------------------------------
 
 
@@ -245,7 +278,6 @@ def test_categories(X, Y, rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"monotonic_cst": [1, 0, 0, 0, 0]}, r"monotonic_cst must be None with several targets; got \[1, 0"),
         ({"linear_leaves": True}, "linear_leaves must be False with several targets; got True"),
         ({"loss": "quantile", "quantile": [0.1, 0.9]}, r"quantile must be one level with several targets; got \[0.1"),
         ({"loss": "gamma"}, "y must be positive for loss='gamma'"),

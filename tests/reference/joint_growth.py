@@ -56,8 +56,13 @@ class NaiveJointGrower(NaiveGrower):
         for part in self.parts:
             l2 = rules.l2_regularization
             side_l2 = l2 + (rules.category_l2 * part.mean_hessian / part.hessian_scale if penalised else 0.0)
-            gain += sum(g**2 / (h + side_l2) for g, h in (self._sums(part, side) for side in sides))
+            sums = [self._sums(part, side) for side in sides]
             g, h = self._sums(part, rows)
+            left, right = (-g_side / (h_side + side_l2) for g_side, h_side in sums)
+            if rules.monotone is not None and rules.monotone[feature] * (right - left) < 0:
+                gain += g**2 / (h + 2 * side_l2)  # one value for both sides
+            else:
+                gain += sum(g_side**2 / (h_side + side_l2) for g_side, h_side in sums)
             gain -= g**2 / (h + l2)
         return gain, None
 

@@ -125,9 +125,8 @@ cdef inline void _add_log(float64_t score, float64_t* largest, float64_t* total)
 
 cdef void _average_block(
     const Averaged* given, const any_code_t* codes, Py_ssize_t n, float64_t* out, float64_t* totals, float64_t* scores,
-    int32_t* n_parents
+    int64_t* places, int32_t* n_parents
 ) noexcept nogil:
-    cdef int64_t[ROWS] places
     cdef Py_ssize_t n_classes = given.n_classes
     cdef Py_ssize_t model, i, c
     for model in range(given.n_models):
@@ -154,11 +153,13 @@ def average_parents(
     float64_t[:, ::1] totals,
     int32_t[::1] n_parents,
     float64_t[:, ::1] scores,
+    int64_t[:, ::1] places,
     int n_threads,
 ):
     """Write to out[i] the log of the sum over models of the row's probabilities, -inf where no model applies.
 
-    `out` starts as -inf, `totals` and `n_parents` as 0; `scores` has 256 x n_classes cells for each thread.
+    `out` starts as -inf, `totals` and `n_parents` as 0. For each thread `places` has room for as many rows as are to be
+    scored at a time, so that what they need of the table stays in the cache, and `scores` for those by classes.
     """
     cdef Averaged given
     given.n_features, given.n_rows = codes.shape[0], codes.shape[1]
@@ -166,12 +167,12 @@ def average_parents(
     given.offsets, given.models, given.place = &offsets[0], &models[0, 0], &place[0]
     given.table = &table[0, 0, 0]
     cdef const Averaged* tables = &given
-    cdef Py_ssize_t n_parts = scores.shape[0]
-    cdef Py_ssize_t n_blocks = (given.n_rows + ROWS - 1) // ROWS
+    cdef Py_ssize_t n_parts = places.shape[0], size = places.shape[1]
+    cdef Py_ssize_t n_blocks = (given.n_rows + size - 1) // size
     cdef Py_ssize_t part, block, first
     for part in prange(n_parts, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
         for block in range(part * n_blocks // n_parts, (part + 1) * n_blocks // n_parts):
-            first = block * ROWS
+            first = block * size
             _average_block(
-                tables, &codes[0, first], min(<Py_ssize_t> ROWS, codes.shape[1] - first), &out[first, 0],
-                &totals[first, 0], &scores[part, 0], &n_parents[first])
+                tables, &codes[0, first], min(size, codes.shape[1] - first), &out[first, 0], &totals[first, 0],
+                &scores[part, 0], &places[part, 0], &n_parents[first])

@@ -4,8 +4,10 @@ from .structs cimport float64_t, int32_t
 
 cdef class ForestData:
     cdef Forest forest
-    cdef float64_t widest           # range of a target's numbers
+    cdef float64_t[::1] ranges      # of each target's numbers
+    cdef float64_t widest           # the largest of them
     cdef int32_t n_values
+    cdef int32_t n_squares          # numbers whose squares are summed up too
     cdef const float64_t* weights   # of the features; NULL: equal. 0: no tree may use it
     cdef list kept                  # arrays that the structs point into
     cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none

@@ -16,10 +16,11 @@ CRITERIA = {
 cdef class ForestData:
     """What all trees of a forest share: binned rows, targets, rules. Arguments are trusted."""
 
-    def __init__(self, matrix, centres, target, rules):
+    def __init__(self, matrix, centres, target, rules, with_squares=False):
         self.kept = []
         self._set_table(matrix, centres)
         self._set_targets(target, rules.criterion)
+        self.n_squares = self.forest.targets.n_targets if with_squares else 0
         self._set_rules(rules)
 
     cdef size_t _pointer(self, array, dtype) except 0:
@@ -77,7 +78,8 @@ cdef class ForestData:
 
     cdef _set_numbers(self, y, criterion):
         lowest = y.min(axis=0)
-        self.widest = (y.max(axis=0) - lowest).max()
+        self.ranges = np.ascontiguousarray(y.max(axis=0) - lowest, dtype=np.float64)
+        self.widest = max(self.ranges)
         if criterion == "poisson":
             # A mean of counts must stay what it is; other criteria do not change with a shift.
             lowest, self.widest = np.zeros_like(lowest), y.max()

@@ -77,14 +77,17 @@ cdef class TreeWorker:
     cdef list kept                  # what the orders point to
     cdef int stage
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
-    cdef int64_t* sums              # (nodes, n_values + 1)
+    cdef int64_t* sums              # (nodes, n_values + 1 + n_squares)
     cdef float64_t scale            # of numbers in the sums
+    cdef float64_t[::1] square_scales   # of the squares of each target
 
     def __init__(self, ForestData data, int n_threads, bint narrow_values):
         cdef int32_t i
         self.data = data
         self.n_threads = min(n_threads, MAX_THREADS)
         self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
+        self.harvest.n_squares = data.n_squares
+        self.square_scales = np.ones(data.n_squares)
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
         if self.rooms == NULL or self.grown == NULL:
@@ -384,9 +387,10 @@ cdef class TreeWorker:
         return True
 
     cdef bint _sum_up(self) noexcept nogil:
-        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, then of weights."""
+        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, weights, squares."""
         cdef const Grown* tree = &self.grown[self.n_threads]
-        cdef Py_ssize_t n = self.data.n_values + 1
+        cdef Py_ssize_t n = self.data.n_values + 1 + self.data.n_squares
+        cdef float64_t room = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
         cdef int32_t i
         self.work -= self.sample.n_entries
         free(self.sums)
@@ -395,21 +399,22 @@ cdef class TreeWorker:
             return False
         self.scale = 1.0
         if self.data.forest.targets.numbers != NULL and self.data.widest > 0:
-            self.scale = power_of_two_below(
-                2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1) / self.data.widest
-            )
+            self.scale = power_of_two_below(room / self.data.widest)
+        for i in range(self.data.n_squares):
+            if self.data.ranges[i] > 0:
+                self.square_scales[i] = power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
         for i in range(tree.n - 1, -1, -1):
             self._add_up(&tree.nodes[i], self.sums + i * n)
         return True
 
     cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
-        """Shares, means or medians of every node."""
+        """Shares, means or medians of every node, and how far its rows are from them."""
         cdef Harvest* harvest = &self.harvest
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
-        cdef float64_t of_node, value
+        cdef float64_t of_node, value, total
         for i in range(self.grown[self.n_threads].n):
-            sums = self.sums + <Py_ssize_t>i * (n_values + 1)
+            sums = self.sums + i * (n_values + 1 + <Py_ssize_t>self.data.n_squares)
             of_node = <float64_t>sums[n_values]
             harvest.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
             for k in range(n_values):
@@ -418,6 +423,12 @@ cdef class TreeWorker:
                     (<float32_t*>harvest.value)[(to + i) * n_values + k] = <float32_t>value
                 else:
                     (<float64_t*>harvest.value)[(to + i) * n_values + k] = value
+            for k in range(self.data.n_squares):
+                total = <float64_t>sums[k] / self.scale
+                value = <float64_t>sums[n_values + 1 + k] / self.square_scales[k] - total * total / of_node
+                harvest.squares[(to + i) * self.data.n_squares + k] = (
+                    max(value, 0.0) / self.sample.layout.weight_scale
+                )
         free(self.sums)
         self.sums = NULL
 
@@ -431,7 +442,7 @@ cdef class TreeWorker:
 
     cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
         """The sums of a node: those of its children, or of its rows."""
-        cdef Py_ssize_t n = self.data.n_values + 1, i, k
+        cdef Py_ssize_t n = self.data.n_values + 1 + self.data.n_squares, i, k
         cdef const Targets* targets = &self.data.forest.targets
         cdef const int64_t* children = self.sums + node.left_child * n
         if self.sample.layout.packed and targets.classes != NULL and targets.n_stats == 2:
@@ -450,6 +461,7 @@ cdef class TreeWorker:
         cdef Py_ssize_t first = <Py_ssize_t>self.sample.entries[entry].row * forest.targets.n_targets
         cdef int32_t t, column
         cdef int64_t weight = entry_weight(&self.sample, entry)
+        cdef float64_t number
         sums[self.data.n_values] += weight
         for t in range(forest.targets.n_targets):
             if forest.targets.classes != NULL:
@@ -457,6 +469,7 @@ cdef class TreeWorker:
                 if column >= 0:
                     sums[column] += weight
             else:
-                sums[t] += weight * <int64_t>rint(
-                    (forest.targets.numbers[first + t] - forest.targets.minimum[t]) * self.scale
-                )
+                number = forest.targets.numbers[first + t] - forest.targets.minimum[t]
+                sums[t] += weight * <int64_t>rint(number * self.scale)
+                if self.data.n_squares > 0:
+                    sums[self.data.n_values + 1 + t] += weight * <int64_t>rint(number * number * self.square_scales[t])

@@ -1,9 +1,9 @@
-from .structs cimport float32_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 
 cdef struct Harvest:
     # Grown trees, one after another in the arrays that a model has.
-    int32_t n_values                # a node
+    int32_t n_values, n_squares     # a node
     bint narrow                     # they are float32
     Py_ssize_t n_nodes, n_words
     int32_t n_trees
@@ -16,6 +16,7 @@ cdef struct Harvest:
     float32_t* gain
     int32_t* n_samples
     float32_t* weight
+    float64_t* squares
     uint32_t* words
     int64_t* ends                   # (n_trees, 2): nodes and words up to the end of each tree
     Py_ssize_t nodes_capacity, words_capacity, trees_capacity

@@ -3,7 +3,7 @@
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-from .structs cimport float32_t, int32_t, int64_t, uint16_t, uint32_t
+from .structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t
 
 import numpy as np
 
@@ -35,6 +35,10 @@ cdef bint reserve_tree(Harvest* harvest, Py_ssize_t n_nodes, Py_ssize_t n_words)
             and _resize(<void**>&harvest.gain, nodes * sizeof(float32_t))
             and _resize(<void**>&harvest.n_samples, nodes * sizeof(int32_t))
             and _resize(<void**>&harvest.weight, nodes * sizeof(float32_t))
+            and (
+                harvest.n_squares == 0
+                or _resize(<void**>&harvest.squares, nodes * harvest.n_squares * sizeof(float64_t))
+            )
         ):
             return False
         harvest.nodes_capacity = nodes
@@ -68,6 +72,7 @@ cdef void free_harvest(Harvest* harvest) noexcept nogil:
     free(harvest.gain)
     free(harvest.n_samples)
     free(harvest.weight)
+    free(harvest.squares)
     free(harvest.words)
     free(harvest.ends)
 
@@ -95,6 +100,9 @@ cdef list take_trees(Harvest* harvest):
         "n_samples": _copied(harvest.n_samples, n, np.int32),
         "weight": _copied(harvest.weight, n, np.float32),
     }
+    if harvest.n_squares > 0:
+        squares = _copied(harvest.squares, n * harvest.n_squares, np.float64)
+        arrays["squares"] = squares.reshape(n, harvest.n_squares)
     trees = []
     for t in range(harvest.n_trees):
         end, last_word = harvest.ends[2 * t], harvest.ends[2 * t + 1]

@@ -155,6 +155,7 @@ cdef class Grower:
             ws.features[f].offset = ws.table.n_cells
             ws.features[f].is_categorical = is_categorical[f]
             ws.features[f].monotone = 0
+            ws.table.n_codes += n_codes[f]
             ws.table.n_cells += CELL_STRIDE if ws.table.code_size == 1 else n_codes[f]
 
     cdef _set_rules(self):

@@ -2,7 +2,8 @@
 
 The gain of a split is the sum of what it gains for each output (see split.pyx), in units of the loss. Outputs have
 histograms of their own, in their own fixed-point units, so one pass over a node's rows counts one output, and the
-kernels of single outputs do it.
+kernels of single outputs do it. A split on a monotone feature gains nothing for the outputs whose sides are in the
+wrong order: they get one value.
 """
 
 from cython.parallel cimport prange, threadid
@@ -88,7 +89,7 @@ cdef void _count_output(Workspace* ws, Joint* joint, const Task* task, int32_t o
 
 # Splits on thresholds ------------------------------------------------------------------------------------------------
 
-cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noexcept nogil:
+cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2, int32_t monotone) noexcept nogil:
     """A node as one output sees it: what `gain.pxd` says of Scan, with the factor H that differs between outputs."""
     cdef ScanNode node
     node.count_mask = out.quantised.layout.count_mask
@@ -100,6 +101,7 @@ cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noe
     node.hessian = <float64_t>total.hessian + 2.0 * l2
     node.ratio = <float64_t>total.gradient / node.hessian if node.hessian > 0 else 0.0
     node.min_hessian = node.max_hessian = 0.0
+    node.monotone = monotone
     node.gain_unit = out.gain_unit * node.hessian
     node.hessian_unit = out.hessian_unit
     return node
@@ -129,7 +131,8 @@ cdef void _add_wide(
         if i >= first:
             hessian = <float64_t>left.hessian + node.l2
             distance = <float64_t>left.gradient - node.ratio * hessian
-            gains[i - first] += node.gain_unit * (distance * distance / (hessian * (node.hessian - hessian)))
+            if node.monotone * distance >= 0:
+                gains[i - first] += node.gain_unit * (distance * distance / (hessian * (node.hessian - hessian)))
             hessians[i - first] += node.hessian_unit * <float64_t>left.hessian
 
 
@@ -175,7 +178,7 @@ cdef void _scan(
     for o in range(joint.n_outputs):
         out = &joint.outputs[o]
         all_hessians += out.hessian_unit * <float64_t>side.totals[o].hessian
-        node = _scan_node(out, &side.totals[o], out.rules.l2)
+        node = _scan_node(out, &side.totals[o], out.rules.l2, feature.monotone)
         if side.histograms[o].packed:
             cells = <const uint64_t*>side.histograms[o].cells + feature.offset
             start = cells[0] if missing_left else 0

@@ -5,13 +5,9 @@ A node's children stand behind it, so a pass is one loop. Logarithms are float64
 
 import numpy as np
 
-from libc.math cimport exp, lgamma, log, log1p, rint
+from libc.math cimport lgamma, log, log1p
 
-from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t, uint8_t, value_t
-
-
-cdef enum:
-    CERTAIN = 800  # nats: the exponential of less than minus so much is 0
+from fastens.engine.kernels.structs cimport float64_t, int32_t, uint8_t
 
 
 cdef struct LogGammas:
@@ -71,41 +67,6 @@ def posterior_shares(const float64_t[:, ::1] counts, float64_t alpha):
     return shares
 
 
-def count_classes(
-    const int32_t[::1] left_child, const value_t[:, :] shares, const float32_t[::1] weight, bint whole,
-    float64_t[:, ::1] counts
-):
-    """Write the weights of one target's classes in all nodes, (n_classes, n_nodes), from the shares in the leaves.
-
-    The shares are those of the second of two classes, or of all; weights are rounded where they are `whole`.
-    """
-    cdef Py_ssize_t k, i, left, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
-    cdef float64_t share
-    with nogil:
-        for i in range(left_child.shape[0] - 1, -1, -1):
-            left = left_child[i]
-            if left > 0:
-                for k in range(n_classes):
-                    counts[k, i] = counts[k, left] + counts[k, left + 1]
-                continue
-            for k in range(first, n_classes):
-                share = <float64_t> shares[i, k - first] * weight[i]
-                counts[k, i] = rint(share) if whole else share
-            if first == 1:
-                counts[0, i] = weight[i] - counts[1, i]
-
-
-cdef inline float64_t _weigh(float64_t ends, float64_t goes_on, float64_t* split) noexcept nogil:
-    """The log of the sum of two probabilities, and the second one's share of it."""
-    cdef float64_t ratio
-    if abs(goes_on - ends) > CERTAIN:
-        split[0] = goes_on > ends
-        return max(ends, goes_on)
-    ratio = exp(-abs(goes_on - ends))
-    split[0] = (1.0 if goes_on > ends else ratio) / (1.0 + ratio)
-    return max(ends, goes_on) + log(1.0 + ratio)
-
-
 def average(
     const int32_t[::1] left_child, const float64_t[::1] log_leaf, const float64_t[::1] log_stop,
     const float64_t[::1] log_split
@@ -125,7 +86,7 @@ def average(
                 continue
             ends = log_stop[i] + log_leaf[i]
             goes_on = log_split[i] + log_branch[left_child[i]] + log_branch[left_child[i] + 1]
-            log_branch[i] = _weigh(ends, goes_on, &split[i])
+            log_branch[i] = weigh(ends, goes_on, &split[i])
     return of_branch, of_split
 
 
@@ -250,61 +211,3 @@ def parents(const int32_t[::1] left_child):
                 parent[left] = parent[left + 1] = <int32_t> i
                 depth[left] = depth[left + 1] = depth[i] + 1
     return of_parent, of_depth
-
-
-def average_shares(
-    const int32_t[::1] left_child, const value_t[:, ::1] shares, const float32_t[::1] weight, float64_t alpha,
-    const float64_t[::1] table, const float64_t[::1] table_of_sums, float64_t log_stop, float64_t log_split,
-    value_t[:, ::1] averaged, float64_t[:, ::1] leaves
-):
-    """All of the above in two passes, for one target of classes, whole weights and one prior probability of a split.
-
-    Writes the averaged shares of all nodes, (n_nodes, n_values), and the weights of the classes in the leaves, in the
-    order of the nodes, (n_classes, n_leaves). To the bit what `count_classes`, `dirichlet_evidence`, `average`,
-    `posterior_shares` and `spread` give.
-    """
-    cdef Py_ssize_t k, i, left, n = left_child.shape[0], n_values = shares.shape[1], leaf = leaves.shape[1] - 1
-    cdef Py_ssize_t first = 1 if n_values == 1 else 0
-    cdef Py_ssize_t n_classes = n_values + first
-    cdef LogGammas of_one = LogGammas(&table[0], table.shape[0], alpha)
-    cdef LogGammas of_sum = LogGammas(&table_of_sums[0], table_of_sums.shape[0], n_classes * alpha)
-    cdef float64_t[:, ::1] counts = np.empty((n, n_classes))
-    cdef float64_t[:, ::1] said = np.zeros((n, n_values))
-    cdef float64_t[::1] log_branch = np.empty(n), split = np.zeros(n), above = np.ones(n)
-    cdef float64_t total, found, value, inside, normaliser
-    with nogil:
-        for i in range(n - 1, -1, -1):
-            left = left_child[i]
-            if left > 0:
-                for k in range(n_classes):
-                    counts[i, k] = counts[left, k] + counts[left + 1, k]
-            else:
-                for k in range(first, n_classes):
-                    counts[i, k] = rint(<float64_t> shares[i, k - first] * weight[i])
-                if first == 1:
-                    counts[i, 0] = weight[i] - counts[i, 1]
-                for k in range(n_classes):
-                    leaves[k, leaf] = counts[i, k]
-                leaf -= 1
-            total, found = 0.0, table_of_sums[0]
-            for k in range(n_classes):
-                found += _log_gamma(&of_one, counts[i, k]) - table[0]
-                total += counts[i, k]
-            found -= _log_gamma(&of_sum, total)
-            log_branch[i] = found if left == 0 else _weigh(
-                log_stop + found, log_split + log_branch[left] + log_branch[left + 1], &split[i]
-            )
-        for i in range(n):
-            left = left_child[i]
-            normaliser = n_classes * alpha
-            for k in range(n_classes):
-                normaliser += counts[i, k]
-            normaliser = 1.0 / normaliser
-            if left > 0:
-                above[left] = above[left + 1] = above[i] * split[i]
-            for k in range(n_values):
-                value = (counts[i, k + first] + alpha) * normaliser
-                averaged[i, k] = <value_t> (said[i, k] + above[i] * value)
-                if left > 0:
-                    inside = said[i, k] + above[i] * (1.0 - split[i]) * value
-                    said[left, k] = said[left + 1, k] = inside

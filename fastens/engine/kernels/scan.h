@@ -96,11 +96,13 @@ FASTENS_INLINE void joint_gains_loop(
     const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* hessians)
 {
     const ScanNode s = *node;
+    const double direction = s.monotone;
     for (ptrdiff_t i = 0; i < n; i++) {
         LeftSide side = left_side(sums[i], &s);
         double left = side.hessian + s.l2;
         double distance = side.gradient - s.ratio * left;
-        gains[i] += s.gain_unit * (distance * distance / (left * (s.hessian - left)));
+        double gain = distance * distance / (left * (s.hessian - left));
+        gains[i] += s.gain_unit * (direction * distance < 0 ? 0.0 : gain);
         hessians[i] += s.hessian_unit * side.hessian;
     }
 }

@@ -18,6 +18,10 @@ RULES = [
     GrowthRules(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
     GrowthRules(max_leaf_nodes=8, max_features_on_path=1),
 ]
+MONOTONE = [
+    GrowthRules(max_leaf_nodes=8, min_samples_leaf=5, l2_regularization=l2, monotone=np.array(signs, np.int8))
+    for l2, signs in [(0.0, [1, 0, -1, 0, 0]), (2.0, [-1, 1, 1, 1, -1])]
+]
 
 
 def make_outputs(n_rows, n_outputs=3, heavy=False):
@@ -30,11 +34,12 @@ def grower_of(matrix, rules, n_outputs, weight=None, **options):
     return JointTreeGrower(matrix.with_payloads(n_outputs), rules, weight, **options)
 
 
-def assert_like_twin(tree, nodes):
+def assert_like_twin(tree, nodes, *, values=True):
     assert tree.n_nodes == len(nodes)
     for index, node in enumerate(nodes):
         assert tree.n_samples[index] == len(node["rows"])
-        np.testing.assert_allclose(tree.value[index], node["value"], rtol=1e-6, atol=1e-9)
+        if values:
+            np.testing.assert_allclose(tree.value[index], node["value"], rtol=1e-6, atol=1e-9)
         if "children" in node:
             assert tree.feature[index] == node["split"]["feature"]
             assert tree.gain[index] == pytest.approx(node["split"]["gain"], rel=1e-6)
@@ -52,6 +57,29 @@ def test_trees_are_those_of_the_twin(rules, weighted):
     tree = grower_of(matrix, rules, 3, weight).grow(gradients, hessians)
     twin = NaiveJointGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
+
+
+def leaves_below(tree, node):
+    if tree.left_child[node] == 0:
+        return [node]
+    return leaves_below(tree, tree.left_child[node]) + leaves_below(tree, tree.left_child[node] + 1)
+
+
+@pytest.mark.parametrize("rules", MONOTONE, ids=["plain", "l2"])
+@pytest.mark.parametrize("n_rows", [900, 40_000])
+def test_every_output_is_monotone(rules, n_rows):
+    """Gains are those of the twin, and no leaf on one side of a split on a monotone feature passes one on the other."""
+    X, gradients, hessians = make_outputs(n_rows)
+    matrix = bin_rows(X)
+    tree = grower_of(matrix, rules, 3).grow(gradients, hessians)
+    twin = NaiveJointGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
+    assert_like_twin(tree, twin.grow(gradients, hessians), values=False)
+    bound = np.flatnonzero((tree.feature >= 0) & (rules.monotone[tree.feature] != 0))
+    assert len(bound) > 0
+    for node in bound:
+        left, right = (tree.value[leaves_below(tree, tree.left_child[node] + side)] for side in (0, 1))
+        step = rules.monotone[tree.feature[node]] * (right[None] - left[:, None])
+        assert step.min() >= 0
 
 
 CATEGORY_RULES = [

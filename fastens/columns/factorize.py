@@ -1,0 +1,203 @@
+"""The distinct values of a column, and which of them each row holds: a compiled pass over the rows where one fits.
+
+What takes time with Python's objects is done once for each distinct value, not for each row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.columns.arrow import read_texts
+from fastens.columns.kernels.distinct import Distinct
+from fastens.columns.kernels.numbers import map_codes, mark_present, places_in_range, whole_range
+from fastens.columns.objects import number_strings
+
+MOST_OBJECTS = 1 << 12  # looked up by identity; more are likely to be one for each row
+MOST_NUMBERS = 1 << 16  # found by their bits; more are sooner sorted
+FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
+NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
+PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
+
+
+class Factorized(NamedTuple):
+    """A column as the values that come in it.
+
+    A row is missing where its code is negative, or that of None or NaN. A value may come twice among the values, and
+    None in the place of one that no row has.
+    """
+
+    codes: NDArray[np.integer]
+    values: list[Any]
+
+    def decoded(self) -> list[Any]:
+        """The column's values, None where missing."""
+        known = [None if is_missing(value) else value for value in self.values]
+        return [None if code < 0 else known[code] for code in self.codes.tolist()]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or the missing value of a frame."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def factorize(column: Any) -> Factorized:
+    """Factorize a NumPy vector, or a column of a frame of any kind."""
+    if isinstance(column, nw.Series):
+        column = column.to_native()
+    if isinstance(column, np.ndarray):
+        return _of_array(column, lambda: _one_by_one(column.tolist()) if column.dtype.kind == "O" else _sorted(column))
+    if nw.dependencies.is_pandas_series(column):
+        return _of_pandas(column)
+    found = read_texts(column, len(column)) if hasattr(column, "__arrow_c_stream__") else None
+    return _of_any(column) if found is None else Factorized(*found)
+
+
+def with_present(codes: NDArray[np.integer], values: list[Any]) -> Factorized:
+    """Codes and values of which some may come in no row."""
+    present = np.zeros(len(values), dtype=np.uint8)
+    if codes.size:
+        mark_present(codes, present)
+    if not present.all():
+        values = [value if flag else None for value, flag in zip(values, present.tolist(), strict=True)]
+    return Factorized(codes, values)
+
+
+# By library --------------------------------------------------
+
+
+def _of_pandas(column: Any) -> Factorized:
+    dtype, array = column.dtype, column.array
+    if isinstance(dtype, np.dtype):
+        return _of_array(column.to_numpy(), lambda: _by_method(column))
+    if hasattr(array, "codes"):
+        return with_present(np.asarray(array.codes), array.categories.tolist())
+    storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
+    if storage == "python":
+        return _of_array(array.to_numpy(dtype=object), lambda: _by_method(column))
+    arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
+    found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
+    return _by_method(column) if found is None else Factorized(*found)
+
+
+def _by_method(column: Any) -> Factorized:
+    codes, values = column.factorize()
+    return Factorized(np.asarray(codes), [_plain(value) for value in values.tolist()])
+
+
+def _of_any(native: Any) -> Factorized:
+    """A column that narwhals reads."""
+    if hasattr(native, "factorize"):  # like pandas
+        return _by_method(native)
+    column = nw.from_native(native, series_only=True)
+    dtype = column.dtype
+    if not (dtype.is_integer() or dtype.is_float() or dtype == nw.Boolean):
+        return _one_by_one(column.to_list())
+    if not column.null_count():
+        return factorize(column.to_numpy())
+    known = np.flatnonzero(~column.is_null().to_numpy())
+    found = factorize(column.drop_nulls().to_numpy())
+    codes = np.full(len(column), -1, dtype=np.int64)
+    codes[known] = found.codes
+    return Factorized(codes, found.values)
+
+
+# By type --------------------------------------------------
+
+
+def _of_array(values: NDArray[Any], slowly: Callable[[], Factorized]) -> Factorized:
+    """A NumPy vector; `slowly` factorizes it where there is no faster way."""
+    kind = values.dtype.kind
+    if values.size == 0 or not values.dtype.isnative or not values.flags.aligned:
+        return slowly()
+    if kind == "b" or (kind in "iuf" and values.itemsize in (1, 2, 4, 8) and values.dtype != np.float16):
+        return _in_range(values) or _of_words(values) or slowly()
+    if kind == "O":
+        return _of_objects(values) or slowly()
+    if kind in "US" and values.itemsize:
+        return _of_fixed(values)
+    return slowly()
+
+
+def _in_range(values: NDArray[Any]) -> Factorized | None:
+    """Whole numbers in a narrow range as places in it; None for others."""
+    numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
+    found = whole_range(numbers)
+    if found is None or found[1] - found[0] >= max(2 * values.size, FEWEST_PLACES):
+        return None
+    low, high = found
+    n_places = high - low + 1
+    dtype = next(dtype for dtype in NARROW_TYPES if n_places <= np.iinfo(dtype).max)
+    places, present = np.empty(values.size, dtype=dtype), np.zeros(n_places + 1, dtype=np.uint8)
+    places_in_range(numbers, low, places, present)
+    as_value = values.dtype.type
+    if n_places <= FEWEST_PLACES:
+        known = [as_value(low + place).item() if flag else None for place, flag in enumerate(present[:-1].tolist())]
+        return Factorized(places, [*known, None])
+    come = np.flatnonzero(present)
+    table = np.zeros(n_places + 2, dtype=np.uint32)
+    table[come + 1] = np.arange(come.size)
+    codes = np.empty(values.size, dtype=np.uint32)
+    map_codes(places, table, codes)
+    return Factorized(codes, [None if place == n_places else as_value(low + place).item() for place in come.tolist()])
+
+
+def _of_words(values: NDArray[Any]) -> Factorized | None:
+    """Numbers by their bits; None where too many are distinct."""
+    kind = values.dtype.kind
+    wide = values.astype({"i": np.int64, "u": np.uint64, "f": np.float64}[kind], copy=False)
+    distinct = Distinct(values.size, min(MOST_NUMBERS, max(values.size // 2, 1)))
+    if not distinct.add_words(wide.view(np.int64)):
+        return None
+    return Factorized(distinct.codes, values[distinct.rows].tolist())
+
+
+def _of_fixed(values: NDArray[Any]) -> Factorized:
+    """NumPy's strings of one length by their bytes."""
+    distinct = Distinct(values.size, values.size)
+    distinct.add_fixed(np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1))
+    return Factorized(distinct.codes, values[distinct.rows].tolist())
+
+
+def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
+    """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
+    pointers = np.asarray(_Pointers(values))
+    distinct = Distinct(values.size, MOST_OBJECTS)
+    if not distinct.add_words(pointers):
+        distinct = Distinct(values.size, values.size)
+        number_strings(distinct, pointers)
+    found = values[distinct.rows].tolist()
+    if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, found))):
+        return None
+    return Factorized(distinct.codes, [_plain(value) for value in found])
+
+
+class _Pointers:
+    """The addresses of an array's objects, as an array that keeps those alive."""
+
+    def __init__(self, values: NDArray[np.object_]) -> None:
+        self.values = values
+        self.__array_interface__ = values.__array_interface__ | {"typestr": np.dtype(np.int64).str, "descr": []}
+
+
+def _one_by_one(values: list[Any]) -> Factorized:
+    found: dict[Any, int] = {}
+    codes = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in values]
+    return Factorized(np.array(codes, dtype=np.int64), list(found))
+
+
+def _sorted(values: NDArray[Any]) -> Factorized:
+    found, codes = np.unique(values, return_inverse=True)
+    return Factorized(codes, [_plain(value) for value in found.tolist()])
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python object."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,48 @@
+"""Strings among Python objects, compared by their characters."""
+
+from cpython.object cimport PyObject
+from libc.string cimport memset
+
+from fastens.columns.kernels.distinct cimport IDENTITY, TEXTS, Distinct, Source, Text
+from fastens.engine.kernels.structs cimport int64_t
+
+cdef extern from "Python.h":
+    bint PyUnicode_CheckExact(PyObject* value)
+    int PyUnicode_KIND(PyObject* text)
+    const char* PyUnicode_DATA(PyObject* text)
+    Py_ssize_t PyUnicode_GET_LENGTH(PyObject* text)
+
+cdef enum:
+    BLOCK = 512         # texts looked up at a time
+
+
+cdef inline Text _text_of(PyObject* value) noexcept:
+    cdef Text text
+    if PyUnicode_CheckExact(value):
+        text.kind = PyUnicode_KIND(value) >> 1      # of 1, 2 and 4 bytes a character
+        text.length = PyUnicode_GET_LENGTH(value) * PyUnicode_KIND(value)
+        text.data = <const char*> PyUnicode_DATA(value)
+    else:
+        text.data, text.length, text.kind = <const char*> value, 0, IDENTITY
+    return text
+
+
+def number_strings(Distinct distinct, const int64_t[:] pointers):
+    """Number objects, strings by their characters and others by identity; False where there are too many.
+
+    `pointers` are the objects' addresses; the objects live as long as their array does, as the interpreter's lock is
+    held meanwhile.
+    """
+    cdef Text[BLOCK] texts
+    cdef Source source
+    cdef Py_ssize_t first, i, n
+    memset(&source, 0, sizeof(Source))
+    source.places = <const char*> texts
+    for first in range(0, pointers.shape[0], BLOCK):
+        n = min(<Py_ssize_t> BLOCK, pointers.shape[0] - first)
+        for i in range(n):
+            texts[i] = _text_of(<PyObject*> <size_t> pointers[first + i])
+        source.first = 0
+        if not distinct.add(&source, TEXTS, n):
+            return False
+    return True

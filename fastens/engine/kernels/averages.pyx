@@ -1,0 +1,292 @@
+"""Averages over all prunings of trees whose weights are whole numbers, in little of the time that growing them takes.
+
+Nearly all nodes have few rows. Their evidence fits a float64 as it is, so it takes no logarithm and no exponential; of
+nodes of more rows than `few` its logarithm is given. Inner nodes and leaves are listed apart, for which of the two a
+node is no processor can guess.
+"""
+
+from libc.math cimport lgamma, log, log1p, pow, rint, sqrt
+
+from fastens.engine.kernels.prunings cimport weigh
+from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t, uint32_t, value_t
+
+import numpy as np
+
+
+def kinds_of_nodes(const int32_t[::1] left_child):
+    """Return the inner nodes, their left children, and the leaves, each int32 and ascending."""
+    cdef Py_ssize_t i, n = left_child.shape[0], n_inner = 0, n_leaves = 0
+    # A leaf is written to a place that the next inner node takes, and the other way round.
+    inner_, left_, leaf_ = (np.empty(n // 2 + 2, dtype=np.int32) for _ in range(3))
+    cdef int32_t[::1] inner = inner_, left = left_, leaf = leaf_
+    with nogil:
+        for i in range(n):
+            inner[n_inner] = leaf[n_leaves] = <int32_t> i
+            left[n_inner] = left_child[i]
+            n_inner += left_child[i] > 0
+            n_leaves += left_child[i] == 0
+    return inner_[:n_inner], left_[:n_inner], leaf_[:n_leaves]
+
+
+cdef inline float64_t _log_evidence(float64_t evidence, bint is_small) noexcept nogil:
+    return log(evidence) if is_small else evidence
+
+
+cdef inline void _hand_down(
+    const float64_t* said, const float64_t* value, float64_t ends, float64_t goes_on, float64_t* said_below,
+    const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
+) noexcept nogil:
+    """What a node and those above it say, to its two children, which stand side by side."""
+    cdef Py_ssize_t k
+    cdef float64_t inside
+    for k in range(n_values):
+        inside = said[k] + ends * value[k]
+        said_below[k] = said_below[n_values + k] = inside
+        averaged[k] = <value_t> (inside + goes_on * values_below[k])
+        averaged[n_values + k] = <value_t> (inside + goes_on * values_below[n_values + k])
+
+
+def average_evidence(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const uint32_t[::1] n_rows, uint32_t few,
+    float64_t[::1] evidence, const float64_t[:] prior, const float64_t[:, ::1] values, value_t[:, ::1] averaged
+):
+    """Write the mean of the values, (n_nodes, n_values), over all prunings.
+
+    Of an inner node: as if the tree ended there. So each leaf has the average for the rows that fall into it.
+
+    Parameters
+    ----------
+    inner, left_child : int32 arrays of shape (n_inner,)
+        See `kinds_of_nodes`.
+    n_rows : uint32 array of shape (n_nodes,)
+    evidence : float64 array of shape (n_nodes,)
+        Of a node's rows, if it is a leaf; of more than `few` rows its logarithm. It is written over.
+    prior : float64 array of shape (n_nodes,)
+        Prior probability that a node splits.
+    values : float64 array of shape (n_nodes, n_values)
+        What each node says if it is a leaf.
+    averaged : array of shape (n_nodes, n_values)
+        Where to write.
+    """
+    cdef Py_ssize_t i, j, left, n = n_rows.shape[0], n_values = values.shape[1]
+    cdef float64_t ends, goes_on
+    cdef float64_t[::1] split = np.empty(inner.shape[0]), reached = evidence
+    # What the nodes above a node say, each with the probability that it is the leaf.
+    cdef float64_t[:, ::1] said = np.empty((n, n_values))
+    with nogil:
+        for j in range(inner.shape[0] - 1, -1, -1):
+            i, left = inner[j], left_child[j]
+            if n_rows[i] <= few:
+                ends = (1.0 - prior[i]) * evidence[i]
+                goes_on = prior[i] * (evidence[left] * evidence[left + 1])
+                evidence[i] = ends + goes_on
+                split[j] = goes_on / (ends + goes_on)
+            else:
+                goes_on = log(prior[i]) + _log_evidence(evidence[left], n_rows[left] <= few)
+                goes_on += _log_evidence(evidence[left + 1], n_rows[left + 1] <= few)
+                evidence[i] = weigh(log1p(-prior[i]) + evidence[i], goes_on, &split[j])
+        # From here on, instead of evidence: the probability that all nodes above split.
+        reached[0] = 1.0
+        for i in range(n_values):
+            said[0, i], averaged[0, i] = 0.0, <value_t> values[0, i]
+        for j in range(inner.shape[0]):
+            i, left = inner[j], left_child[j]
+            ends, goes_on = reached[i] * (1.0 - split[j]), reached[i] * split[j]
+            reached[left] = reached[left + 1] = goes_on
+            # One value is the usual case, and the loop is unrolled for it.
+            if n_values == 1:
+                _hand_down(
+                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0], 1
+                )
+            else:
+                _hand_down(
+                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0],
+                    n_values,
+                )
+
+
+cdef inline float64_t _log_gamma(const float64_t[::1] table, float64_t first, uint32_t i) noexcept nogil:
+    """Of first + i: from the table, if it has it."""
+    return table[i] if i < table.shape[0] else lgamma(first + i)
+
+
+def class_evidence(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const uint32_t[:, ::1] leaves,
+    float64_t alpha, const float64_t[::1] products, const float64_t[::1] products_of_sums,
+    const float64_t[::1] log_gammas, const float64_t[::1] log_gammas_of_sums
+):
+    """Return the number of rows, the evidence and the values of all nodes, from the counts in the leaves.
+
+    Parameters
+    ----------
+    inner, left_child, leaf : int32 arrays
+        See `kinds_of_nodes`.
+    leaves : uint32 array of shape (n_classes, n_leaves)
+        Rows of each class, in the order of the nodes.
+    alpha : float
+        Of the symmetric Dirichlet prior of the classes' probabilities.
+    products : float64 array of shape (few + 1,)
+        alpha (alpha + 1) ... (alpha + i - 1) for i = 0, 1, ... rows.
+    products_of_sums : float64 array of shape (few + 1,)
+        One over the same of n_classes * alpha.
+    log_gammas, log_gammas_of_sums : float64 arrays
+        Logarithms of the gamma function of alpha + i, and of n_classes * alpha + i.
+
+    Returns
+    -------
+    n_rows : uint32 array of shape (n_nodes,)
+    evidence : float64 array of shape (n_nodes,)
+        Of more than `few` rows its logarithm.
+    values : float64 array of shape (n_nodes, n_values)
+        Posterior means of the probability of the second of two classes, or of all.
+    """
+    cdef Py_ssize_t i, j, k, n = inner.shape[0] + leaf.shape[0], n_classes = leaves.shape[0]
+    cdef Py_ssize_t first = 1 if n_classes == 2 else 0
+    cdef uint32_t total, few = <uint32_t> products.shape[0] - 1
+    cdef float64_t found, share, of_all = n_classes * alpha
+    cdef const float64_t[::1] inverse = 1.0 / (of_all + np.arange(few + 1.0))
+    cdef uint32_t[:, ::1] counts = np.empty((n, n_classes), dtype=np.uint32)
+    rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_classes - first))
+    cdef uint32_t[::1] n_rows = rows_
+    cdef float64_t[::1] evidence = evidence_
+    cdef float64_t[:, ::1] values = values_
+    with nogil:
+        for j in range(leaf.shape[0]):
+            for k in range(n_classes):
+                counts[leaf[j], k] = leaves[k, j]
+        for j in range(inner.shape[0] - 1, -1, -1):
+            for k in range(n_classes):
+                counts[inner[j], k] = counts[left_child[j], k] + counts[left_child[j] + 1, k]
+        for i in range(n):
+            total = 0
+            for k in range(n_classes):
+                total += counts[i, k]
+            if total <= few:
+                found, share = products_of_sums[total], inverse[total]
+                for k in range(n_classes):
+                    found *= products[counts[i, k]]
+            else:
+                share = 1.0 / (of_all + total)
+                found = log_gammas_of_sums[0] - _log_gamma(log_gammas_of_sums, of_all, total)
+                for k in range(n_classes):
+                    found += _log_gamma(log_gammas, alpha, counts[i, k]) - log_gammas[0]
+            n_rows[i], evidence[i] = total, found
+            for k in range(first, n_classes):
+                values[i, k - first] = (counts[i, k] + alpha) * share
+    return rows_, evidence_, values_
+
+
+cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
+    """x to the power of n."""
+    cdef float64_t found = 1.0
+    while n > 0:
+        if n & 1:
+            found *= x
+        x *= x
+        n >>= 1
+    return found
+
+
+def number_evidence(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
+    const float64_t[::1] location, const float64_t[::1] rate, float64_t weight, float64_t shape,
+    const float64_t[::1] factors
+):
+    """The same for numbers: normal with unknown mean and variance, whose prior is normal-inverse-gamma.
+
+    Parameters
+    ----------
+    leaves : array of shape (1 + 2 * n_targets, n_leaves)
+        Sums of 1, of the targets less their location, and of the squares of these.
+    location, rate : float64 arrays of shape (n_targets,)
+        Prior mean, and rate of the prior of the precision.
+    weight, shape : float
+        How many rows the mean is worth; shape of the prior of the precision.
+    factors : float64 array of shape (few + 1,)
+        gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows.
+
+    Returns
+    -------
+    n_rows, evidence, values
+        As for classes; of the evidence, the factor (2 pi rate)^(-1/2) of each row and target is left out.
+    """
+    cdef Py_ssize_t i, j, t, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
+    cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, twice = <uint32_t> (2 * shape)
+    cdef bint is_half = 0.5 * twice == shape
+    cdef float64_t found, mean, spread, share, square
+    cdef const float64_t[::1] inverse = 1.0 / (weight + np.arange(few + 1.0)), half = 0.5 / np.asarray(rate)
+    cdef float64_t[:, ::1] sums = np.empty((n, 2 * n_targets))
+    rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_targets))
+    cdef uint32_t[::1] n_rows = rows_
+    cdef float64_t[::1] evidence = evidence_
+    cdef float64_t[:, ::1] values = values_
+    with nogil:
+        for j in range(leaf.shape[0]):
+            n_rows[leaf[j]] = <uint32_t> leaves[0, j]
+            for t in range(2 * n_targets):
+                sums[leaf[j], t] = leaves[1 + t, j]
+        for j in range(inner.shape[0] - 1, -1, -1):
+            n_rows[inner[j]] = n_rows[left_child[j]] + n_rows[left_child[j] + 1]
+            for t in range(2 * n_targets):
+                sums[inner[j], t] = sums[left_child[j], t] + sums[left_child[j] + 1, t]
+        for i in range(n):
+            total = n_rows[i]
+            if total <= few:
+                found, share = 1.0, inverse[total]
+            else:
+                share = 1.0 / (weight + total)
+                found = n_targets * (lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight * share))
+            for t in range(n_targets):
+                mean = sums[i, t] * share
+                square = max(sums[i, n_targets + t] - sums[i, t] * mean, 0.0)
+                # How many times the rate is that of the prior.
+                spread = 1.0 + square * half[t]
+                if total > few:
+                    found -= (shape + 0.5 * total) * log(spread)
+                elif is_half:
+                    found *= factors[total] * _power(sqrt(1.0 / spread), twice + total)
+                else:
+                    found *= factors[total] * pow(spread, -shape - 0.5 * total)
+                values[i, t] = location[t] + mean
+            evidence[i] = found
+    return rows_, evidence_, values_
+
+
+def count_classes(
+    const int32_t[::1] leaf, const value_t[:, :] shares, const float32_t[::1] weight, float64_t[:, ::1] counts
+):
+    """Write the weights of one target's classes in the leaves, (n_classes, n_leaves), from the shares that nodes have.
+
+    The shares are those of the second of two classes, or of all. If all weights are whole, so are the counts.
+    """
+    cdef Py_ssize_t k, j, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
+    cdef bint whole = True
+    cdef float64_t share
+    with nogil:
+        for j in range(leaf.shape[0]):
+            whole &= weight[leaf[j]] == rint(weight[leaf[j]])
+        for j in range(leaf.shape[0]):
+            for k in range(first, n_classes):
+                share = <float64_t> shares[leaf[j], k - first] * weight[leaf[j]]
+                counts[k, j] = rint(share) if whole else share
+            if first == 1:
+                counts[0, j] = weight[leaf[j]] - counts[1, j]
+
+
+def add_up_numbers(
+    const int32_t[::1] leaf, const value_t[:, ::1] mean, const float64_t[:, ::1] squares, const float32_t[::1] weight,
+    const float64_t[::1] location, float64_t[:, ::1] sums
+):
+    """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves), z being the targets less `location`.
+
+    They come from the nodes' weights, means, and sums of squared differences from the mean.
+    """
+    cdef Py_ssize_t t, j, n_targets = location.shape[0]
+    cdef float64_t z
+    with nogil:
+        for j in range(leaf.shape[0]):
+            sums[0, j] = weight[leaf[j]]
+            for t in range(n_targets):
+                z = mean[leaf[j], t] - location[t]
+                sums[1 + t, j] = weight[leaf[j]] * z
+                sums[1 + n_targets + t, j] = squares[leaf[j], t] + weight[leaf[j]] * z * z
