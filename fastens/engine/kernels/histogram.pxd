@@ -24,6 +24,7 @@ cdef struct Table:
     int32_t n_features
     const Feature* features         # for codes of one byte, feature f's cells start at f * CELL_STRIDE
     Py_ssize_t n_cells
+    Py_ssize_t n_codes              # of all features together
 
 
 cdef inline Py_ssize_t words_per_cell(const Histogram* histogram) noexcept nogil:
