@@ -26,6 +26,7 @@ cdef struct Table:
     int32_t n_columns
     const Column* columns           # for codes of one byte, the cells of column c start at c * CELL_STRIDE
     Py_ssize_t n_cells
+    Py_ssize_t n_codes              # of all columns together
 
 
 cdef inline Py_ssize_t words_per_cell(const Histogram* histogram) noexcept nogil:
