@@ -20,11 +20,11 @@ from fastens.engine.loss_names import (
 )
 from fastens.engine.losses import Loss
 from fastens.ensemble.boosting_parameters import RULES
-from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
+from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets, levels_of
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
-from fastens.ensemble.stages import StagedScore
+from fastens.ensemble.stages import StagedScore, quantiles_score
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
 
 Array = NDArray[np.float64]
@@ -341,6 +341,25 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         """
         raw = self._raw_from(X, init_score)
         return self._loss.predict(raw)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2, with several targets their mean; with several quantiles the mean of their D2.
+
+        The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
+        (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        return self._score_of(y, self.predict(X), sample_weight)
+
+    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        levels = levels_of(self)
+        if levels is None:
+            return super()._score_of(y, predicted, sample_weight)
+        return quantiles_score(y, predicted, levels, sample_weight)
 
     def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the predictions after each round."""

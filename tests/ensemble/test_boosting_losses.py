@@ -6,6 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.metrics import d2_pinball_score, r2_score
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
@@ -186,3 +188,20 @@ def test_errors(options, message, rng):
     X, y = skewed(rng, 50)
     with pytest.raises(ValueError, match=message):
         GradientBoostingRegressor(**options).fit(X, y)
+
+
+def test_score_of_several_quantiles_is_their_mean_d2(rng):
+    X = rng.normal(size=(400, 3))
+    y, weight, levels = X[:, 0] + rng.normal(size=400), rng.random(400), [0.1, 0.5, 0.9]
+    model = GradientBoostingRegressor("quantile", quantile=levels, n_estimators=8).fit(X, y)
+    of_each = [
+        d2_pinball_score(y, column, alpha=level, sample_weight=weight)
+        for column, level in zip(model.predict(X).T, levels, strict=True)
+    ]
+    assert model.score(X, y, weight) == pytest.approx(np.mean(of_each))
+    stages = list(model.staged_score(X, y, weight))
+    assert stages[-1] == model.score(X, y, weight)
+    assert stages[-1] > stages[0] > 0
+    one = GradientBoostingRegressor("quantile", quantile=0.5, n_estimators=8).fit(X, y)
+    assert one.score(X, y) == pytest.approx(r2_score(y, one.predict(X)))
+    assert cross_val_score(model, X, y, cv=3).mean() > 0

@@ -32,6 +32,20 @@ cdef inline float64_t _log_evidence(float64_t evidence, bint is_small) noexcept 
     return log(evidence) if is_small else evidence
 
 
+cdef inline void _hand_down(
+    const float64_t* said, const float64_t* value, float64_t ends, float64_t goes_on, float64_t* said_below,
+    const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
+) noexcept nogil:
+    """What a node and those above it say, to its two children, which stand side by side."""
+    cdef Py_ssize_t k
+    cdef float64_t inside
+    for k in range(n_values):
+        inside = said[k] + ends * value[k]
+        said_below[k] = said_below[n_values + k] = inside
+        averaged[k] = <value_t> (inside + goes_on * values_below[k])
+        averaged[n_values + k] = <value_t> (inside + goes_on * values_below[n_values + k])
+
+
 def average_evidence(
     const int32_t[::1] inner, const int32_t[::1] left_child, const uint32_t[::1] n_rows, uint32_t few,
     float64_t[::1] evidence, const float64_t[:] prior, const float64_t[:, ::1] values, value_t[:, ::1] averaged
@@ -54,8 +68,8 @@ def average_evidence(
     averaged : array of shape (n_nodes, n_values)
         Where to write.
     """
-    cdef Py_ssize_t i, j, k, left, child, n = n_rows.shape[0], n_values = values.shape[1]
-    cdef float64_t ends, goes_on, inside
+    cdef Py_ssize_t i, j, left, n = n_rows.shape[0], n_values = values.shape[1]
+    cdef float64_t ends, goes_on
     cdef float64_t[::1] split = np.empty(inner.shape[0]), reached = evidence
     # What the nodes above a node say, each with the probability that it is the leaf.
     cdef float64_t[:, ::1] said = np.empty((n, n_values))
@@ -73,17 +87,22 @@ def average_evidence(
                 evidence[i] = weigh(log1p(-prior[i]) + evidence[i], goes_on, &split[j])
         # From here on, instead of evidence: the probability that all nodes above split.
         reached[0] = 1.0
-        for k in range(n_values):
-            said[0, k], averaged[0, k] = 0.0, <value_t> values[0, k]
+        for i in range(n_values):
+            said[0, i], averaged[0, i] = 0.0, <value_t> values[0, i]
         for j in range(inner.shape[0]):
             i, left = inner[j], left_child[j]
             ends, goes_on = reached[i] * (1.0 - split[j]), reached[i] * split[j]
             reached[left] = reached[left + 1] = goes_on
-            for k in range(n_values):
-                inside = said[i, k] + ends * values[i, k]
-                for child in range(left, left + 2):
-                    said[child, k] = inside
-                    averaged[child, k] = <value_t> (inside + goes_on * values[child, k])
+            # One value is the usual case, and the loop is unrolled for it.
+            if n_values == 1:
+                _hand_down(
+                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0], 1
+                )
+            else:
+                _hand_down(
+                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0],
+                    n_values,
+                )
 
 
 cdef inline float64_t _log_gamma(const float64_t[::1] table, float64_t first, uint32_t i) noexcept nogil:
