@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
 from fastens.engine.sharing import shared
+from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.tasks import Task, run_tasks
 from fastens.table_parts import read_table, take_columns, take_rows
@@ -317,6 +318,9 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
     except Exception as error:
         where = "on all rows" if job == WHOLE else f"in fold {job}"
         raise MemberError(f"Member {spec.name!r} failed {where}: {error}") from error
+    trees = getattr(model, "_ensemble", None)
+    if isinstance(trees, TreeEnsemble):
+        trees.forget()
     keep = job == WHOLE or not plan.refit
     plan.pieces[spec.name, job] = Piece(model if keep else None, responses)
 

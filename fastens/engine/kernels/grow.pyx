@@ -19,6 +19,7 @@ from .frontier cimport (
 )
 from .gain cimport SplitRules
 from .histogram cimport CELL_STRIDE
+from .lock cimport FEW_ROWS
 from .quantise cimport Quantised, RowGradients, Scales, exact_sums, quantise
 from .search cimport counted_histogram
 from .structs cimport (
@@ -100,6 +101,14 @@ cdef void _number_rows(uint32_t* rows, Py_ssize_t begin, Py_ssize_t end) noexcep
     cdef Py_ssize_t i
     for i in range(begin, end):
         rows[i] = <uint32_t>i
+
+
+cdef void _add_to_all(
+    const Workspace* ws, const float64_t* value, float64_t* raw, int32_t n_threads
+) noexcept nogil:
+    cdef int32_t t
+    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
+        _add_to_part(ws, value, t, n_threads, raw)
 
 
 cdef class Grower:
@@ -226,15 +235,17 @@ cdef class Grower:
         cdef const uint32_t[::1] given
         cdef Py_ssize_t i, n = self.matrix.n_rows if rows is None else len(rows)
         cdef int32_t t, n_threads = threads_for_rows(ws, n)
-        if rows is None:
+        if rows is not None:
+            given = rows
+            for i in range(n):
+                ws.rows[i] = given[i]
+        elif n <= FEW_ROWS:
+            _number_rows(ws.rows, 0, n)
+        else:
             for t in prange(
                 n_threads, nogil=True, num_threads=n_threads, schedule="static", use_threads_if=n_threads > 1
             ):
                 _number_rows(ws.rows, n * t // n_threads, n * (t + 1) // n_threads)
-        else:
-            given = rows
-            for i in range(n):
-                ws.rows[i] = given[i]
         ws.n_nodes = ws.n_candidates = ws.n_tasks = 0
         release_all_slots(ws)
         if not reserve_nodes(ws, 1):
@@ -430,10 +441,8 @@ cdef class Grower:
 
     def add_values(self, const float64_t[::1] value, float64_t[::1] raw):
         """raw[row] += value[leaf of row], for the rows that the tree just grown was given."""
-        cdef Workspace* ws = &self.ws
-        cdef int32_t t, n_threads = threads_for_rows(ws, ws.nodes[0].end)
-        with nogil:
-            for t in prange(
-                n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1
-            ):
-                _add_to_part(ws, &value[0], t, n_threads, &raw[0])
+        if self.ws.nodes[0].end <= FEW_ROWS:
+            _add_to_all(&self.ws, &value[0], &raw[0], 1)
+        else:
+            with nogil:
+                _add_to_all(&self.ws, &value[0], &raw[0], threads_for_rows(&self.ws, self.ws.nodes[0].end))
