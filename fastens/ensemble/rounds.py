@@ -386,7 +386,7 @@ class BoostingRun:
             add_tree_to_raw(self.validation.codes, tree, self.validation.rows.raw[output], n_threads)
 
     def _train_loss(self) -> float:
-        step = max(1, len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1
+        step = -(-len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1
         rows = self.train if step == 1 else self.train.take(slice(None, None, step))
         return rows.loss(self.loss, 1)
 
