@@ -1,7 +1,8 @@
-"""Time boosting with monotone constraints, with categories, and with several classes beside LightGBM's, interleaved.
+"""Time boosting with constraints, with categories, and with several classes beside LightGBM's, interleaved.
 
 python asv_benchmarks/compare_constraints.py                         500 000 rows, some two minutes on 2 idle cores
 python asv_benchmarks/compare_constraints.py --workloads monotone-4 --rows 200000
+python asv_benchmarks/compare_constraints.py --workloads adult okc --rows 20000 --repeats 9      tables with categories
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,11 @@ import pandas as pd
 
 from benchmarks.datasets import data_folder, generated
 from benchmarks.peer_models import Settings, make_fastens, make_lightgbm
+from comparison.category_tables import read
 from comparison.measure import interleaved
 
 N_CATEGORIES = (5, 10, 20, 50, 50, 100, 30)
+REAL_TABLES = ["adult", "bank_marketing", "diamonds", "insteval", "mpls_stops", "nycflights13", "okc", "telco_churn"]
 
 
 @dataclass
@@ -31,6 +35,7 @@ class Workload:
     y: np.ndarray
     fastens: dict[str, Any] = field(default_factory=dict)
     lightgbm: dict[str, Any] = field(default_factory=dict)
+    regression: bool = False
 
 
 def plain(n_rows: int) -> Workload:
@@ -59,6 +64,13 @@ def categories(n_rows: int, **options: str) -> Workload:
     return Workload(title, X, (signal > 0.5).astype(int), options, {"cat_smooth": 10.0})
 
 
+def real_table(name: str, n_rows: int) -> Workload:
+    table = read(name, most_rows=n_rows)
+    n_categories = sum(isinstance(dtype, pd.CategoricalDtype) for dtype in table.X.dtypes)
+    title = f"{name}, {len(table.y):,} x {table.X.shape[1]}, {n_categories} categorical"
+    return Workload(title, table.X, table.y, regression=table.is_regression)
+
+
 def several_classes(n_rows: int) -> Workload:
     folder = data_folder()
     if folder is None:
@@ -75,7 +87,12 @@ WORKLOADS: dict[str, Callable[[int], Workload]] = {
     "categories": categories,
     "categories-sets": lambda n_rows: categories(n_rows, categorical_encoding="partition"),
     "classes": several_classes,
+    **{name: partial(real_table, name) for name in REAL_TABLES},
 }
+
+
+def make_with(make: Callable[[Settings], Any], settings: Settings, told: dict[str, Any]) -> Any:
+    return make(settings).set_params(**told)
 
 
 def main() -> None:
@@ -86,19 +103,20 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
-    settings = Settings(n_threads=args.threads, n_trees=args.trees)
+    shared = Settings(n_threads=args.threads, n_trees=args.trees)
     print("| workload | fastens | LightGBM | times |\n|---|--:|--:|--:|")
     for name in args.workloads:
         work = WORKLOADS[name](args.rows)
+        settings = replace(shared, regression=work.regression)
         makers = {
-            "fastens": lambda work=work: make_fastens(settings).set_params(**work.fastens),
-            "LightGBM": lambda work=work: make_lightgbm(settings, **work.lightgbm),
+            "fastens": partial(make_with, make_fastens, settings, work.fastens),
+            "LightGBM": partial(make_with, make_lightgbm, settings, work.lightgbm),
         }
         for make in makers.values():
             make().fit(work.X[:20_000], work.y[:20_000])
         calls = {library: (lambda make=make, work=work: make().fit(work.X, work.y)) for library, make in makers.items()}
         ours, theirs = (statistics.median(values) for values in interleaved(calls, args.repeats).values())
-        print(f"| {work.title} | {ours:.2f} s | {theirs:.2f} s | {theirs / ours:.2f} |", flush=True)
+        print(f"| {work.title} | {ours:.3g} s | {theirs:.3g} s | {theirs / ours:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

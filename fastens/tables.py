@@ -231,7 +231,7 @@ def _not_numbers(name: str, found: Any, *, is_time: bool) -> ValueError:
     if is_time:
         advice = "Turn dates and times into numbers first, such as days since a date."
     else:
-        advice = "Name the column in categorical_features, or encode it first."
+        advice = "Encode it first, or name it in categorical_features where the estimator has that."
     return ValueError(f"Column {name} must hold numbers; it holds {found}. {advice}")
 
 

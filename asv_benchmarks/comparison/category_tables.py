@@ -62,15 +62,15 @@ REPORTING = {
 }
 
 
-def read(name: str, task: Task | None = None) -> Table:
-    """A table of at most MOST_ROWS rows with categories as pandas has them; classes of fewer than 10 rows left out."""
+def read(name: str, task: Task | None = None, most_rows: int = MOST_ROWS) -> Table:
+    """A table of at most so many rows with categories as pandas has them; classes of fewer than 10 rows left out."""
     folder = data_folder()
     if folder is None:
         raise FileNotFoundError("no real tables: set FASTENS_DATA to a folder of Parquet files")
     task = task or {**CHOOSING, **REPORTING}[name]
     frame = pd.read_parquet(folder / f"{name}.parquet").dropna(subset=[task.target])
-    if len(frame) > MOST_ROWS:
-        frame = frame.sample(MOST_ROWS, random_state=0).sort_index()
+    if len(frame) > most_rows:
+        frame = frame.sample(most_rows, random_state=0).sort_index()
     if task.is_class:
         label = frame[task.target].astype(str)
         frame = frame[label.groupby(label).transform("size") >= 10]

@@ -141,6 +141,10 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
 
     def add(self, other: Any) -> None:
         """See Likelihood."""
+        if not isinstance(other, TwoDependenceLikelihood):
+            raise ValueError(
+                "order must be 2 from the first rows on, or in both models; some were counted with order 1."
+            )
         super().add(other)
         self.triples = self.triples + other.triples
 

@@ -25,7 +25,7 @@ from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import single_tree
 from fastens.ensemble.posterior_averaging import SPLIT_PRIOR, TRAIN
 from fastens.ensemble.tree import SPLITTER, BaseDecisionTree
-from fastens.parameters import Rule, one_of, real
+from fastens.parameters import Rule, one_of, real, whole
 
 Array = NDArray[np.float64]
 HONEST = "honest"
@@ -220,8 +220,14 @@ class BaseBayesTree(BaseDecisionTree):
         Returns
         -------
         list of DecisionTreeClassifier or DecisionTreeRegressor
+
+        Raises
+        ------
+        ValueError
+            If `n` is not a whole number of at least 1.
         """
         self._check_fitted()
+        whole(1).check("n", n)
         random = generator(self.random_state if random_state is None else random_state)
         prior, statistics = self._leaf_prior, self._node_statistics
         trees = []
@@ -303,7 +309,7 @@ class BaseBayesTree(BaseDecisionTree):
 
 def _in_steps(numbers: Array, total_weight: float) -> Array:
     """Numbers rounded to steps so coarse that sums of them are exact: then a weight is the same as repetition."""
-    step = 2.0 ** np.ceil(np.log2(max(np.abs(numbers).max(), 1e-300) * total_weight) - 52)
+    step = 2.0 ** np.ceil(np.log2(max(np.abs(numbers).max() * total_weight, 1e-290)) - 52)
     return np.rint(numbers / step) * step
 
 

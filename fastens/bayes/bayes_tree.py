@@ -205,6 +205,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         -------
         array of shape (n_samples, n_classes, 2)
         """
+        self._check_fitted()
         levels = interval_levels(coverage)
         return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
 

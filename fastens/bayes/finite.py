@@ -151,7 +151,7 @@ class FiniteHypothesisLearner(SavedEstimator):
             first = int(impossible[0])
             raise ValueError(
                 f"outcomes must be possible under some hypothesis; none is left after number "
-                f"{self.n_observed_ + first + 1}, {self.classes_[index[first]]!r}."
+                f"{self.n_observed_ + first + 1}, {self.classes_.tolist()[index[first]]!r}."
             )
         self._log_likelihoods = np.concatenate([self._log_likelihoods, steps])
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint, axis=1)])

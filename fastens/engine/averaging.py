@@ -19,6 +19,8 @@ from fastens.engine.split_priors import SearchCost, split_probability
 from fastens.engine.trees import MeasuredTree, Tree
 
 Array = NDArray[np.float64]
+# Of a tree that is averaged quickly.
+_MOST_ROWS = 2.0**31
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class PruningPrior:
         return np.ascontiguousarray(averaged.T, dtype=tree.value.dtype)
 
     def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
+        if tree.weight[0] > _MOST_ROWS:
+            return None
         split = np.asarray(split_probability(self.split, tree, self.cost))
         found = self.leaves.node_evidence(nodes, leaves, float(split.max()))
         if found is None:
@@ -153,11 +157,15 @@ def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: Number
 
 
 def compact(statistics: Array) -> NDArray[Any]:
-    """The same in few bytes: whole numbers in the smallest type that holds them, others as float32."""
-    if (statistics == np.rint(statistics)).all() and statistics.min(initial=0) >= 0:
-        largest = statistics.max(initial=0)
-        return statistics.astype(np.min_scalar_type(int(largest)) if largest < 2**53 else np.float64)
-    return statistics.astype(np.float32)
+    """The same in few bytes: whole numbers in the smallest type that holds them, others as float32 where that does."""
+    largest = statistics.max(initial=0)
+    if largest < 2**53 and statistics.min(initial=0) >= 0:
+        whole = statistics.astype(np.min_scalar_type(int(largest)))
+        if (whole == statistics).all():
+            return whole
+    sizes = np.abs(statistics).max(axis=1, initial=0)
+    fits = ((sizes == 0) | ((sizes > 1e-30) & (sizes < 1e38))).all()
+    return statistics.astype(np.float32 if fits else np.float64)
 
 
 def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:

@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 _TABLE = 1 << 16
 # Nodes of at most so many rows may have their evidence as it is, where its logarithm stays above minus so much.
 _MOST_FEW, _LARGEST_LOG = 1024, 600.0
-_MOST_ROWS = 2.0**31
 
 
 class Nodes(NamedTuple):
@@ -101,6 +100,14 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
     return table
 
 
+@cache
+def _few_of_classes(prior: ClassPrior, most_split: float) -> int:
+    rows, alpha = np.arange(_MOST_FEW), prior.alpha
+    most = sum(np.maximum(np.log(n * alpha + rows), 0) + max(-np.log(alpha), 0) for n in prior.n_classes)
+    return _few(rows * most - np.log1p(-most_split))
+
+
+@cache
 def _products(first: float, n: int) -> Array:
     """Products of 0, 1, ..., n factors first, first + 1, ..."""
     return np.concatenate([[1.0], np.cumprod(first + np.arange(n))])
@@ -146,11 +153,9 @@ class ClassPrior:
 
     def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
         """By tables of products and of log gammas."""
-        if leaves.dtype.kind != "u" or leaves.sum(dtype=np.float64) > _MOST_ROWS:
+        if leaves.dtype.kind != "u":
             return None
-        rows, alpha = np.arange(_MOST_FEW), self.alpha
-        most = sum(np.maximum(np.log(n * alpha + rows), 0) + max(-np.log(alpha), 0) for n in self.n_classes)
-        few = _few(rows * most - np.log1p(-most_split))
+        alpha, few = self.alpha, _few_of_classes(self, most_split)
         products = _products(alpha, few)
         found = [
             class_evidence(
@@ -256,7 +261,7 @@ class NumberPrior:
     def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
         """By a table of factors, but for that of the sum of squares."""
         total, n_targets = leaves[0], len(self.location)
-        if (total != np.rint(total)).any() or total.sum(dtype=np.float64) > _MOST_ROWS:
+        if (total != np.rint(total)).any():
             return None
         rows, rate = np.arange(_MOST_FEW), self._rate
         squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)

@@ -303,7 +303,7 @@ class _LogLoss(Loss):
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `max_step`."""
-        return np.clip(steps, -self.max_step, self.max_step)
+        return np.minimum(np.maximum(steps, -self.max_step), self.max_step)
 
 
 class BinaryLogLoss(_LogLoss):

@@ -267,6 +267,11 @@ class TreeEnsemble:
         lean = self.lean
         return CompiledTrees(lean.splits(), lean.binning.table, lean.binning.code_dtype.itemsize)
 
+    def forget(self) -> None:
+        """Drop what was made of the trees to predict with, which is larger than they; it is made again when needed."""
+        for name in ("compiled", "lean", "notes"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def lean(self) -> TreeEnsemble:
         """The same trees with only the thresholds they use, where that makes codes of one byte out of two.

@@ -105,16 +105,13 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
         if X_val is not None and self.validation is not None:
             raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
+        self._check_groups(groups, y)
         self._earlier = self._find_earlier(resume)
         try:
             data = self._start_fit(X, y, sample_weight)
             if self._earlier is not None:
                 self._earlier.check_door(self._door_state(), self._get_loss())
             data = self._with_offset(data, init_score, y)
-            if groups is not None and np.shape(groups) != np.shape(y)[:1]:
-                raise ValueError(
-                    f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}."
-                )
             self._seed = self._choose_seed(splits=X_val is None and y_val is None and self.early_stopping != "auto")
             held_out = self._split_rows(data, groups) if X_val is None and y_val is None else None
             if held_out is None:
@@ -141,6 +138,17 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_together(self)
+
+    def _check_groups(self, groups: Any, y: Any) -> None:
+        """Raise ValueError for groups that nobody reads, and for the wrong number of them."""
+        if groups is None:
+            return
+        if self.validation is None:
+            raise ValueError("validation must be the splitter that groups are for, where fit gets groups; got None.")
+        if np.shape(groups) != np.shape(y)[:1]:
+            raise ValueError(
+                f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}."
+            )
 
     def _find_earlier(self, resume: Any) -> Earlier | None:
         """What to go on from: a checkpoint, or the last fit."""

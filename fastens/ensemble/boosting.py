@@ -20,17 +20,20 @@ from fastens.engine.loss_names import (
 )
 from fastens.engine.losses import Loss
 from fastens.ensemble.boosting_parameters import RULES
-from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
+from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets, levels_of
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
-from fastens.ensemble.stages import StagedScore
-from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
+from fastens.ensemble.stages import StagedScore, quantiles_score
+from fastens.parameters import ANYTHING, NONE, Rule, one_of, real
 
 Array = NDArray[np.float64]
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
 LEVEL = real(0, 1, open_low=True, open_high=True)
-LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
+LEVELS = Rule(
+    "a list of such numbers",
+    lambda value: isinstance(value, list | tuple | np.ndarray) and len(value) > 0 and all(map(LEVEL.holds, value)),
+)
 
 
 class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTargets, RawClassifier):
@@ -66,7 +69,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        After each round, the loss of at most 10 000 evenly spaced training rows, and what the validation rows, if any,
+        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
     validation_scores_ : dict of arrays
         All of `eval_metric` after each round, by name.
@@ -222,7 +225,7 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
     train_score_, validation_score_ : arrays
-        After each round, the loss of at most 10 000 evenly spaced training rows, and what the validation rows, if any,
+        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
     validation_scores_ : dict of arrays
         All of `eval_metric` after each round, by name.
@@ -341,6 +344,25 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         """
         raw = self._raw_from(X, init_score)
         return self._loss.predict(raw)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2, with several targets their mean; with several quantiles the mean of their D2.
+
+        The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
+        (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        return self._score_of(y, self.predict(X), sample_weight)
+
+    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        levels = levels_of(self)
+        if levels is None or self._loss.name != "quantile":
+            return super()._score_of(y, predicted, sample_weight)
+        return quantiles_score(y, predicted, levels, sample_weight)
 
     def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the predictions after each round."""

@@ -36,6 +36,15 @@ class Evaluation(NamedTuple):
     metric_value: float
     maximize: bool
 
+    @property
+    def metric_std_dev(self) -> None:
+        """None: no mean over folds."""
+        return None
+
+    def is_cv_result(self) -> bool:
+        """False: no mean over folds."""
+        return False
+
 
 @dataclass(frozen=True)
 class CallbackEnv:

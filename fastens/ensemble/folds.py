@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
 from fastens.engine.sharing import shared
+from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.tasks import Task, run_tasks
 from fastens.table_parts import read_table, take_columns, take_rows
@@ -317,6 +318,9 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
     except Exception as error:
         where = "on all rows" if job == WHOLE else f"in fold {job}"
         raise MemberError(f"Member {spec.name!r} failed {where}: {error}") from error
+    trees = getattr(model, "_ensemble", None)
+    if isinstance(trees, TreeEnsemble):
+        trees.forget()
     keep = job == WHOLE or not plan.refit
     plan.pieces[spec.name, job] = Piece(model if keep else None, responses)
 
@@ -354,7 +358,9 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     member = spec.estimator
     if data.sample_weight is not None:
         found[_weight_name(spec)] = data.sample_weight
-    if data.groups is not None and has_fit_parameter(member, "groups"):
+    # Boosting takes groups for the splitter given as `validation`, and refuses them without one.
+    wants_groups = has_fit_parameter(member, "groups") and getattr(member, "validation", member) is not None
+    if data.groups is not None and wants_groups:
         found["groups"] = data.groups
     stops_early = getattr(member, "early_stopping", True) is not False
     if data.validation is not None and stops_early and has_fit_parameter(member, "X_val"):

@@ -75,13 +75,19 @@ def _numbers(relevance: NDArray[Any]) -> Array:
 
 def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
     sizes = np.asarray(group)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any() or sizes.sum() != n_rows:
-        total = sizes.sum() if sizes.dtype.kind in "iuf" else None
-        raise ValueError(
-            f"group must hold the number of rows of each query, {n_rows} in all, the rows of a query one after "
-            f"another; got {len(sizes) if sizes.ndim else 0} sizes with the sum {total}."
-        )
-    return np.repeat(np.arange(len(sizes)), sizes)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
+        got = f"{sizes.dtype} of shape {sizes.shape}"
+    elif (sizes < 1).any():
+        got = f"a size of {sizes.min()}"
+    elif sizes.sum() != n_rows:
+        got = f"{len(sizes)} sizes with the sum {sizes.sum()}"
+        got += " (qid takes the query of each row)" if len(sizes) == n_rows else ""
+    else:
+        return np.repeat(np.arange(len(sizes)), sizes)
+    raise ValueError(
+        f"group must hold the number of rows of each query, whole numbers above 0, {n_rows} in all, the rows of a "
+        f"query one after another; got {got}."
+    )
 
 
 def weights_of_rows(documents: Array | None, query_weight: Any, query: NDArray[np.intp]) -> Array | None:

@@ -57,8 +57,8 @@ class LinearRun(BoostingRun):
         super().validate_on(codes, data)
 
     def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
-        finished = super()._finished(tree, gradients, hessians)
         rate = self.rules.learning_rate * damping(self.loss, tree.value[:, 0])
+        finished = super()._finished(tree, gradients, hessians)
         linear = self._models.fit(finished, self._grower.leaves(), gradients, hessians, rate)
         return LinearTree(**vars(finished), linear=linear)
 

@@ -355,8 +355,9 @@ class BoostingRun:
         return self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors, column)
 
     def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
-        """The tree just grown as the model has it."""
-        return replace(tree, value=self._shrunk(tree.value))
+        """The tree just grown, its values made those that the model has."""
+        tree.value[:] = self._shrunk(tree.value)
+        return tree
 
     def _shrunk(self, values: Array) -> Array:
         """What a tree with such values adds."""
@@ -385,7 +386,7 @@ class BoostingRun:
             add_tree_to_raw(self.validation.codes, tree, self.validation.rows.raw[output], n_threads)
 
     def _train_loss(self) -> float:
-        step = max(1, len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1
+        step = -(-len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1
         rows = self.train if step == 1 else self.train.take(slice(None, None, step))
         return rows.loss(self.loss, 1)
 

@@ -246,9 +246,10 @@ class GradientBoostingSurvival(BoostedTrees):
             With loss="cox", exp(-H(time) * hazard ratio), H being Breslow's estimate of the baseline's cumulative
             hazard, a step function that is constant after the last event.
         """
-        at = np.atleast_1d(np.asarray(times, dtype=np.float64))
-        if at.ndim != 1 or not (at >= 0).all():
+        at = np.atleast_1d(np.asarray(times))
+        if at.ndim != 1 or at.dtype.kind not in "biuf" or not (at >= 0).all():
             raise ValueError(f"times must hold numbers that are not negative; got {times!r}.")
+        at = at.astype(np.float64)
         raw = self.predict(X, init_score)
         if isinstance(self._loss, AFT):
             return self._loss.predict_survival(raw, at)

@@ -31,6 +31,8 @@ def read_times(y: Any) -> Array:
         return _from_columns({name: array[name] for name in array.dtype.names})
     if array.ndim == 2 and array.shape[1] == 2:
         return _checked(_floats(array))
+    if array.ndim == 2 and array.shape[1] > 2:
+        raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
     time = _floats(column_or_1d(array, warn=True))
     return _checked(np.column_stack([time, time]))
 
@@ -47,8 +49,12 @@ def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
             f"'upper'; got the columns {list(columns)}."
         )
     happened, time = _floats(columns[event]), _floats(columns[next(name for name in names if name != event)])
-    if not np.isin(happened, (0, 1)).all():
-        raise ValueError(f"y must hold 0 or 1, or True or False, in its column {event!r} of events.")
+    wrong = np.flatnonzero(~np.isin(happened, (0, 1)))
+    if len(wrong):
+        raise ValueError(
+            f"y must hold 0 or 1, or True or False, in its column {event!r} of events; got {happened[wrong[0]]:g} in "
+            f"row {wrong[0]}."
+        )
     return _checked(np.column_stack([time, np.where(happened == 1, time, np.inf)]))
 
 

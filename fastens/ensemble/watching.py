@@ -61,7 +61,10 @@ class RoundWatch:
         try:
             answers = [bool(callback(env)) for callback in self._callbacks]
             stop = self._tasks.end_round() or any(answers)
-        except StopTraining:
+        except Exception as error:
+            # LightGBM's `early_stopping` has an exception of its own to say so, which knows the best round.
+            if not (isinstance(error, StopTraining) or hasattr(error, "best_iteration")):
+                raise
             stop = True
         self.failed = False
         return stop

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import logsumexp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -248,3 +249,19 @@ def test_less_log_loss_than_the_whole_tree():
 def test_no_monotone_constraints():
     with pytest.raises(TypeError, match="monotonic_cst"):
         BayesTreeClassifier(monotonic_cst=[1, 0])
+
+
+def test_what_is_refused_after_and_before_fitting(iris):
+    with pytest.raises(NotFittedError):
+        BayesTreeClassifier().predict_proba_interval(iris[0])
+    model = BayesTreeClassifier().fit(*iris)
+    for n in (0, -1, 1.5):
+        with pytest.raises(ValueError, match=f"n must be a whole number of at least 1; got {n}"):
+            model.sample_posterior(n)
+
+
+def test_honest_tree_without_evidence_says_what_the_prior_says():
+    model = BayesTreeClassifier(evidence="honest").fit([[0.0], [0.0], [1.0], [1.0]], [0, 0, 0, 1])
+    assert np.isfinite(model.predict_proba([[0.0], [1.0]])).all()
+    alone = BayesTreeClassifier(evidence="honest", random_state=0).fit([[0.0], [1.0]], [0, 1])
+    assert np.isfinite(alone.log_evidence_)

@@ -91,7 +91,7 @@ def test_pieces_and_order_do_not_matter(table, outcomes, data):
         ({"outcomes": ["a", "a"]}, [], "outcomes must be 2 distinct labels"),
         ({"hypotheses": ["a"]}, [], "hypotheses must be 5 distinct labels"),
         ({}, ["lemon"], "outcomes must be among .*'lemon'"),
-        ({"prior": [1, 0, 0, 0, 1]}, ["lime", "cherry"], "none is left after number 2"),
+        ({"prior": [1, 0, 0, 0, 1]}, ["lime", "cherry"], "none is left after number 2, 'cherry'"),
     ],
 )
 def test_errors(options, outcomes, message):

@@ -260,6 +260,16 @@ def test_too_many_triples_are_refused(rng):
         AODEClassifier(order=3).fit(X, np.arange(3000) % 5)
 
 
+def test_rows_counted_with_another_order(rng):
+    rows = make_rows(rng)
+    X, y = as_frame(rows), rows[:, 4]
+    single, pairs = AODEClassifier().fit(X, y), AODEClassifier(order=2).fit(X, y)
+    with pytest.raises(ValueError, match="order must be 2 from the first rows on"):
+        pairs.merge(single)
+    with pytest.raises(ValueError, match="order must be 2 from the first rows on"):
+        single.set_params(order=2).partial_fit(X, y)
+
+
 def test_two_parents_tell_what_one_cannot(rng):
     # The parity of three columns: any two of them, and the class, say nothing of each other
     X = rng.integers(0, 2, (2000, 5))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from fastens import AODEClassifier, TANClassifier
+from fastens import AODEClassifier, BayesianNetwork, TANClassifier
 
 
 @pytest.fixture
@@ -24,6 +25,20 @@ def test_averages_of_car(car):
     weka = AODEClassifier(smoothing="m").fit(X, y)
     assert weka.predict_proba(X.iloc[[11]])[0, 2] == pytest.approx(0.8015, abs=5e-5)
     assert weka.score(X, y) == pytest.approx(0.946181, abs=5e-7)
+
+
+def test_average_of_networks_of_car(car):
+    # bnclassify's own form: P(class), P(parent | class) and P(column | parent, class) each by Laplace's rule
+    X, y = car
+    labels = np.unique(y)
+    joint = np.zeros((len(X), len(labels)))
+    for root in X:
+        parents = {name: ["class", root] if name != root else ["class"] for name in X}
+        model = BayesianNetwork(parents).fit(X, y)
+        for place, label in enumerate(labels):
+            joint[:, place] += np.exp(model.score_samples(X, np.full(len(X), label)))
+    assert joint[11, 2] / joint[11].sum() == pytest.approx(0.7934, abs=5e-5)
+    assert np.mean(labels[joint.argmax(axis=1)] == y) == pytest.approx(0.938657, abs=5e-7)
 
 
 def test_the_tree_of_car(car):

@@ -62,6 +62,20 @@ def test_answers(read_published, name):
     np.testing.assert_allclose(found, list(model.query(asked, evidence).values()), rtol=1e-9, atol=1e-12)
 
 
+def test_tables_of_cancer_and_earthquake(read_published):
+    found = {name: table[..., 0].ravel().tolist() for name, table in read_published("cancer").tables_.items()}
+    assert found == {
+        "Pollution": [0.9],
+        "Smoker": [0.3],
+        "Cancer": [0.03, 0.001, 0.05, 0.02],
+        "Xray": [0.9, 0.2],
+        "Dyspnoea": [0.65, 0.3],
+    }
+    model = read_published("earthquake")
+    assert model.query("Burglary") == pytest.approx({"True": 0.01, "False": 0.99})
+    assert model.query("Earthquake") == pytest.approx({"True": 0.02, "False": 0.98})
+
+
 def test_a_file_is_read_compressed_or_not(read_published, tmp_path):
     model = read_published("asia")
     model.write_bif(tmp_path / "plain.bif")

@@ -11,6 +11,7 @@ from fastens.engine.averaging import (
     PruningPrior,
     TreeAverager,
     class_statistics,
+    compact,
     nodes_of,
     number_statistics,
     of_all_nodes,
@@ -110,3 +111,12 @@ def test_weights_that_are_no_counts_take_logarithms(rng):
     assert leaves.dtype == np.float32
     assert prior._averaged_quickly(tree, nodes_of(tree), leaves) is None
     np.testing.assert_array_equal(found.value, by_logarithms(prior, tree, leaves).astype(np.float32))
+
+
+@pytest.mark.parametrize("unit", [1e-40, 1e-3, 1e30])
+def test_numbers_of_any_size_are_kept(unit, rng):
+    y = rng.normal(0, unit, N_ROWS)
+    _, tree = grown(number_target(y, np.float64), rng, min_samples_leaf=2)
+    prior = NumberPrior(np.zeros(1), np.array([y.var()]), 0.02, 1.0, 0.02)
+    found = number_statistics(tree, nodes_of(tree).leaf, prior)
+    np.testing.assert_allclose(compact(found), found, rtol=1e-6)

@@ -129,6 +129,14 @@ def test_pickle_and_arrays_keep_everything(X):
         ensemble.value[0] = 1
 
 
+def test_what_predicts_is_made_again(X):
+    ensemble = make_ensemble()
+    before = ensemble.predict_raw(X)
+    ensemble.forget()
+    assert "compiled" not in vars(ensemble)
+    np.testing.assert_array_equal(ensemble.predict_raw(X), before)
+
+
 def test_many_threads_share_one_ensemble():
     X = make_table(np.random.default_rng(2), 2000)
     expected = make_ensemble().predict_raw(X)

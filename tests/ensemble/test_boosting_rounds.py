@@ -9,11 +9,17 @@ import types
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
-from sklearn.model_selection import GroupShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, TimeSeriesSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor, OptunaPruning, StopTraining
+from fastens import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    OptunaPruning,
+    StackingRegressor,
+    StopTraining,
+)
 from reference.models import make_target, outputs
 
 
@@ -58,6 +64,17 @@ def test_groups_reach_the_splitter(X, y):
         GradientBoostingRegressor(validation=splitter).fit(X, y)
     with pytest.raises(ValueError, match=r"groups must have one for each of the 400 rows; got shape \(3,\)"):
         GradientBoostingRegressor(validation=splitter).fit(X, y, groups=[1, 2, 3])
+    for options in ({}, {"early_stopping": True}):
+        with pytest.raises(ValueError, match=r"validation must be the splitter that groups are for, .* got None"):
+            GradientBoostingRegressor(**options).fit(X, y, groups=groups)
+
+
+def test_a_stack_keeps_groups_from_members_that_have_no_splitter(X, y):
+    groups = np.repeat(np.arange(20), 20)
+    members, folds = [("boosting", GradientBoostingRegressor(n_estimators=3))], GroupKFold(4)
+    model = StackingRegressor(members, cv=folds)
+    same = StackingRegressor(members, cv=list(folds.split(X, y, groups)))
+    np.testing.assert_array_equal(model.fit(X, y, groups=groups).predict(X), same.fit(X, y).predict(X))
 
 
 def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
@@ -397,3 +414,30 @@ def test_rows_to_validate_on_are_given_once(rng):
     model = GradientBoostingRegressor(early_stopping=True, validation=TimeSeriesSplit(3))
     with pytest.raises(ValueError, match="validation must be None where X_val is given"):
         model.fit(X, y, X_val=X, y_val=y)
+
+
+# LightGBM's callbacks --------------------------------------------------
+
+
+def test_callbacks_of_lightgbm(X, y, capfd):
+    lightgbm = pytest.importorskip("lightgbm")
+    record = {}
+    callbacks = [lightgbm.log_evaluation(5), lightgbm.record_evaluation(record)]
+    model = GradientBoostingRegressor(n_estimators=10, early_stopping=True, random_state=0, callbacks=callbacks)
+    model.fit(X, y)
+    np.testing.assert_array_equal(record["training"]["loss"], model.train_score_)
+    np.testing.assert_array_equal(record["validation"]["loss"], model.validation_score_)
+    shown = capfd.readouterr().out
+    assert shown.count("validation's loss") == 2
+    assert "[10]" in shown
+
+
+def test_early_stopping_of_lightgbm(X, y):
+    lightgbm = pytest.importorskip("lightgbm")
+    options = {"n_estimators": 400, "learning_rate": 0.5, "early_stopping": True, "random_state": 0}
+    own = GradientBoostingRegressor(n_iter_no_change=5, tol=0.0, **options).fit(X, y)
+    theirs = GradientBoostingRegressor(
+        n_iter_no_change=400, callbacks=[lightgbm.early_stopping(5, verbose=False)], **options
+    ).fit(X, y)
+    assert theirs.n_estimators_ == own.n_estimators_ < 300
+    np.testing.assert_array_equal(outputs(theirs, X), outputs(own, X))

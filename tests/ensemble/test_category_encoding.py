@@ -169,3 +169,23 @@ def test_wrong_values(model):
         type(model)(categorical_encoding="mean").fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(ValueError, match=r"categorical_missing must be .*; got 'none'"):
         type(model)(categorical_missing="none").fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("method", ["partition", "target", "ordered"])
+@pytest.mark.parametrize("kind", [fastens.GradientBoostingRegressor, fastens.RandomForestRegressor])
+def test_what_weights_mean(kind, method):
+    """0: the row left out. Whole numbers: copies, for what new rows get; with sets of categories for the trees too."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"c": pd.Categorical(rng.integers(0, 30, 400).astype(str)), "x": rng.normal(size=400)})
+    y = X["c"].cat.codes.to_numpy() % 7 + X["x"].to_numpy()
+    options = {"categorical_encoding": method, "n_estimators": 5, "random_state": 0}
+    options |= {"bootstrap": False} if kind is fastens.RandomForestRegressor else {"min_samples_leaf": 1}
+    present = rng.random(400) < 0.7
+    one, other = kind(**options).fit(X, y, present), kind(**options).fit(X[present], y[present])
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    weight = rng.integers(1, 4, 400)
+    copies = np.repeat(np.arange(400), weight)
+    one, other = kind(**options).fit(X, y, weight), kind(**options).fit(X.iloc[copies], y[copies])
+    assert (one.predict(X) == other.predict(X)).all() == (method == "partition")
+    if method != "partition":
+        np.testing.assert_allclose(one._check_table(X), other._check_table(X), rtol=1e-12)

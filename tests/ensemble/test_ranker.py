@@ -154,7 +154,10 @@ def test_parameters_of_the_loss_have_an_effect(table, truncation_level):
     ("given", "message"),
     [
         ({"qid": [0, 1]}, "qid must have a query for each of the 600 rows"),
-        ({"group": [300, 299]}, "group must hold the number of rows of each query, 600 in all.*sum 599"),
+        ({"group": [300, 299]}, "group must hold the number of rows of each query, .*600 in all.*sum 599"),
+        ({"group": [600, 0]}, "group must hold .*whole numbers above 0.*got a size of 0"),
+        ({"group": [600.0]}, r"group must hold .*got float64 of shape \(1,\)"),
+        ({"group": np.ones(600, int) * 2}, r"sum 1200 \(qid takes the query of each row\)"),
         ({"qid": np.zeros(600), "group": [600]}, "qid and group must not be given together"),
         ({"group": [600], "query_weight": [1, 2]}, "query_weight must have one weight for each of the 1 queries"),
         ({"group": [600], "query_weight": [-1]}, "must be finite and not negative; got -1"),

@@ -145,7 +145,8 @@ def test_all_ways_to_give_times():
     ("y", "message"),
     [
         (pd.DataFrame({"a": [1.0, 2.0], "b": [0, 1]}), r"y must have a boolean column .*got the columns \['a', 'b'\]"),
-        (pd.DataFrame({"event": [2, 1], "time": [1.0, 2.0]}), "y must hold 0 or 1, or True or False, in its column"),
+        (pd.DataFrame({"event": [2, 1], "time": [1.0, 2.0]}), "in its column 'event' of events; got 2 in row 0"),
+        (np.ones((2, 3)), "y must have one column, or two for bounds; got 3"),
         ([[3.0, 2.0], [1.0, 1.0]], r"lower bounds first; got \[3.0, 2.0\] in row 0"),
         ([1.0, -1.0], r"y must hold times that are not negative.*got \[-1.0, -1.0\] in row 1"),
         ([1.0, np.nan], "Input y contains NaN"),
@@ -184,5 +185,7 @@ def test_wrong_parameters(table, parameters, message):
     X, y, _ = table
     with pytest.raises(ValueError, match=message):
         GradientBoostingSurvival(**parameters).fit(X, y)
-    with pytest.raises(ValueError, match="times must hold numbers that are not negative"):
-        GradientBoostingSurvival(n_estimators=1).fit(X, y).predict_survival_function(X, [-1.0])
+    model = GradientBoostingSurvival(n_estimators=1).fit(X, y)
+    for times in ([-1.0], [np.nan], "a", [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match="times must hold numbers that are not negative"):
+            model.predict_survival_function(X, times)

@@ -18,6 +18,14 @@ def test_three_experts_of_the_lecture():
     assert theory.majority_error(3, 0.3) == pytest.approx(0.216)
 
 
+@pytest.mark.parametrize(
+    ("n_voters", "error", "wrong"),
+    [(5, 0.3, 0.16308), (11, 0.3, 0.0782247910), (21, 0.3, 0.0263899407), (25, 0.35, 0.0604449136)],
+)
+def test_majorities_of_independent_voters(n_voters, error, wrong):
+    assert theory.majority_error(n_voters, error) == pytest.approx(wrong, abs=5.1e-11)
+
+
 @pytest.mark.parametrize("ties", ["half", "wrong", "right"])
 def test_majority_by_enumeration(ties):
     errors = [0.1, 0.3, 0.45, 0.6]

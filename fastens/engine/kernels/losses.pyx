@@ -7,6 +7,7 @@ from cython.parallel cimport prange
 from libc.math cimport fabs, ldexp, log, rint
 from libc.stdint cimport int64_t, uint32_t
 
+from fastens.engine.kernels.lock cimport FEW_ROWS
 from fastens.engine.kernels.structs cimport float32_t, float64_t
 
 
@@ -155,18 +156,26 @@ def gradients(
     Losses whose hessian is 1 do not write it: `h` may be None.
     """
     cdef Rows rows
-    cdef Py_ssize_t block, first, size = _block_size(loss), n_rows = y.shape[0]
-    cdef Py_ssize_t n_blocks = (n_rows + size - 1) // size
     cdef float32_t* g_start
     cdef float32_t* h_start
-    if n_rows == 0:
+    if y.shape[0] == 0:
         return
-    rows = Rows(loss, parameter, &y[0], &raw[0, 0], n_rows, raw.shape[0])
+    rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0])
     g_start = &g[0, 0]
     h_start = g_start if h is None else &h[0, 0]
-    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
+    if rows.n_rows * rows.n_outputs <= FEW_ROWS:
+        _gradients_of_all(&rows, g_start, h_start, 1)
+    else:
+        with nogil:
+            _gradients_of_all(&rows, g_start, h_start, n_threads)
+
+
+cdef void _gradients_of_all(const Rows* rows, float32_t* g, float32_t* h, int n_threads) noexcept nogil:
+    cdef Py_ssize_t block, first, size = _block_size(rows.loss)
+    cdef Py_ssize_t n_blocks = (rows.n_rows + size - 1) // size
+    for block in prange(n_blocks, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
         first = block * size
-        _gradients_of_block(&rows, first, min(size, n_rows - first), g_start + first, h_start + first)
+        _gradients_of_block(rows, first, min(size, rows.n_rows - first), g + first, h + first)
 
 
 # The loss of each row --------------------------------------------------
@@ -240,16 +249,22 @@ def row_losses(
 ):
     """Write the loss of each row."""
     cdef Rows rows
-    cdef Py_ssize_t block, first, size = _block_size(loss), n_rows = y.shape[0]
-    cdef Py_ssize_t n_blocks = (n_rows + size - 1) // size
-    cdef float64_t* out_start
-    if n_rows == 0:
+    if y.shape[0] == 0:
         return
-    rows = Rows(loss, parameter, &y[0], &raw[0, 0], n_rows, raw.shape[0])
-    out_start = &out[0]
-    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
+    rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0])
+    if rows.n_rows * rows.n_outputs <= FEW_ROWS:
+        _losses_of_all(&rows, &out[0], 1)
+    else:
+        with nogil:
+            _losses_of_all(&rows, &out[0], n_threads)
+
+
+cdef void _losses_of_all(const Rows* rows, float64_t* out, int n_threads) noexcept nogil:
+    cdef Py_ssize_t block, first, size = _block_size(rows.loss)
+    cdef Py_ssize_t n_blocks = (rows.n_rows + size - 1) // size
+    for block in prange(n_blocks, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
         first = block * size
-        _losses_of_block(&rows, first, min(size, n_rows - first), out_start + first)
+        _losses_of_block(rows, first, min(size, rows.n_rows - first), out + first)
 
 
 # Exact sums --------------------------------------------------
@@ -273,6 +288,18 @@ cdef inline void _add(WideSum* total, int64_t weight, int64_t value) noexcept no
     total.weight += weight
 
 
+cdef void _add_all(
+    WideSum* total, const float64_t* values, const float64_t* weights, Py_ssize_t n, double value_scale,
+    double weight_scale
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t weight = 1
+    for i in range(n):
+        if weights != NULL:
+            weight = <int64_t> rint(weights[i] * weight_scale)
+        _add(total, weight, <int64_t> rint(values[i] * value_scale))
+
+
 def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, double value_scale, double weight_scale):
     """Sum of weight times value, and sum of weights, as whole numbers.
 
@@ -281,13 +308,14 @@ def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, doub
     many rows.
     """
     cdef WideSum total = WideSum(0, 0, 0, 0)
-    cdef Py_ssize_t i
-    cdef int64_t weight = 1
-    with nogil:
-        for i in range(values.shape[0]):
-            if weights is not None:
-                weight = <int64_t> rint(weights[i] * weight_scale)
-            _add(&total, weight, <int64_t> rint(values[i] * value_scale))
+    cdef const float64_t* given = NULL if weights is None else &weights[0]
+    cdef const float64_t* first = &values[0]
+    cdef Py_ssize_t n = values.shape[0]
+    if n <= FEW_ROWS:
+        _add_all(&total, first, given, n, value_scale, weight_scale)
+    else:
+        with nogil:
+            _add_all(&total, first, given, n, value_scale, weight_scale)
     return (int(total.high) << 2 * LIMB) + (int(total.middle) << LIMB) + int(total.low), int(total.weight)
 
 

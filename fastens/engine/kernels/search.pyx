@@ -1,6 +1,6 @@
 """Histograms and best splits of one task: a node whose rows are counted, and perhaps its sibling by subtraction."""
 
-from cython.parallel cimport prange, threadid
+from cython.parallel cimport prange
 
 from .categories cimport write_category_set
 from .features cimport allow_features
@@ -116,7 +116,7 @@ cdef void search_task(
 
     The root must come with its partials merged, since its sums are read from its first feature.
     """
-    cdef int32_t f, n_features = ws.table.n_features
+    cdef int32_t t
     cdef Histogram parent
     cdef Side counted = _side(ws, task.counted, task.want_counted, thread, 0)
     cdef Side difference = _side(ws, task.difference, task.want_difference, thread, 1)
@@ -131,13 +131,25 @@ cdef void search_task(
         ws.nodes[0].sums = feature_sums(&counted.histogram, &ws.features[0], &ws.quantised.layout)
         ws.nodes[0].limits.value = limited_value(&ws.nodes[0].sums, ws.rules.l2, 0.0, &ws.nodes[0].limits)
     if n_threads == 1:
-        for f in range(n_features):
-            _search_feature(ws, f, thread, n_parts, &parent, &counted, &difference)
+        _search_part(ws, 0, 1, thread, n_parts, &parent, &counted, &difference)
     else:
-        for f in prange(n_features, num_threads=n_threads, schedule="dynamic"):
-            _search_feature(ws, f, threadid(), n_parts, &parent, &counted, &difference)
+        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
+            _search_part(ws, t, n_threads, t, n_parts, &parent, &counted, &difference)
     _keep_best(ws, &counted, thread)
     _keep_best(ws, &difference, thread)
+
+
+cdef void _search_part(
+    Workspace* ws, int32_t share, int32_t n_shares, int32_t thread, int32_t n_parts, const Histogram* parent,
+    Side* counted, Side* difference,
+) noexcept nogil:
+    """One share of the features: neighbours, whose cells lie together, with about as many codes as other shares."""
+    cdef int32_t f
+    cdef Py_ssize_t n_codes = 0
+    for f in range(ws.table.n_features):
+        if n_codes * n_shares // ws.table.n_codes == share:
+            _search_feature(ws, f, thread, n_parts, parent, counted, difference)
+        n_codes += ws.features[f].n_codes
 
 
 cdef void _search_feature(
