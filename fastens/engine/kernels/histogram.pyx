@@ -15,10 +15,10 @@ cdef enum:
 
 
 cdef inline uint64_t _word(
-    const uint8_t* record, const Table* table, const CellLayout* layout, int32_t hessian_bits
+    const Table* table, uint32_t row, const CellLayout* layout, int32_t hessian_bits
 ) noexcept nogil:
     """What a row adds to each of its cells: gradient, hessian and a count of 1."""
-    cdef uint32_t payload = (<const uint32_t*>(record + table.payload))[0]
+    cdef uint32_t payload = (<const uint32_t*>(table.payloads + row * table.payload_stride))[0]
     return (
         <uint64_t>(payload >> hessian_bits) << layout.gradient_shift
         | <uint64_t>(payload & ((<uint32_t>1 << hessian_bits) - 1)) << layout.hessian_shift
@@ -50,11 +50,11 @@ cdef void _add_rows_of_bytes(
             prefetch(table.records + rows[i + ahead] * table.stride)
             prefetch(table.records + rows[i + 1 + ahead] * table.stride)
         a = table.records + rows[i] * table.stride
-        word_a = _word(a, table, layout, hessian_bits)
+        word_a = _word(table, rows[i], layout, hessian_bits)
         b, word_b = a, 0
         if i + 1 < n_rows:
             b = table.records + rows[i + 1] * table.stride
-            word_b = _word(b, table, layout, hessian_bits)
+            word_b = _word(table, rows[i + 1], layout, hessian_bits)
         f = first
         feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
         while f + 4 <= last:
@@ -81,7 +81,7 @@ cdef void _add_rows_of_pairs(
     cdef uint64_t word
     for i in range(n_rows):
         record = table.records + rows[i] * table.stride
-        word = _word(record, table, layout, hessian_bits)
+        word = _word(table, rows[i], layout, hessian_bits)
         for f in range(first, last):
             cells[table.features[f].offset + (<const uint16_t*>record)[f]] += word
 

@@ -71,7 +71,7 @@ cdef class JointGrower(Grower):
         for i in range(k):
             out = &joint.outputs[i]
             out.table = self.ws.table
-            out.table.payload += 4 * i
+            out.table.payloads += 4 * i
             out.quantised.payload = self.ws.quantised.payload
             out.quantised.payload.first += 4 * i
         joint.min_hessian = self.rules.min_child_weight

@@ -47,6 +47,7 @@ cdef struct Workspace:
     Py_ssize_t column_stride        # in codes
     Feature* features
     Quantised quantised
+    uint32_t* payloads              # where they lie apart from the records
     SplitRules rules
     int32_t n_threads
     uint32_t* rows
