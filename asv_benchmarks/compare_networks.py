@@ -7,7 +7,9 @@ python asv_benchmarks/compare_networks.py --scale 0.01 --workloads tables
 from __future__ import annotations
 
 import argparse
+import gzip
 import logging
+import os
 import sys
 import tempfile
 import warnings
@@ -110,6 +112,36 @@ def tables(repeats: int, scale: float) -> dict[str, Times]:
     return out
 
 
+def published(repeats: int, scale: float) -> dict[str, Times]:
+    """Fit the tables of the published alarm to columns of every kind, and read the published barley."""
+    folder = Path(os.environ.get("FASTENS_DATA", HERE.parent.parent / "shared" / "data"), "networks")
+    network = BayesianNetwork.read_bif(folder / "alarm.bif")
+    rows = pd.DataFrame(network.sample(int(100_000 * scale), random_state=0), columns=network.node_names_)
+    categories = rows.astype("category")
+    kinds = {
+        "categories": categories,
+        "strings": rows.astype("str"),
+        "shared objects": pd.DataFrame({name: rows[name].to_numpy(dtype=object).copy() for name in rows}, dtype=object),
+        "objects of their own": pd.DataFrame(
+            {name: ["".join([*value, "?"])[:-1] for value in rows[name]] for name in rows}, dtype=object
+        ),
+        "whole numbers": pd.DataFrame({name: categories[name].cat.codes.astype(np.int64) for name in rows}),
+    }
+    out = {}
+    for kind, X in kinds.items():
+        for n_threads in (1, None):
+            model = BayesianNetwork(network.edges_, n_jobs=n_threads)
+            calls = {"fastens": lambda X=X, model=model: model.fit(X)}
+            if PEER:
+                calls[NAME] = lambda X=X: PEER.fit(network.edges_, X)
+            out[f"alarm, {len(X)} rows, {kind}, n_jobs={n_threads}"] = interleaved(calls, repeats)
+    with tempfile.TemporaryDirectory() as unpacked:
+        path = Path(unpacked, "barley.bif")
+        path.write_bytes(gzip.decompress((folder / "barley.bif.gz").read_bytes()))
+        out["read the published barley"] = interleaved({"fastens": lambda: BayesianNetwork.read_bif(path)}, repeats)
+    return out
+
+
 def structures(repeats: int, scale: float) -> dict[str, Times]:
     """Learn structures of 37 variables."""
     network = make_network(37, (2, 5), 2)
@@ -159,7 +191,7 @@ def files(repeats: int, scale: float) -> dict[str, Times]:
         return {f"read BIF, {network.n_parameters_} parameters": interleaved(calls, repeats)}
 
 
-WORKLOADS = {"tables": tables, "structures": structures, "answers": answers, "files": files}
+WORKLOADS = {"tables": tables, "published": published, "structures": structures, "answers": answers, "files": files}
 
 
 def main() -> None:

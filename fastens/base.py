@@ -448,10 +448,10 @@ def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], N
         y = np.array(y.tolist(), dtype=np.str_)
     if y.dtype.kind != "O":
         _check_labels(y)
-        codes, values = factorize(y)
+        codes, values, _ = factorize(y)
         return codes, values, np.array([value for value in values if value is not None], dtype=y.dtype)
     try:
-        codes, values = factorize(y)
+        codes, values, _ = factorize(y)
     except TypeError:  # an object without a hash
         codes, values = np.arange(y.size), y.tolist()
     return codes, values, _labels_of_objects([None] if codes.size and codes.min() < 0 else values)

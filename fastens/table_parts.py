@@ -70,7 +70,8 @@ def _read_column(table: Table, index: int) -> Column | None:
         return None
     if not table.is_categorical(index):
         return numbers_of(column, table.name(index))
-    return Categories(*table.read(index), is_typed=column.dtype != nw.String)
+    codes, values, _ = table.read(index)
+    return Categories(codes, values, is_typed=column.dtype != nw.String)
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, is_missing, with_present
+from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, is_missing
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads
 
@@ -45,6 +45,7 @@ class Table:
     names: list[str] | None = None  # of the columns, where all of them are strings
     array: Floats | None = None  # the whole table, where it is one array of floats already
     _factorized: dict[int, Factorized] = field(default_factory=dict, repr=False)
+    _columns: dict[int, Column] = field(default_factory=dict, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -67,7 +68,11 @@ class Table:
     def column(self, index: int) -> Column:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
         native = self.natives[index]
-        return native if isinstance(native, np.ndarray | Categories) else nw.from_native(native, series_only=True)
+        if isinstance(native, np.ndarray | Categories):
+            return native
+        if index not in self._columns:
+            self._columns[index] = nw.from_native(native, series_only=True)
+        return self._columns[index]
 
     def is_categorical(self, index: int) -> bool:
         """Whether the column's type says categories.
@@ -75,13 +80,21 @@ class Table:
         In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
         booleans.
         """
-        if getattr(self.natives[index], "dtype", None) == np.object_:
-            return self._is_of_words(index)
+        native = self.natives[index]
+        if isinstance(native, Categories):
+            return native.is_typed or not all(map(is_missing, self.read(index).present()))
+        dtype = getattr(native, "dtype", None)
+        if isinstance(dtype, np.dtype):  # of NumPy, or of pandas, which narwhals takes longer to name
+            if dtype.kind == "O":
+                return self._is_of_words(index)
+            return dtype.kind in "UT" if isinstance(native, np.ndarray) else dtype.kind == "b"
+        if getattr(dtype, "name", None) == "category":
+            return True
+        return self._is_declared(index)
+
+    def _is_declared(self, index: int) -> bool:
+        """The same for a column that only narwhals knows."""
         column = self.column(index)
-        if isinstance(column, Categories):
-            return column.is_typed or not all(map(is_missing, self.read(index).values))
-        if isinstance(column, np.ndarray):
-            return column.dtype.kind in "UT"
         if column.dtype == nw.String:
             return column.null_count() < len(column)
         if column.dtype == nw.Object:
@@ -102,7 +115,7 @@ class Table:
         found: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
-            found[index] = _categories_of(self.read(index).values, self.name(index))
+            found[index] = _categories_of(self.read(index).present(), self.name(index))
 
         in_threads(learn, columns, n_threads if self.n_rows * len(columns) > GRAIN else 1)
         return found
@@ -113,7 +126,7 @@ class Table:
         `marks` are what stands for missing values, for unseen ones, and for the first category.
         """
         missing, unseen, first = marks
-        codes, values = self.read(index)
+        codes, values, _ = self.read(index)
         self._factorized.pop(index, None)
         position = {category: place for place, category in enumerate(categories, first)}
         places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
@@ -126,7 +139,7 @@ class Table:
         if found is None:
             native = self.natives[index]
             is_read = isinstance(native, Categories)
-            found = with_present(native.codes, native.values) if is_read else factorize(native)
+            found = Factorized(native.codes, native.values, may_be_absent=True) if is_read else factorize(native)
             self._factorized[index] = found
         return found
 
@@ -145,13 +158,20 @@ def table_from_frame(frame: Any) -> Table:
     if isinstance(frame, Table):
         return frame
     frame = nw.from_native(frame, eager_only=True)
-    schema = frame.schema
-    names = list(schema)
+    names = frame.columns
     array = None
-    if set(schema.values()) in ({nw.Float64}, {nw.Float32}):
+    if _column_types(frame) in ({nw.Float64}, {nw.Float32}, {FLOATS[0]}, {FLOATS[1]}):
         array = frame.to_numpy()
         array = array if _is_ready(array) else None
     return Table(frame, names if all(isinstance(name, str) for name in names) else None, array)
+
+
+def _column_types(frame: nw.DataFrame) -> set[Any]:
+    """The types of the columns; of pandas its own, as narwhals looks long at categories and objects."""
+    native = frame.to_native()
+    if not nw.dependencies.is_pandas_dataframe(native):
+        return set(frame.schema.values())
+    return {dtype if isinstance(dtype, np.dtype) else type(dtype) for dtype in native.dtypes}
 
 
 def _is_ready(array: NDArray[Any]) -> bool:

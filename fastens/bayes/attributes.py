@@ -143,7 +143,7 @@ def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
     source = table if table.names is None or encoder.names is None else encoder.match(table.source)
     categories: list[list[Any] | None] = []
     for column, known in zip(source.natives, encoder.categories, strict=True):
-        values = {value for value in factorize(column).values if not is_missing(value)}
+        values = {value for value in factorize(column).present() if not is_missing(value)}
         old = list(known or [])
         seen = set(old)
         categories.append(

@@ -47,7 +47,7 @@ class Smoothing:
     m: float = 1.0
     ess: float = 1.0
 
-    def of_groups(self, n_cells: NDArray[np.int64], n_classes: int) -> Array:
+    def of_groups(self, n_cells: NDArray[np.int64], n_classes: int | NDArray[np.int64]) -> Array:
         """The pseudo-count of a cell of each group, from the groups' numbers of cells."""
         n_cells = np.maximum(n_cells, 1)
         if self.kind == "laplace":

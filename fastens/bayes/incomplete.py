@@ -32,12 +32,11 @@ class Climb:
 
 def objective(tables: Sequence[Array], counts: Sequence[Array], pseudo: Sequence[float]) -> float:
     """Log likelihood of counts, plus the pseudo-counts times the logs of the probabilities."""
-    return float(
-        sum(
-            xlogy(found, table).sum() + (extra * logs(table).sum() if extra else 0.0)
-            for table, found, extra in zip(tables, counts, pseudo, strict=True)
-        )
-    )
+    table = np.concatenate([found.ravel() for found in tables])
+    count = np.concatenate([found.ravel() for found in counts])
+    extra = np.repeat(pseudo, [found.size for found in tables])
+    is_smoothed = extra > 0
+    return float(xlogy(count, table).sum() + (extra[is_smoothed] * logs(table[is_smoothed])).sum())
 
 
 class _Objective:

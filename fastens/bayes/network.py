@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -342,9 +343,8 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
                 )
         counted = family_counts(data.codes, data.sizes, network.families, data.weights, data.n_threads)
         counts = [found.astype(np.float64) for found in counted]
-        groups = [self._groups(found.shape) for found in counts]
-        network = network.with_tables([_estimate(g, found, "bayes") for g, found in zip(groups, counts, strict=True)])
-        pseudo = [float(found.pseudo[0]) for found in groups]
+        network = network.with_tables(self._estimate(counts, "bayes"))
+        pseudo = self._pseudo_counts([found.shape for found in counts]).tolist()
         if data.codes.size and data.codes.min() == 0:
             self._climb(network.with_tables(self._first_tables(network, counts)), data, pseudo)
             return
@@ -352,11 +352,24 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         self.history_ = np.array([objective(network.tables, counts, pseudo)])
         self.n_iter_ = 1
 
-    def _groups(self, shape: tuple[int, ...]) -> Groups:
-        """The prior of the distributions of a table."""
-        size = np.array([shape[-1]])
-        smoothing = Smoothing(self.smoothing, self.alpha, self.m, self.ess)
-        return Groups(size, np.repeat(smoothing.of_groups(size, int(np.prod(shape[:-1]))), size))
+    def _pseudo_counts(self, shapes: list[tuple[int, ...]]) -> Array:
+        """Those of a cell of each table."""
+        n_values, n_rows = np.array([(shape[-1], math.prod(shape[:-1])) for shape in shapes], dtype=np.int64).T
+        return Smoothing(self.smoothing, self.alpha, self.m, self.ess).of_groups(n_values, n_rows)
+
+    def _groups(self, shapes: list[tuple[int, ...]]) -> Groups:
+        """The prior of the distributions of tables, one after another."""
+        n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
+        n_cells = np.array([math.prod(shape) for shape in shapes], dtype=np.int64)
+        return Groups(np.repeat(n_values, n_cells // n_values), np.repeat(self._pseudo_counts(shapes), n_cells))
+
+    def _estimate(self, counts: list[Array], mode: str, rng: np.random.Generator | None = None) -> list[Array]:
+        """Tables from their counts, all at once: by the estimate of a mode, or drawn."""
+        groups = self._groups([found.shape for found in counts])
+        cells = np.concatenate([found.ravel() for found in counts])[None]
+        out = (groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0]
+        ends = np.cumsum([found.size for found in counts])[:-1]
+        return [part.reshape(found.shape) for part, found in zip(np.split(out, ends), counts, strict=True)]
 
     def _first_tables(self, network: DiscreteNetwork, counts: list[Array]) -> list[Array]:
         """Where a climb starts: from the rows in which a family is known, without zeros, which would never change."""
@@ -430,8 +443,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         if self._counts is None:
             raise AttributeError("a network that was not fitted has no counts, and so no posterior of its tables.")
         model = copy.copy(self)
-        tables = [_estimate(self._groups(found.shape), found, mode, rng) for found in self._counts]
-        model._network = self._network.with_tables(tables)
+        model._network = self._network.with_tables(self._estimate(self._counts, mode, rng))
         return model
 
     @property
@@ -440,11 +452,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         self._check_fitted()
         if self._counts is None or len(self.history_) > 1 or self.smoothing == "none":
             raise AttributeError("log_evidence_ needs a fit to rows without missing values, with smoothing.")
-        return float(sum(self._groups(c.shape).log_evidence(c.reshape(-1, c.shape[-1])).sum() for c in self._counts))
-
-
-def _estimate(groups: Groups, counts: Array, mode: str, rng: np.random.Generator | None = None) -> Array:
-    """A table from its counts: by the estimate of a mode, or drawn."""
-    rows = counts.reshape(-1, counts.shape[-1])
-    found = groups.estimate(rows, mode) if rng is None else groups.draw(rows, rng)
-    return found.reshape(counts.shape)
+        evidence = self._groups([found.shape for found in self._counts]).log_evidence(
+            np.concatenate([found.ravel() for found in self._counts])[None]
+        )
+        return float(evidence.sum())

@@ -28,17 +28,27 @@ PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.fl
 class Factorized(NamedTuple):
     """A column as the values that come in it.
 
-    A row is missing where its code is negative, or that of None or NaN. A value may come twice among the values, and
-    None in the place of one that no row has.
+    A row is missing where its code is -1, or that of None or NaN. A value may come twice among the values, and None in
+    the place of one that no row has.
     """
 
     codes: NDArray[np.integer]
     values: list[Any]
+    may_be_absent: bool = False  # there may be values that no row has, as `present` has not been asked
 
     def decoded(self) -> list[Any]:
         """The column's values, None where missing."""
         known = [None if is_missing(value) else value for value in self.values]
         return [None if code < 0 else known[code] for code in self.codes.tolist()]
+
+    def present(self) -> list[Any]:
+        """The values, None in the place of those that no row has."""
+        if not self.may_be_absent:
+            return self.values
+        flags = np.zeros(len(self.values), dtype=np.uint8)
+        if self.codes.size:
+            mark_present(self.codes, flags)
+        return [value if flag else None for value, flag in zip(self.values, flags.tolist(), strict=True)]
 
 
 def is_missing(value: Any) -> bool:
@@ -60,16 +70,6 @@ def factorize(column: Any) -> Factorized:
     return _of_any(column) if found is None else Factorized(*found)
 
 
-def with_present(codes: NDArray[np.integer], values: list[Any]) -> Factorized:
-    """Codes and values of which some may come in no row."""
-    present = np.zeros(len(values), dtype=np.uint8)
-    if codes.size:
-        mark_present(codes, present)
-    if not present.all():
-        values = [value if flag else None for value, flag in zip(values, present.tolist(), strict=True)]
-    return Factorized(codes, values)
-
-
 # By library --------------------------------------------------
 
 
@@ -78,7 +78,7 @@ def _of_pandas(column: Any) -> Factorized:
     if isinstance(dtype, np.dtype):
         return _of_array(column.to_numpy(), lambda: _by_method(column))
     if hasattr(array, "codes"):
-        return with_present(np.asarray(array.codes), array.categories.tolist())
+        return Factorized(np.asarray(array.codes), array.categories.tolist(), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object), lambda: _by_method(column))

@@ -6,7 +6,7 @@ import functools
 import numbers
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -101,15 +101,33 @@ def threads_for(work: float, n_threads: int, grain: float) -> int:
     return min(n_threads, int(work // grain))
 
 
-def in_threads(function: Callable[[Any], None], items: Iterable[Any], n_threads: int) -> None:
+def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads: int) -> None:
     """Call a function, which gives the interpreter's lock away for most of its time, for each item.
 
     The first error in the items' order is raised.
     """
-    if n_threads <= 1:
-        for item in items:
-            function(item)
-        return
-    with ThreadPoolExecutor(n_threads, "fastens") as pool:
-        for _ in pool.map(function, items):
-            pass
+    errors: dict[int, BaseException] = {}
+    numbered = enumerate(items)
+    lock = threading.Lock()
+
+    def work() -> None:
+        while not errors:
+            with lock:
+                index, item = next(numbered, (-1, None))
+            if index < 0:
+                return
+            try:
+                function(item)
+            except BaseException as error:
+                errors[index] = error
+
+    n_others = min(n_threads, len(items)) - 1
+    if n_others < 1:
+        work()
+    else:
+        with ThreadPoolExecutor(n_others, "fastens") as pool:
+            for _ in range(n_others):
+                pool.submit(work)
+            work()
+    if errors:
+        raise errors[min(errors)]

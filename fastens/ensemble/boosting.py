@@ -25,12 +25,15 @@ from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
 from fastens.ensemble.stages import StagedScore, quantiles_score
-from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real
+from fastens.parameters import ANYTHING, NONE, Rule, one_of, real
 
 Array = NDArray[np.float64]
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
 LEVEL = real(0, 1, open_low=True, open_high=True)
-LEVELS = instance((list, tuple, np.ndarray), "a list of such numbers")
+LEVELS = Rule(
+    "a list of such numbers",
+    lambda value: isinstance(value, list | tuple | np.ndarray) and len(value) > 0 and all(map(LEVEL.holds, value)),
+)
 
 
 class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTargets, RawClassifier):
@@ -357,7 +360,7 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         levels = levels_of(self)
-        if levels is None:
+        if levels is None or self._loss.name != "quantile":
             return super()._score_of(y, predicted, sample_weight)
         return quantiles_score(y, predicted, levels, sample_weight)
 

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 # ends the training.
 OnRound = Callable[[int, int, float, float | None], Any]
 
-# The training loss is a report, not a rule: this many rows, evenly spaced, give it.
+# The training loss is a report, not a rule: no more rows than this, evenly spaced, give it.
 HISTORY_ROWS = 4_000
 ALL_ROWS = RowSampling()
 

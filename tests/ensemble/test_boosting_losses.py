@@ -181,6 +181,11 @@ def test_new_losses_are_saved(rng, tmp_path):
         ({"loss": "hinge"}, "loss must be one of .* or a function or object that gives derivatives; got 'hinge'"),
         ({"loss": "tweedie", "tweedie_variance_power": 2.0}, "tweedie_variance_power must be a number greater than 1"),
         ({"loss": "quantile", "quantile": [0.9, 0.1]}, "quantile must hold ascending levels"),
+        ({"quantile": []}, "quantile must be a number greater than 0 and less than 1 or a list of such numbers"),
+        (
+            {"quantile": [0.5, 2.0]},
+            "quantile must be a number greater than 0 and less than 1 or a list of such numbers",
+        ),
         ({"loss": "quantile", "quantile": 3}, "quantile must be a number greater than 0 and less than 1"),
     ],
 )
@@ -202,6 +207,8 @@ def test_score_of_several_quantiles_is_their_mean_d2(rng):
     stages = list(model.staged_score(X, y, weight))
     assert stages[-1] == model.score(X, y, weight)
     assert stages[-1] > stages[0] > 0
+    mean = GradientBoostingRegressor(quantile=levels, n_estimators=8).fit(X, y)
+    assert mean.score(X, y) == pytest.approx(r2_score(y, mean.predict(X)))
     one = GradientBoostingRegressor("quantile", quantile=0.5, n_estimators=8).fit(X, y)
     assert one.score(X, y) == pytest.approx(r2_score(y, one.predict(X)))
     assert cross_val_score(model, X, y, cv=3).mean() > 0

@@ -105,9 +105,46 @@ def average_evidence(
                 )
 
 
-cdef inline float64_t _log_gamma(const float64_t[::1] table, float64_t first, uint32_t i) noexcept nogil:
+cdef struct Dirichlet:
+    # A symmetric prior of the classes' probabilities, and its tables.
+    float64_t alpha
+    uint32_t few
+    const float64_t* products               # of 0, 1, ..., few factors alpha, alpha + 1, ...
+    const float64_t* products_of_sums       # one over the same of n_classes * alpha
+    const float64_t* inverse                # 1 / (n_classes * alpha + i)
+    uint32_t n_known
+    const float64_t* log_gammas             # of alpha + i, for i < n_known
+    const float64_t* log_gammas_of_sums     # of n_classes * alpha + i
+
+
+cdef inline float64_t _log_gamma(const float64_t* table, uint32_t n_known, float64_t first, uint32_t i) noexcept nogil:
     """Of first + i: from the table, if it has it."""
-    return table[i] if i < table.shape[0] else lgamma(first + i)
+    return table[i] if i < n_known else lgamma(first + i)
+
+
+cdef inline uint32_t _evidence_of_counts(
+    const Dirichlet* prior, const uint32_t* counts, Py_ssize_t n_classes, float64_t* evidence, float64_t* values
+) noexcept nogil:
+    """Write the evidence and the values of a node; return its number of rows."""
+    cdef Py_ssize_t k, first = 1 if n_classes == 2 else 0
+    cdef uint32_t total = 0
+    cdef float64_t found, share, of_all = n_classes * prior.alpha
+    for k in range(n_classes):
+        total += counts[k]
+    if total <= prior.few:
+        found, share = prior.products_of_sums[total], prior.inverse[total]
+        for k in range(n_classes):
+            found *= prior.products[counts[k]]
+    else:
+        share = 1.0 / (of_all + total)
+        found = prior.log_gammas_of_sums[0]
+        found -= _log_gamma(prior.log_gammas_of_sums, prior.n_known, of_all, total)
+        for k in range(n_classes):
+            found += _log_gamma(prior.log_gammas, prior.n_known, prior.alpha, counts[k]) - prior.log_gammas[0]
+    evidence[0] = found
+    for k in range(first, n_classes):
+        values[k - first] = (counts[k] + prior.alpha) * share
+    return total
 
 
 def class_evidence(
@@ -129,7 +166,7 @@ def class_evidence(
         alpha (alpha + 1) ... (alpha + i - 1) for i = 0, 1, ... rows.
     products_of_sums : float64 array of shape (few + 1,)
         One over the same of n_classes * alpha.
-    log_gammas, log_gammas_of_sums : float64 arrays
+    log_gammas, log_gammas_of_sums : float64 arrays of the same length
         Logarithms of the gamma function of alpha + i, and of n_classes * alpha + i.
 
     Returns
@@ -141,15 +178,16 @@ def class_evidence(
         Posterior means of the probability of the second of two classes, or of all.
     """
     cdef Py_ssize_t i, j, k, n = inner.shape[0] + leaf.shape[0], n_classes = leaves.shape[0]
-    cdef Py_ssize_t first = 1 if n_classes == 2 else 0
-    cdef uint32_t total, few = <uint32_t> products.shape[0] - 1
-    cdef float64_t found, share, of_all = n_classes * alpha
-    cdef const float64_t[::1] inverse = 1.0 / (of_all + np.arange(few + 1.0))
+    cdef const float64_t[::1] inverse = 1.0 / (n_classes * alpha + np.arange(products.shape[0]))
+    cdef Dirichlet prior
     cdef uint32_t[:, ::1] counts = np.empty((n, n_classes), dtype=np.uint32)
-    rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_classes - first))
+    rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_classes - (n_classes == 2)))
     cdef uint32_t[::1] n_rows = rows_
     cdef float64_t[::1] evidence = evidence_
     cdef float64_t[:, ::1] values = values_
+    prior.alpha, prior.few, prior.n_known = alpha, <uint32_t> products.shape[0] - 1, <uint32_t> log_gammas.shape[0]
+    prior.products, prior.products_of_sums, prior.inverse = &products[0], &products_of_sums[0], &inverse[0]
+    prior.log_gammas, prior.log_gammas_of_sums = &log_gammas[0], &log_gammas_of_sums[0]
     with nogil:
         for j in range(leaf.shape[0]):
             for k in range(n_classes):
@@ -158,21 +196,11 @@ def class_evidence(
             for k in range(n_classes):
                 counts[inner[j], k] = counts[left_child[j], k] + counts[left_child[j] + 1, k]
         for i in range(n):
-            total = 0
-            for k in range(n_classes):
-                total += counts[i, k]
-            if total <= few:
-                found, share = products_of_sums[total], inverse[total]
-                for k in range(n_classes):
-                    found *= products[counts[i, k]]
+            # Two classes are the usual case, and the loops are unrolled for them.
+            if n_classes == 2:
+                n_rows[i] = _evidence_of_counts(&prior, &counts[i, 0], 2, &evidence[i], &values[i, 0])
             else:
-                share = 1.0 / (of_all + total)
-                found = log_gammas_of_sums[0] - _log_gamma(log_gammas_of_sums, of_all, total)
-                for k in range(n_classes):
-                    found += _log_gamma(log_gammas, alpha, counts[i, k]) - log_gammas[0]
-            n_rows[i], evidence[i] = total, found
-            for k in range(first, n_classes):
-                values[i, k - first] = (counts[i, k] + alpha) * share
+                n_rows[i] = _evidence_of_counts(&prior, &counts[i, 0], n_classes, &evidence[i], &values[i, 0])
     return rows_, evidence_, values_
 
 

@@ -79,7 +79,7 @@ cdef class TreeWorker:
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
     cdef int64_t* sums              # (nodes, n_values + 1 + n_squares)
     cdef float64_t scale            # of numbers in the sums
-    cdef float64_t[::1] square_scales   # of the squares of each target
+    cdef float64_t[::1] square_units    # of the squares of each target, a power of two
 
     def __init__(self, ForestData data, int n_threads, bint narrow_values):
         cdef int32_t i
@@ -87,7 +87,7 @@ cdef class TreeWorker:
         self.n_threads = min(n_threads, MAX_THREADS)
         self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
         self.harvest.n_squares = data.n_squares
-        self.square_scales = np.ones(data.n_squares)
+        self.square_units = np.ones(data.n_squares)
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
         if self.rooms == NULL or self.grown == NULL:
@@ -402,7 +402,7 @@ cdef class TreeWorker:
             self.scale = power_of_two_below(room / self.data.widest)
         for i in range(self.data.n_squares):
             if self.data.ranges[i] > 0:
-                self.square_scales[i] = power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
+                self.square_units[i] = 1.0 / power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
         for i in range(tree.n - 1, -1, -1):
             self._add_up(&tree.nodes[i], self.sums + i * n)
         return True
@@ -412,7 +412,8 @@ cdef class TreeWorker:
         cdef Harvest* harvest = &self.harvest
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
-        cdef float64_t of_node, value, total
+        cdef float64_t of_node, value, total, unit = 1.0 / self.scale
+        cdef float64_t weight_unit = 1.0 / self.sample.layout.weight_scale
         for i in range(self.grown[self.n_threads].n):
             sums = self.sums + i * (n_values + 1 + <Py_ssize_t>self.data.n_squares)
             of_node = <float64_t>sums[n_values]
@@ -424,11 +425,9 @@ cdef class TreeWorker:
                 else:
                     (<float64_t*>harvest.value)[(to + i) * n_values + k] = value
             for k in range(self.data.n_squares):
-                total = <float64_t>sums[k] / self.scale
-                value = <float64_t>sums[n_values + 1 + k] / self.square_scales[k] - total * total / of_node
-                harvest.squares[(to + i) * self.data.n_squares + k] = (
-                    max(value, 0.0) / self.sample.layout.weight_scale
-                )
+                total = <float64_t>sums[k] * unit
+                value = <float64_t>sums[n_values + 1 + k] * self.square_units[k] - total * total / of_node
+                harvest.squares[(to + i) * n_values + k] = max(value, 0.0) * weight_unit
         free(self.sums)
         self.sums = NULL
 
@@ -472,4 +471,4 @@ cdef class TreeWorker:
                 number = forest.targets.numbers[first + t] - forest.targets.minimum[t]
                 sums[t] += weight * <int64_t>rint(number * self.scale)
                 if self.data.n_squares > 0:
-                    sums[self.data.n_values + 1 + t] += weight * <int64_t>rint(number * number * self.square_scales[t])
+                    sums[self.data.n_values + 1 + t] += weight * <int64_t>rint(number * number / self.square_units[t])

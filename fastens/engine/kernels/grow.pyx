@@ -34,14 +34,29 @@ import numpy as np
 
 cdef enum:
     KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the widest feature
+    # Up to so many rows, whose records stay in the second cache, payloads lie apart from them: what a thread writes
+    # there, 16 rows to a cache line, the others have to fetch.
+    APART_ROWS = 1 << 16
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
 
 
-# Leaves are not dealt out to the threads: each takes a part of the rows of every leaf. Since these are in order, it is
-# about the part of all rows whose gradients it has seen before, and has in its cache.
+# Leaves are not dealt out to the threads: each takes, of every leaf, the rows of its own part of the table. It has seen
+# their gradients before, and has them in its cache.
 
-cdef inline Py_ssize_t _part(const Node* node, int32_t t, int32_t n_threads) noexcept nogil:
-    return node.begin + (node.end - node.begin) * t // n_threads
+cdef Py_ssize_t _part(
+    const Workspace* ws, const Node* node, Py_ssize_t n_rows, int32_t t, int32_t n_threads
+) noexcept nogil:
+    """Where the rows of thread t begin in a node, whose rows are in order."""
+    cdef Py_ssize_t low = node.begin, high = node.end, middle, first = n_rows * t // n_threads
+    if t == n_threads:
+        return node.end
+    while low < high:
+        middle = (low + high) // 2
+        if ws.rows[middle] < first:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 cdef void leaf_sums(
@@ -69,19 +84,18 @@ cdef void _sums_of_part(
     int64_t* gradients, int64_t* hessians,
 ) noexcept nogil:
     cdef const Node* node
-    cdef Py_ssize_t begin
+    cdef Py_ssize_t begin, end
     cdef int32_t i
     for i in range(ws.n_nodes):
         node = &ws.nodes[i]
         if node.left_child == 0:
-            begin = _part(node, t, n_threads)
-            exact_sums(
-                source, scales, ws.rows + begin, _part(node, t + 1, n_threads) - begin, &gradients[i], &hessians[i]
-            )
+            begin = _part(ws, node, source.n_rows, t, n_threads)
+            end = _part(ws, node, source.n_rows, t + 1, n_threads)
+            exact_sums(source, scales, ws.rows + begin, end - begin, &gradients[i], &hessians[i])
 
 
 cdef void _add_to_part(
-    const Workspace* ws, const float64_t* value, int32_t t, int32_t n_threads, float64_t* raw
+    const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t t, int32_t n_threads, float64_t* raw
 ) noexcept nogil:
     cdef const Node* node
     cdef Py_ssize_t k, end
@@ -90,8 +104,8 @@ cdef void _add_to_part(
         node = &ws.nodes[i]
         if node.left_child > 0:
             continue
-        end = _part(node, t + 1, n_threads)
-        for k in range(_part(node, t, n_threads), end):
+        end = _part(ws, node, n_rows, t + 1, n_threads)
+        for k in range(_part(ws, node, n_rows, t, n_threads), end):
             if k + PREFETCH_AHEAD < end:
                 prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
             raw[ws.rows[k]] += value[i]
@@ -104,11 +118,11 @@ cdef void _number_rows(uint32_t* rows, Py_ssize_t begin, Py_ssize_t end) noexcep
 
 
 cdef void _add_to_all(
-    const Workspace* ws, const float64_t* value, float64_t* raw, int32_t n_threads
+    const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
 ) noexcept nogil:
     cdef int32_t t
     for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
-        _add_to_part(ws, value, t, n_threads, raw)
+        _add_to_part(ws, value, n_rows, t, n_threads, raw)
 
 
 cdef class Grower:
@@ -137,14 +151,17 @@ cdef class Grower:
         cdef uint8_t[:, :] payloads = self.matrix.payloads
         ws.table.records = &records[0, 0]
         ws.table.stride = records.shape[1]
-        ws.table.payloads = &payloads[0, 0]
-        ws.table.payload_stride = payloads.strides[0]
         ws.table.code_size = self.matrix.columns.itemsize
         ws.table.n_features = self.matrix.n_features
         ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
         ws.code_stride = self.matrix.n_rows
-        ws.quantised.payload.first = &payloads[0, 0]
-        ws.quantised.payload.stride = ws.table.payload_stride
+        ws.quantised.payload.first, ws.quantised.payload.stride = &payloads[0, 0], payloads.strides[0]
+        if ws.n_threads > 1 and self.matrix.n_payloads == 1 and self.matrix.n_rows <= APART_ROWS:
+            ws.payloads = <uint32_t*>malloc(self.matrix.n_rows * sizeof(uint32_t))
+            if ws.payloads == NULL:
+                raise MemoryError(f"no memory for the payloads of {self.matrix.n_rows} rows")
+            ws.quantised.payload.first, ws.quantised.payload.stride = <uint8_t*>ws.payloads, sizeof(uint32_t)
+        ws.table.payloads, ws.table.payload_stride = ws.quantised.payload.first, ws.quantised.payload.stride
         self._set_columns()
         self._set_features()
 
@@ -474,8 +491,9 @@ cdef class Grower:
 
     def add_values(self, const float64_t[::1] value, float64_t[::1] raw):
         """raw[row] += value[leaf of row], for the rows that the tree just grown was given."""
+        cdef int32_t n_threads = threads_for_rows(&self.ws, self.ws.nodes[0].end)
         if self.ws.nodes[0].end <= FEW_ROWS:
-            _add_to_all(&self.ws, &value[0], &raw[0], 1)
+            _add_to_all(&self.ws, &value[0], raw.shape[0], 1, &raw[0])
         else:
             with nogil:
-                _add_to_all(&self.ws, &value[0], &raw[0], threads_for_rows(&self.ws, self.ws.nodes[0].end))
+                _add_to_all(&self.ws, &value[0], raw.shape[0], n_threads, &raw[0])

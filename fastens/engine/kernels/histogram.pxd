@@ -8,7 +8,7 @@ cdef enum:
 
 cdef struct RowStatistics:
     # Each row's quantised gradient and hessian, in one of two forms.
-    # narrow: a 4-byte payload, gradient << hessian_bits | hessian
+    # narrow: a 4-byte payload, inside the row's record or apart: gradient << hessian_bits | hessian
     # wide:   three words a row: gradient, hessian, weight << 32 | 1
     bint narrow
     int32_t hessian_bits
@@ -17,9 +17,9 @@ cdef struct RowStatistics:
 
 cdef struct Table:
     # The binned rows as the histogram kernels read them.
-    const uint8_t* records          # (n_rows, stride) bytes: the codes of a row
+    const uint8_t* records          # (n_rows, stride) bytes: the codes of a row, and room for its payload
     Py_ssize_t stride
-    const uint8_t* payloads         # that of the first row: behind its codes, or apart from the records
+    const uint8_t* payloads         # of the first row, in its record or apart; others follow at this distance
     Py_ssize_t payload_stride
     int32_t code_size               # 1 or 2 bytes
     int32_t n_features

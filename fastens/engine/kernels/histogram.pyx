@@ -19,7 +19,7 @@ cdef enum:
 
 
 cdef inline uint64_t _word(
-    const Table* table, const CellLayout* layout, int32_t hessian_bits, uint32_t row
+    const Table* table, uint32_t row, const CellLayout* layout, int32_t hessian_bits
 ) noexcept nogil:
     """What a row adds to each of its cells: gradient, hessian and a count of 1."""
     cdef uint32_t payload = (<const uint32_t*>(table.payloads + row * table.payload_stride))[0]
@@ -57,11 +57,11 @@ cdef void _add_rows_of_bytes(
             if apart:
                 prefetch(table.payloads + rows[i + ahead] * table.payload_stride)
         a = table.records + rows[i] * table.stride
-        word_a = _word(table, layout, hessian_bits, rows[i])
+        word_a = _word(table, rows[i], layout, hessian_bits)
         b, word_b = a, 0
         if i + 1 < n_rows:
             b = table.records + rows[i + 1] * table.stride
-            word_b = _word(table, layout, hessian_bits, rows[i + 1])
+            word_b = _word(table, rows[i + 1], layout, hessian_bits)
         f = first
         feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
         while f + 4 <= last:
@@ -88,7 +88,7 @@ cdef void _add_rows_of_pairs(
     cdef uint64_t word
     for i in range(n_rows):
         record = table.records + rows[i] * table.stride
-        word = _word(table, layout, hessian_bits, rows[i])
+        word = _word(table, rows[i], layout, hessian_bits)
         for f in range(first, last):
             cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
 

@@ -375,6 +375,7 @@ def fit_leaves(
     cdef const float32_t[::1] gradients = statistics.gradients, hessians = statistics.hessians
     cdef const float64_t[::1] weights = statistics.weights
     cdef Py_ssize_t number, most = 0, most_rows = 1, n_leaves = value.shape[0]
+    cdef const uint32_t* of_rows = &rows[0]
     cdef const int32_t* of_features = &features[0] if features.shape[0] else NULL
     cdef float64_t* of_terms = &terms[0, 0] if terms.shape[1] else NULL
     cdef const float64_t* of_weights = &weights[0] if weights is not None else NULL
@@ -393,7 +394,7 @@ def fit_leaves(
         fit_leaf(
             X, &data, memory + threadid() * size,
             leaf_of(
-                &rows[row_starts[number]], row_starts[number + 1] - row_starts[number], of_features + starts[number],
+                of_rows + row_starts[number], row_starts[number + 1] - row_starts[number], of_features + starts[number],
                 starts[number + 1] - starts[number], pitch),
             line_of(value[number], factor[number], of_terms + starts[number], terms.shape[1]))
     free(memory)

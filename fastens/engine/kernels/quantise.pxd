@@ -24,7 +24,7 @@ cdef struct Scales:
 
 
 cdef struct Payload:
-    # Where the narrow form goes: the 4-byte payload of each row's record.
+    # Where the narrow form goes: the 4-byte payload of each row, in its record or apart.
     uint8_t* first
     Py_ssize_t stride
 
