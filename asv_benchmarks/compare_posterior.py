@@ -102,16 +102,8 @@ def some(alphas: np.ndarray) -> np.ndarray:
     return alphas[places]
 
 
-def pruned_by_grid_search(X: Any, y: np.ndarray) -> Any:
-    """The tree whose price of leaves has the least log loss in five folds, of some, as scikit-learn's users do it."""
-    plain = DecisionTreeClassifier(criterion="entropy", random_state=0, n_jobs=1)
-    grid = {"ccp_alpha": some(plain.cost_complexity_pruning_path(X, y).ccp_alphas)}
-    folds = StratifiedKFold(5, shuffle=True, random_state=1)
-    return GridSearchCV(plain, grid, scoring="neg_log_loss", cv=folds).fit(X, y)
-
-
 def numbers_pruned_by_validation(X: Any, y: np.ndarray) -> Any:
-    """The same for numbers, by squared error."""
+    """The tree whose price of leaves has the least squared error in five folds, of some."""
     tree = DecisionTreeRegressor(random_state=0, n_jobs=1)
     grid = {"ccp_alpha": some(tree.cost_complexity_pruning_path(X, y).ccp_alphas)}
     folds = KFold(5, shuffle=True, random_state=1)
@@ -167,15 +159,8 @@ def trees() -> Iterator[Row]:
     fits = {
         "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
         "pruned": lambda X, y: PrunedTree().fit(X, y),
-        "pruned, leaves as they are": lambda X, y: PrunedTree(smoothing=0.0).fit(X, y),
         "whole": lambda X, y: PrunedTree(n_folds=0).fit(X, y),
     }
-    return compared(REPORTING, fits, 3)
-
-
-def grid_search() -> Iterator[Row]:
-    """Single trees: log loss in three folds, and the time of the usual search for a price."""
-    fits = {"average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y), "grid search": pruned_by_grid_search}
     return compared(REPORTING, fits, 3)
 
 
@@ -263,7 +248,6 @@ def predicting(model: Any, X: np.ndarray) -> float:
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "trees": trees,
-    "grid_search": grid_search,
     "numbers": numbers,
     "forests": forests,
     "cost": cost,
