@@ -19,13 +19,25 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import Table
 from benchmarks.peer_models import loss
-from comparison.category_tables import CHOOSING, LIBRARIES, MAKERS, REPORTING, Library, read, settings_for, variants
+from comparison.category_tables import (
+    CHOOSING,
+    FURTHER,
+    LIBRARIES,
+    MAKERS,
+    REPORTING,
+    Library,
+    read,
+    settings_for,
+    variants,
+)
 
 
 def arguments() -> argparse.Namespace:
     names = [library.name for library in LIBRARIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="+", choices=[*CHOOSING, *REPORTING], default=list(REPORTING), metavar="NAME")
+    parser.add_argument(
+        "--tables", nargs="+", choices=[*CHOOSING, *REPORTING, *FURTHER], default=list(REPORTING), metavar="NAME"
+    )
     parser.add_argument("--libraries", nargs="*", choices=names, default=names, metavar="NAME")
     parser.add_argument("--variants", type=json.loads, default={}, help="fastens with other parameters, as JSON")
     parser.add_argument("--family", choices=list(MAKERS), default="boosting", help="what the variants are of")
@@ -49,20 +61,29 @@ def measured(library: Library, table: Table, n_seeds: int, n_threads: int) -> tu
     return float(np.mean(losses)), float(np.mean(seconds))
 
 
+def attempted(library: Library, table: Table, n_seeds: int, n_threads: int) -> tuple[float, float]:
+    """The same, or not a number where the library stops with an error."""
+    try:
+        return measured(library, table, n_seeds, n_threads)
+    except Exception as error:
+        print(f"{library.name} on {table.name}: {error}", file=sys.stderr)
+        return np.nan, np.nan
+
+
 def compare(tables: Iterable[Table], libraries: list[Library], n_seeds: int, n_threads: int) -> None:
     """Print the losses of libraries on tables, and the times to the other stream."""
     names = [library.name for library in libraries]
     print("| table | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
     ratios = []
     for table in tables:
-        found = [measured(library, table, n_seeds, n_threads) for library in libraries]
-        best = min(value for value, _ in found)
+        found = [attempted(library, table, n_seeds, n_threads) for library in libraries]
+        best = np.nanmin([value for value, _ in found])
         ratios.append([value / best for value, _ in found])
         cells = [f"**{value:.4g}**" if value == best else f"{value:.4g}" for value, _ in found]
         print(f"| {table.name} | " + " | ".join(cells) + " |", flush=True)
         seconds = " ".join(f"{who} {seconds:.2f} s" for who, (_, seconds) in zip(names, found, strict=True))
         print(table.name, seconds, file=sys.stderr)
-    means = np.exp(np.mean(np.log(ratios), axis=0))
+    means = np.exp(np.nanmean(np.log(ratios), axis=0))
     print("| loss over the best, geometric mean | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
 
 
