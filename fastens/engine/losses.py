@@ -325,7 +325,11 @@ class BinaryLogLoss(_LogLoss):
 
 
 class MulticlassLogLoss(_LogLoss):
-    """log(sum over k of exp(raw_k)) - raw_y: one raw prediction per class."""
+    """log(sum over k of exp(raw_k)) - raw_y: one raw prediction per class.
+
+    The hessian of each class is K / (K - 1) p (1 - p), which makes up for the classes' moving together (Friedman 2001,
+    equation 34).
+    """
 
     name = "log_loss"
     _kernel = "multiclass_log_loss"

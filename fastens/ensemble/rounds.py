@@ -85,7 +85,7 @@ class Rows:
 
     def take(self, rows: Any) -> Rows:
         """Some of the rows."""
-        weight = None if self.weight is None else self.weight[rows]
+        weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
         return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
 
 

@@ -39,7 +39,10 @@ def derivatives(name, y, raw, parameter=0.0):
         "poisson": lambda: (np.exp(raw) - y, np.exp(raw)),
         "gamma": lambda: (1 - y * np.exp(-raw), y * np.exp(-raw)),
         "binary_log_loss": lambda: (p - y, p * (1 - p)),
-        "multiclass_log_loss": lambda: (p - (np.arange(len(raw))[:, None] == y), p * (1 - p)),
+        "multiclass_log_loss": lambda: (
+            p - (np.arange(len(raw))[:, None] == y),
+            len(raw) / (len(raw) - 1) * p * (1 - p),
+        ),
     }
     return formulas[name]()
 

@@ -90,11 +90,13 @@ cdef void _softmax_gradients(
     const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
 ) noexcept nogil:
     # g and h point at row `first` of class 0. h holds exp(raw - max) until the sum over the classes is known.
+    # Each class has trees of its own, though raw values matter only by their differences: the step along one class is
+    # (K - 1) / K of what its own second derivative says (Friedman 2001, equation 34).
     cdef double[CLASS_BLOCK] largest
     cdef double[CLASS_BLOCK] total
     cdef double[CLASS_BLOCK] value
     cdef Py_ssize_t k, i, n_rows = rows.n_rows
-    cdef double p
+    cdef double p, coupling = rows.n_outputs / (rows.n_outputs - 1.0)
     _largest_over_classes(rows, first, n, largest)
     for i in range(n):
         total[i] = 0
@@ -109,7 +111,7 @@ cdef void _softmax_gradients(
         for i in range(n):
             p = h[k * n_rows + i] * total[i]
             g[k * n_rows + i] = <float32_t> (p - (1.0 if rows.y[first + i] == k else 0.0))
-            h[k * n_rows + i] = <float32_t> (p * (1.0 - p))
+            h[k * n_rows + i] = <float32_t> (coupling * p * (1.0 - p))
 
 
 cdef void _largest_over_classes(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* largest) noexcept nogil:
