@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -117,8 +117,18 @@ class Table:
         def learn(index: int) -> None:
             found[index] = _categories_of(self.read(index).present(), self.name(index))
 
-        in_threads(learn, columns, n_threads if self.n_rows * len(columns) > GRAIN else 1)
+        in_threads(learn, columns, self.threads_to_read(columns, n_threads))
         return found
+
+    def threads_to_read(self, columns: Sequence[int], n_threads: int) -> int:
+        """Threads that are worth starting to read columns; codes that are there already are not worth any."""
+        n_columns = sum(not self._has_codes(index) for index in columns)
+        return n_threads if self.n_rows * n_columns > GRAIN else 1
+
+    def _has_codes(self, index: int) -> bool:
+        native = self.natives[index]
+        is_declared = getattr(getattr(native, "dtype", None), "name", None) == "category"
+        return is_declared or index in self._factorized or isinstance(native, Categories)
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
         """Write to `out` each row's position among the categories.
@@ -366,7 +376,7 @@ class TableEncoder:
                 missing = float(len(categories)) if self.missing_is_category else np.nan
                 table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
 
-        in_threads(write, range(len(table)), n_threads if out.size > GRAIN else 1)
+        in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
         return out
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
@@ -382,7 +392,7 @@ class TableEncoder:
             unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
             table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
 
-        in_threads(write, range(len(table)), n_threads if out.size > GRAIN else 1)
+        in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
         return out
 
     def _fits_float32(self, table: Table) -> bool:
