@@ -84,11 +84,13 @@ def tables(repeats: int, scale: float) -> dict[str, Times]:
     """Fit the tables of 37 variables, the size of alarm, structure given, smoothed by 1."""
     network = make_network(37, (2, 5), 2)
     rows = pd.DataFrame(network.sample(int(200_000 * scale), random_state=0), columns=network.node_names_)
+    many = pd.DataFrame(network.sample(int(1_000_000 * scale), random_state=0), columns=network.node_names_)
     large = large_network()
     wide = pd.DataFrame(large.sample(int(20_000 * scale), random_state=0), columns=large.node_names_)
     cases = [
         ("strings", network, rows),
         ("categories", network, rows.astype("category")),
+        ("categories", network, many.astype("category")),
         ("categories", network, rows.iloc[:1000].astype("category")),
         ("categories, 117495 parameters", large, wide.astype("category")),
     ]
