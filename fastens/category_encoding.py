@@ -11,7 +11,7 @@ from fastens.engine.target_statistics import METHODS, TargetStatistics
 from fastens.tables import TableEncoder
 
 # With categorical_encoding="auto", columns of more categories are encoded by target statistics.
-MOST_PARTITIONED = 64
+MOST_PARTITIONED = 32
 
 
 class EncodesCategories:

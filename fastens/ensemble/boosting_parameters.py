@@ -164,7 +164,7 @@ PARAMETERS = """\
         What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
         row the mean target of the other rows of its category: those of the other parts of the rows ("target"), or
         those that come before it in a random order ("ordered"); rows to predict for get the mean of all. With three or
-        more classes each has a column. "auto": "target" for columns of more than 64 categories, unless there are three
+        more classes each has a column. "auto": "target" for columns of more than 32 categories, unless there are three
         or more classes, and "partition" for the others.
     categorical_missing : "missing" or "category", default="missing"
         Whether a missing value in a categorical column is treated as missing, as one never seen is, or is a category

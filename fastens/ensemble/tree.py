@@ -162,7 +162,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
         What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
         row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-        "target" for columns of more than 64 categories, unless there are three or more classes.
+        "target" for columns of more than 32 categories, unless there are three or more classes.
     categorical_missing : {"missing", "category"}, default="missing"
         Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=65535
@@ -281,7 +281,7 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
         What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
         row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-        "target" for columns of more than 64 categories, unless there are three or more classes.
+        "target" for columns of more than 32 categories, unless there are three or more classes.
     categorical_missing : {"missing", "category"}, default="missing"
         Whether a missing value in a categorical column is missing, or a category of its own.
     max_bins : int, default=65535

@@ -58,12 +58,12 @@ def test_statistics_find_the_effects(rng, encoding):
 
 
 def test_auto_leaves_few_categories_alone(rng):
-    frame, y = make_frame(rng, n_categories=64)
+    frame, y = make_frame(rng, n_categories=32)
     np.testing.assert_array_equal(
         fit(frame, y).predict(frame), fit(frame, y, categorical_encoding="partition").predict(frame)
     )
     assert fit(frame, y)._statistics is None
-    assert fit(*make_frame(rng, n_categories=65))._statistics.columns == [0]
+    assert fit(*make_frame(rng, n_categories=33))._statistics.columns == [0]
 
 
 def test_draws_follow_the_seed(rng):
@@ -81,7 +81,7 @@ def test_classifiers_in_files(rng, tmp_path, encoding, missing, n_classes):
     frame, y = make_frame(rng, n_rows=500, n_categories=20)
     frame.loc[rng.random(500) < 0.2, "many"] = None
     labels = np.digitize(y, [0.0, 1.0][: n_classes - 1])
-    options = {"categorical_encoding": encoding, "categorical_missing": missing, "n_estimators": 5, "random_state": 0}
+    options = {"categorical_encoding": encoding, "categorical_missing": missing, "n_estimators": 10, "random_state": 0}
     model = GradientBoostingClassifier(**options).fit(frame, labels)
     model.save(tmp_path / "model")
     unseen = frame.assign(many="new")

@@ -106,7 +106,9 @@ def test_text_names_columns_and_categories(mixed):
 def test_many_categories_are_cut_short():
     rng = np.random.default_rng(0)
     X = rng.integers(40, size=(2000, 1)).astype(float)
-    model = GradientBoostingRegressor(n_estimators=1, max_leaf_nodes=2, categorical_features=[0])
+    model = GradientBoostingRegressor(
+        n_estimators=1, max_leaf_nodes=2, categorical_features=[0], categorical_encoding="partition"
+    )
     model.fit(X, X[:, 0] % 2)
     split = split_at(model._ensemble, 0, Names(None, model._encoder.categories))
     assert sorted(split.left + split.right) == list(range(40))
