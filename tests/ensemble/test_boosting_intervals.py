@@ -148,7 +148,7 @@ def test_harder_rows_get_larger_adaptive_sets(rng):
         sizes[conformity] = model.predict_set(X[2000:], 0.9).sum(axis=1)
     hard = model.predict_proba(X[2000:]).max(axis=1) < 0.5
     assert sizes["aps"][hard].mean() > sizes["aps"][~hard].mean() + 0.5
-    assert sizes["lac"].mean() <= sizes["raps"].mean() + 0.02
+    assert sizes["lac"].mean() <= sizes["raps"].mean() + 0.05  # chance in 1000 rows
     assert sizes["raps"].max() <= sizes["aps"].max()
 
 
