@@ -8,12 +8,11 @@ python asv_benchmarks/compare_posterior.py --parts choose        what the defaul
 from __future__ import annotations
 
 import argparse
+import itertools
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import Any
-from unittest import mock
 
 import numpy as np
 from fastens.engine.kernels.prune import weakest_links
@@ -34,7 +33,9 @@ from fastens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from fastens.engine import split_priors
+from fastens.engine.leaf_priors import ClassPrior
+from fastens.engine.prunings import Prunings
+from fastens.engine.split_priors import SearchCost
 
 Row = list[str]
 MOST_ALPHAS = 20
@@ -180,29 +181,41 @@ def forests() -> Iterator[Row]:
 
 
 def choose() -> Iterator[Row]:
-    """Single trees on the tables of choice, by prior: geometric mean of log losses, and where it is below pruning's."""
-    powers = {f"search, power {power}": power for power in (0.5, 0.6, "2/3", 0.75, 0.85)}
-    priors = [*powers, "strict", "features", 0.2, 0.05]
-    alphas = (0.05, 0.1, 0.25, 0.5, 1.0)
-    yield ["split_prior", *(f"alpha {alpha}" for alpha in alphas)]
-    losses: dict[tuple[Any, float], list[float]] = {(prior, alpha): [] for prior in priors for alpha in alphas}
+    """Single trees on the tables of choice: geometric mean of log losses, and on how many it is below pruning's.
+
+    Splits have odds to M^power; a leaf's prior is worth some rows, a part of them by the shares of all rows.
+    """
+    splits = list(itertools.product((0.9, 1.0, 1.1), (4.0, 6.0, 8.0, 12.0)))
+    leaves = list(itertools.product((0.7, 1.0, 1.4), (0.0, 0.5, 1.0)))
+    candidates = list(itertools.product((65_535, 255), splits, leaves))
+    yield ["bins", "power", "odds", *(f"{rows} rows, {part} by shares" for rows, part in leaves)]
+    losses: dict[Any, list[float]] = {candidate: [] for candidate in candidates}
     pruned = []
     for name, task in CHOOSING.items():
         table = read(name, task)
         for rows, others in StratifiedKFold(3, shuffle=True, random_state=0).split(table.X, table.y):
             X, y, X_test, y_test = table.X.iloc[rows], table.y[rows], table.X.iloc[others], table.y[others]
             pruned.append(loss_of(PrunedTree().fit(X, y), X_test, y_test, table))
-            model = BayesTreeClassifier(random_state=0).fit(X, y)
-            for (prior, alpha), found in losses.items():
-                power = float(Fraction(powers.get(prior, split_priors.SEARCH_POWER)))
-                with mock.patch.object(split_priors, "SEARCH_POWER", power):
-                    model.reweight(split_prior="search" if prior in powers else prior, alpha=alpha)
-                found.append(loss_of(model, X_test, y_test, table))
+            models = {bins: BayesTreeClassifier(random_state=0, max_bins=bins).fit(X, y) for bins in (65_535, 255)}
+            for (bins, split, leaf), found in losses.items():
+                average_by(models[bins], *split, *leaf)
+                found.append(loss_of(models[bins], X_test, y_test, table))
     of_pruned = np.reshape(pruned, (-1, 3)).mean(axis=1)
-    for prior in priors:
-        of_priors = [np.reshape(losses[prior, alpha], (-1, 3)).mean(axis=1) for alpha in alphas]
-        yield [str(prior), *(f"{np.exp(np.log(x).mean()):.4f} ({(x < of_pruned).sum()})" for x in of_priors)]
-    yield ["pruned", f"{np.exp(np.log(of_pruned).mean()):.4f}"]
+    for bins, split in itertools.product((65_535, 255), splits):
+        of_leaves = [np.reshape(losses[bins, split, leaf], (-1, 3)).mean(axis=1) for leaf in leaves]
+        told = (f"{np.exp(np.log(x).mean()):.4f} ({(x < of_pruned).sum()})" for x in of_leaves)
+        yield [str(bins), *map(str, split), *told]
+    yield ["pruned", "", "", f"{np.exp(np.log(of_pruned).mean()):.4f}"]
+
+
+def average_by(model: Any, power: float, odds: float, rows: float, by_shares: float) -> None:
+    """Average a tree by a candidate's prior."""
+    n_classes, tree, counts = len(model.classes_), model._ensemble.tree(0), model._node_statistics
+    alpha = rows * ((1 - by_shares) / n_classes + by_shares * model._class_shares)
+    leaves = ClassPrior(tuple(alpha.tolist()), (n_classes,))
+    n_splits = SearchCost(model._n_thresholds, None, random_thresholds=False).n_splits(tree)
+    prunings = Prunings(tree.left_child, leaves.log_evidence(counts), odds / (odds + n_splits**power))
+    model._ensemble = model._ensemble.with_values(np.ascontiguousarray(prunings.average(leaves.values(counts)).T))
 
 
 def cost() -> Iterator[Row]:

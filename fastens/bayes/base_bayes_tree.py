@@ -20,7 +20,7 @@ from fastens.engine.prunings import Prunings
 from fastens.engine.sampling import content_hashes, mixed
 from fastens.engine.split_priors import SearchCost, thresholds_of_features
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import single_tree
 from fastens.ensemble.posterior_averaging import SPLIT_PRIOR, TRAIN
@@ -74,13 +74,22 @@ class BaseBayesTree(BaseDecisionTree):
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
         self._learn_leaf_prior(data)
+        self._node_statistics = self._evidence(data)
+        self._average()
+        return self
+
+    def _evidence(self, data: TrainingData) -> Array:
+        """The statistics of all nodes from the rows that are evidence, (n_statistics, n_nodes)."""
         weight = data.sample_weight
         if self.evidence == HONEST:
             ones = np.ones(len(data.y)) if weight is None else weight
-            weight = np.where(self._grows(data), 0.0, ones)
-        self._node_statistics = self._count(data.X, data.y, weight)
-        self._average()
-        return self
+            return self._count(data.X, data.y, np.where(self._grows(data), 0.0, ones))
+        grown = self._grown_statistics(self._ensemble.tree(0), weight)
+        return self._count(data.X, data.y, weight) if grown is None else grown
+
+    def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
+        """The statistics of all nodes from what the tree holds, if that tells them exactly."""
+        return None
 
     def _monotonic(self) -> None:
         """Averages over prunings need not keep to constraints, so there are none."""

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData, encode_labels
 from fastens.bayes.base_bayes_tree import RULES, BaseBayesTree, interval_levels
 from fastens.bayes.posterior import PosteriorMixin, generator
+from fastens.engine.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
+from fastens.engine.trees import Tree
 from fastens.ensemble.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
 from fastens.parameters import one_of, real
 
@@ -27,13 +29,14 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     Parameters
     ----------
-    alpha : float, default=0.25
+    alpha : float or None, default=None
         Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
-        beforehand.
+        beforehand. None: one row in all, half of it the same for all classes, half by their shares of all weights.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" is 1 / (2 M^(2/3)), "features" is 1 / (2 F) for
-        F features; a number is the same for all nodes, and a pair (a, b) stands for a (1 + depth)^-b.
+        given the best of: the prior of the particular split. "search" has odds of 6 to M, as many of these are nearly
+        the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
+        for a (1 + depth)^-b.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' probabilities: all, or, with "honest", the half that
         the tree was not grown on. Only then is the posterior that of a tree fixed beforehand; with "train" the prior
@@ -68,7 +71,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         tree.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    max_bins : int, default=65535
+    max_bins : int, default=255
         Most bins of a feature, up to 65 535.
     random_state : int, RandomState or None, default=None
         Fixes what is drawn; the model does not depend on `n_jobs`.
@@ -114,13 +117,15 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, "alpha": real(0, open_low=True)}
+    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, "alpha": one_of(None) | real(0, open_low=True)}
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
     _modes = MODES
+    # Of the weights.
+    _class_shares: Array
 
     def __init__(
         self,
-        alpha: float = 0.25,
+        alpha: float | None = None,
         *,
         split_prior: Any = "search",
         evidence: str = "train",
@@ -138,15 +143,27 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         interaction_cst: Any = None,
         feature_weights: Any = None,
         categorical_features: Any = "from_dtype",
-        max_bins: int = 65_535,
+        max_bins: int = 255,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
+    def _learn_leaf_prior(self, data: TrainingData) -> None:
+        n_classes = len(self.classes_)
+        weight = np.bincount(data.y.astype(np.intp), data.sample_weight, n_classes)
+        # So coarse that the rounding of sums in another order does not show.
+        self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
+
     @property
     def _leaf_prior(self) -> ClassPrior:
-        return ClassPrior(self.alpha, (len(self.classes_),))
+        n_classes = len(self.classes_)
+        alpha = tuple((0.5 / n_classes + 0.5 * self._class_shares).tolist()) if self.alpha is None else self.alpha
+        return ClassPrior(alpha, (n_classes,))
+
+    def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
+        is_known = float(tree.weight[0]) < MOST_COUNTED and (weight is None or bool((weight == np.rint(weight)).all()))
+        return of_all_nodes(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -209,6 +226,15 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         levels = interval_levels(coverage)
         return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
 
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "_class_shares")
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        shares = self._class_shares
+        if shares.shape != (len(self.classes_),) or not ((shares >= 0) & (shares <= 1)).all():
+            raise ValueError("the shares and the classes do not fit together")
+        super()._restore_fitted(arrays)
+
 
 class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     """A decision tree for regression, averaged over all its prunings.
@@ -226,8 +252,9 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         The prior variance of a leaf's targets, as a share of the variance of all.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" is 1 / (2 M^(2/3)), "features" is 1 / (2 F) for
-        F features; a number is the same for all nodes, and a pair (a, b) stands for a (1 + depth)^-b.
+        given the best of: the prior of the particular split. "search" has odds of 6 to M, as many of these are nearly
+        the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
+        for a (1 + depth)^-b.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' values: all, or, with "honest", the half that the tree
         was not grown on.

@@ -21,6 +21,8 @@ from fastens.engine.trees import MeasuredTree, Tree
 Array = NDArray[np.float64]
 # Of a tree that is averaged quickly.
 _MOST_ROWS = 2.0**31
+# Whole weights of a tree, of which shares in float32 still tell the classes' counts.
+MOST_COUNTED = 2.0**23
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def nodes_of(tree: Tree) -> Nodes:
 def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> Array:
     """The classes' weights in the leaves, from the shares that a tree holds, (n_statistics, n_leaves).
 
-    Whole weights come back exactly.
+    Whole weights come back exactly, up to `MOST_COUNTED` in a tree.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
     counts = np.empty((sum(prior.n_classes), tree.n_leaves))

@@ -20,6 +20,8 @@ from fastens.engine.kernels.prunings import dirichlet_evidence, posterior_shares
 Array = NDArray[np.float64]
 # Whole numbers whose log gamma is looked up: 512 kB, and nearly all nodes have fewer rows.
 _TABLE = 1 << 16
+# The same where a table serves one model only.
+_SMALL_TABLE = 256
 # Nodes of at most so many rows may have their evidence as it is, where its logarithm stays above minus so much.
 _MOST_FEW, _LARGEST_LOG = 1024, 600.0
 
@@ -101,9 +103,9 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
 
 
 @cache
-def _few_of_classes(prior: ClassPrior, most_split: float) -> int:
-    rows, alpha = np.arange(_MOST_FEW), prior.alpha
-    most = sum(np.maximum(np.log(n * alpha + rows), 0) + max(-np.log(alpha), 0) for n in prior.n_classes)
+def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float) -> int:
+    rows = np.arange(_MOST_FEW)
+    most = sum(np.maximum(np.log(n * alpha + rows), 0) + max(-np.log(alpha), 0) for n in n_classes)
     return _few(rows * most - np.log1p(-most_split))
 
 
@@ -115,17 +117,17 @@ def _products(first: float, n: int) -> Array:
 
 @dataclass(frozen=True)
 class ClassPrior:
-    """A symmetric Dirichlet prior of the classes' probabilities; the statistics are the classes' weights.
+    """A Dirichlet prior of the classes' probabilities; the statistics are the classes' weights.
 
     Attributes
     ----------
-    alpha : float
-        Its parameter: so many rows of each class are there beforehand.
+    alpha : float or tuple of float
+        Its parameter: so many rows of each class are there beforehand. A tuple has one for each class, of one target.
     n_classes : tuple of int
         Of each target; the targets are independent given the leaf.
     """
 
-    alpha: float
+    alpha: float | tuple[float, ...]
     n_classes: tuple[int, ...]
 
     def statistics(self, y: Array) -> Array:
@@ -141,21 +143,33 @@ class ClassPrior:
     def log_evidence(self, statistics: Array) -> Array:
         """Log of the probability of a node's classes, one row after the other (Buntine 1992, eq. 1)."""
         parts = [
-            dirichlet_evidence(counts, self.alpha, _log_gammas(self.alpha), _log_gammas(len(counts) * self.alpha))
+            dirichlet_evidence(counts, self._alphas(len(counts)), *self._tables(len(counts)))
             for counts in self._by_target(np.ascontiguousarray(statistics))
         ]
         return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
 
+    def _alphas(self, n_classes: int) -> Array:
+        return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_classes)
+
+    def _tables(self, n_classes: int) -> tuple[Array, Array]:
+        """Log gammas of the alphas and of their sum, each plus 0, 1, ..."""
+        if isinstance(self.alpha, tuple):
+            steps = np.arange(_SMALL_TABLE)
+            return gammaln(np.array(self.alpha)[:, None] + steps), gammaln(sum(self.alpha) + steps)
+        of_one = np.broadcast_to(_log_gammas(self.alpha), (n_classes, _TABLE))
+        return of_one, _log_gammas(n_classes * self.alpha)
+
     def values(self, statistics: Array) -> Array:
         """Mean probabilities."""
         parts = self._by_target(np.ascontiguousarray(statistics))
-        return np.concatenate([posterior_shares(counts, self.alpha) for counts in parts])
+        return np.concatenate([posterior_shares(counts, self._alphas(len(counts))) for counts in parts])
 
     def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
-        """By tables of products and of log gammas."""
-        if leaves.dtype.kind != "u":
+        """By tables of products and of log gammas, where all classes have the same alpha."""
+        if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple):
             return None
-        alpha, few = self.alpha, _few_of_classes(self, most_split)
+        alpha = self.alpha
+        few = _few_of_classes(alpha, self.n_classes, most_split)
         products = _products(alpha, few)
         found = [
             class_evidence(
@@ -182,7 +196,8 @@ class ClassPrior:
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
         """Probabilities drawn from the posterior."""
-        gammas = [random.standard_gamma(counts + self.alpha) for counts in self._by_target(statistics)]
+        parts = self._by_target(statistics)
+        gammas = [random.standard_gamma(counts + self._alphas(len(counts))[:, None]) for counts in parts]
         # Of small parameters, all may be 0 in float64.
         return self._as_values([np.maximum(part, 1e-300) / np.maximum(part, 1e-300).sum(axis=0) for part in gammas])
 
@@ -196,8 +211,9 @@ class ClassPrior:
 
     def _beta(self, counts: Array, column: int) -> tuple[Array, Array]:
         """The posterior of one class's probability."""
-        first = counts[column] + self.alpha
-        return first, counts.sum(axis=0) + len(counts) * self.alpha - first
+        alphas = self._alphas(len(counts))
+        first = counts[column] + alphas[column]
+        return first, counts.sum(axis=0) + alphas.sum() - first
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 SEARCH, STRICT, FEATURES = "search", "strict", "features"
 NAMES = (SEARCH, STRICT, FEATURES)
 # Chosen on the 34 tables of choice: see docs/posterior.md.
-SEARCH_POWER = 2 / 3
+SEARCH_ODDS = 6.0
 # Sets of more categories than this and one are as good as infinitely many.
 _MOST_BITS = 1000.0
 
@@ -73,7 +73,7 @@ def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float
     prior : float, pair or str
         A number g: g for all. A pair (a, b): a (1 + depth)^-b (Chipman, George & McCulloch 1998). "features": 1 / (2 F)
         for F features. "strict": 1 / (2 M) where a node chose from M splits, which is the prior probability of the one
-        it has; "search": 1 / (2 M^(2/3)), as many of them are nearly the same.
+        it has; "search": its odds are 6 to M, as many of them are nearly the same.
     tree : Tree
         The tree.
     cost : SearchCost
@@ -100,7 +100,7 @@ def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float
         return 0.5 / cost.n_features
     if prior in (SEARCH, STRICT):
         n_splits = cost.n_splits(tree)
-        return 0.5 / (n_splits if prior == STRICT else n_splits**SEARCH_POWER)
+        return 0.5 / n_splits if prior == STRICT else SEARCH_ODDS / (SEARCH_ODDS + n_splits)
     if isinstance(prior, tuple | list):
         return prior[0] * (1.0 + depths(tree.left_child)) ** -prior[1]
     return float(prior)

@@ -177,10 +177,31 @@ def test_reweight_refuses_what_is_no_prior(iris):
     model = BayesTreeClassifier().fit(*iris)
     with pytest.raises(ValueError, match=r"reweight takes alpha, split_prior, temperature; got 'max_depth'"):
         model.reweight(max_depth=3)
-    with pytest.raises(ValueError, match=r"alpha must be a number greater than 0; got -1"):
+    with pytest.raises(ValueError, match=r"alpha must be None or a number greater than 0; got -1"):
         model.reweight(alpha=-1)
     with pytest.raises(ValueError, match="split_prior must be one of 'search', 'strict', 'features' or a number"):
         BayesTreeClassifier(split_prior=1.0).fit(*iris)
+
+
+def test_default_prior_is_one_row(iris):
+    X, y = iris
+    weight = np.where(y == 0, 4.0, 1.0)
+    model = BayesTreeClassifier(max_depth=3).fit(X, y, weight)
+    shares = np.bincount(y, weight) / weight.sum()
+    np.testing.assert_allclose(model._leaf_prior.alpha, 1 / 6 + shares / 2, atol=1e-6)
+    before = model._leaf_prior
+    model.partial_fit(X[y == 1], y[y == 1])
+    assert model._leaf_prior == before
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_counts_of_the_tree_are_those_of_its_rows(kind, iris):
+    X, y = iris
+    rng = np.random.default_rng(2)
+    weight = rng.integers(0, 4, len(y)).astype(np.float64) if kind is int else rng.random(len(y))
+    model = BayesTreeClassifier().fit(X, y, weight)
+    assert (model._grown_statistics(model._ensemble.tree(0), weight) is not None) == (kind is int)
+    np.testing.assert_array_equal(model._node_statistics, model._count(X, y, weight))
 
 
 @pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=str)

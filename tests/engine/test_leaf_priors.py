@@ -29,6 +29,20 @@ def test_classes_one_after_the_other(n_classes, alpha, rng):
     np.testing.assert_allclose(found, twin.dirichlet_sequence(y, alpha, n_classes), rtol=1e-12)
 
 
+def test_classes_with_an_alpha_of_their_own(rng):
+    alphas = (0.6, 0.3, 0.1)
+    prior = ClassPrior(alphas, (3,))
+    y = rng.integers(0, 3, 700)  # more rows of a class, and in all, than the tables have
+    np.testing.assert_allclose(prior.log_evidence(summed(prior, y)), twin.dirichlet_sequence(y, alphas, 3), rtol=1e-12)
+    counts = summed(prior, y)
+    expected = (counts + np.array(alphas)[:, None]) / (len(y) + 1)
+    np.testing.assert_allclose(prior.values(counts), expected, rtol=1e-14)
+    beta = stats.beta(expected[2, 0] * (len(y) + 1), (1 - expected[2, 0]) * (len(y) + 1))
+    np.testing.assert_allclose(prior.quantile(counts, 0.1, 2), beta.ppf(0.1), rtol=1e-10)
+    drawn = np.mean([prior.draw(counts, rng) for _ in range(2000)], axis=0)
+    np.testing.assert_allclose(drawn, expected, atol=5 * beta.std() / np.sqrt(2000) * 2)
+
+
 def test_classes_of_several_targets_are_independent(rng):
     y = np.column_stack([rng.integers(0, 3, 40), rng.integers(0, 2, 40)])
     both = ClassPrior(0.5, (3, 2))

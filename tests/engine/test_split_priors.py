@@ -65,13 +65,12 @@ def test_priors():
     priors = ("strict", "search", "features", 0.3, (0.95, 2.0))
     found = {prior: split_probability(prior, tree, cost) for prior in priors}
     np.testing.assert_allclose(found["strict"][[0, 2, 4]], [1 / 600, 1 / 60, 1 / 6])
-    np.testing.assert_allclose(found["search"][[0, 2, 4]], 0.5 * np.array([300, 30, 3]) ** (-2 / 3))
+    np.testing.assert_allclose(found["search"][[0, 2, 4]], [6 / 306, 6 / 36, 6 / 9])
     assert (found["features"], found[0.3]) == (1 / 6, 0.3)
     np.testing.assert_allclose(found[0.95, 2.0][[0, 2, 4]], [0.95, 0.95 / 4, 0.95 / 9])
 
 
 def test_table_without_thresholds():
     cost = SearchCost(np.zeros(2), None, random_thresholds=False)
-    for prior in ("strict", "search", "features"):
-        found = split_probability(prior, nodes([-1], 10.0), cost)
-        np.testing.assert_array_equal(found, 0.5)
+    for prior, expected in (("strict", 0.5), ("search", 6 / 7), ("features", 0.5)):
+        np.testing.assert_allclose(split_probability(prior, nodes([-1], 10.0), cost), expected)

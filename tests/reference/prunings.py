@@ -46,8 +46,9 @@ def way_to(left_child, node):
 
 def dirichlet_sequence(classes, alpha, n_classes):
     """Log of the probability of classes one after the other, each predicted from those before it."""
+    alphas = alpha if isinstance(alpha, tuple) else (alpha,) * n_classes
     counts, total = [0] * n_classes, 0.0
     for k in classes:
-        total += math.log((counts[k] + alpha) / (sum(counts) + n_classes * alpha))
+        total += math.log((counts[k] + alphas[k]) / (sum(counts) + sum(alphas)))
         counts[k] += 1
     return total

@@ -28,42 +28,52 @@ cdef inline float64_t _log_gamma(const LogGammas* known, float64_t x) noexcept n
 
 
 def dirichlet_evidence(
-    const float64_t[:, ::1] counts, float64_t alpha, const float64_t[::1] table, const float64_t[::1] table_of_sums
+    const float64_t[:, ::1] counts, const float64_t[:] alpha, const float64_t[:, :] table,
+    const float64_t[::1] table_of_sums
 ):
-    """Return the log evidence of each node's class counts, (n_classes, n_nodes), under a symmetric Dirichlet prior.
+    """Return the log evidence of each node's class counts, (n_classes, n_nodes), under a Dirichlet prior.
 
-    The tables hold the logarithms of the gamma function of alpha + i, and of n_classes * alpha + i, for i = 0, 1, ...
+    The tables, whose rows lie in one piece, hold the logarithms of the gamma function of each alpha + i, and of the sum
+    of all alpha + i, for i = 0, 1, ...
     """
-    cdef Py_ssize_t k, i, n_classes = counts.shape[0], n = counts.shape[1]
-    cdef LogGammas of_one = LogGammas(&table[0], table.shape[0], alpha)
-    cdef LogGammas of_sum = LogGammas(&table_of_sums[0], table_of_sums.shape[0], n_classes * alpha)
-    cdef float64_t total, found
-    log_evidence = np.empty(n)
-    cdef float64_t[::1] out = log_evidence
+    cdef Py_ssize_t k, i, n = counts.shape[1]
+    cdef LogGammas known
+    log_evidence, totals = np.full(n, table_of_sums[0]), np.zeros(n)
+    cdef float64_t[::1] out = log_evidence, total = totals
     with nogil:
+        for k in range(counts.shape[0]):
+            known = LogGammas(&table[k, 0], table.shape[1], alpha[k])
+            for i in range(n):
+                out[i] += _log_gamma(&known, counts[k, i]) - known.table[0]
+                total[i] += counts[k, i]
+        known = LogGammas(&table_of_sums[0], table_of_sums.shape[0], _sum(alpha))
         for i in range(n):
-            total, found = 0.0, table_of_sums[0]
-            for k in range(n_classes):
-                found += _log_gamma(&of_one, counts[k, i]) - table[0]
-                total += counts[k, i]
-            out[i] = found - _log_gamma(&of_sum, total)
+            out[i] -= _log_gamma(&known, total[i])
     return log_evidence
 
 
-def posterior_shares(const float64_t[:, ::1] counts, float64_t alpha):
+cdef inline float64_t _sum(const float64_t[:] terms) noexcept nogil:
+    cdef float64_t total = 0.0
+    cdef Py_ssize_t i
+    for i in range(terms.shape[0]):
+        total += terms[i]
+    return total
+
+
+def posterior_shares(const float64_t[:, ::1] counts, const float64_t[:] alpha):
     """Return the posterior mean of each class's probability: of the second of two classes, or of all."""
     cdef Py_ssize_t k, i, n_classes = counts.shape[0], n = counts.shape[1], first = 1 if counts.shape[0] == 2 else 0
-    cdef float64_t total
+    cdef float64_t total, before = _sum(alpha)
     shares = np.empty((n_classes - first, n))
     cdef float64_t[:, ::1] out = shares
     with nogil:
         for i in range(n):
-            total = n_classes * alpha
+            total = before
             for k in range(n_classes):
                 total += counts[k, i]
             total = 1.0 / total
             for k in range(first, n_classes):
-                out[k - first, i] = (counts[k, i] + alpha) * total
+                out[k - first, i] = (counts[k, i] + alpha[k]) * total
     return shares
 
 
