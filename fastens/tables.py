@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, is_missing
+from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, index_values, is_missing
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads
 
@@ -196,7 +196,7 @@ def _opened(frame: Any) -> Any:
 
 
 def _names_of(frame: Any) -> list[Any]:
-    return frame.columns if isinstance(frame, nw.DataFrame) else frame.columns.tolist()
+    return frame.columns if isinstance(frame, nw.DataFrame) else index_values(frame.columns)
 
 
 def _common_kind(frame: Any) -> str | None:

@@ -79,13 +79,19 @@ def _of_pandas(column: Any) -> Factorized:
         return _of_array(column.to_numpy(), lambda: _by_method(column))
     codes = getattr(array, "codes", None)
     if codes is not None:
-        return Factorized(np.asarray(codes), array.categories.tolist(), may_be_absent=True)
+        return Factorized(np.asarray(codes), index_values(array.categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object), lambda: _by_method(column))
     arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
     found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
     return _by_method(column) if found is None else Factorized(*found)
+
+
+def index_values(index: Any) -> list[Any]:
+    """The values of an index of pandas; strings in Arrow's memory without the detour of its own method."""
+    is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
+    return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
 
 
 def _by_method(column: Any) -> Factorized:
