@@ -23,7 +23,7 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 FLOAT_TYPES: dict[Any, np.dtype[Any]] = dict(zip((nw.Float64, nw.Float32), FLOATS, strict=True))  # of narwhals
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
-GRAIN = 200_000  # values of a column: some hundred microseconds
+GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
 
 
 class Categories(NamedTuple):
