@@ -25,14 +25,16 @@ cdef void _add_along(double[::1] cube, const int64_t[::1] sizes, int64_t inner, 
     # For each attribute in turn, the cells of its values to that of "any", or that one to theirs
     cdef Py_ssize_t j
     cdef int64_t block, outer, v, i
+    cdef double* base
     cdef double* any_value
     cdef double* value
     for j in range(sizes.shape[0] - 1, -1, -1):
         block = inner * (sizes[j] + 1)
         for outer in range(cube.shape[0] // block):
-            any_value = &cube[outer * block] + sizes[j] * inner
+            base = &cube[outer * block]
+            any_value = base + sizes[j] * inner
             for v in range(sizes[j]):
-                value = &cube[outer * block] + v * inner
+                value = base + v * inner
                 for i in range(inner):
                     if to_any:
                         any_value[i] += value[i]
