@@ -90,7 +90,7 @@ PARAMETERS = """\
         Smallest sum of hessians in a leaf.
     min_gain_to_split : float, default=0
         A split must gain more than this.
-    split_penalty : float, default=2
+    split_penalty : float, default=2 (0 for ranking)
         A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
         pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
         Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
