@@ -6,7 +6,7 @@ they stand in the same order whoever grew them.
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, rint
+from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -79,7 +79,7 @@ cdef class TreeWorker:
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
     cdef int64_t* sums              # (nodes, n_values + 1 + n_squares)
     cdef float64_t scale            # of numbers in the sums
-    cdef float64_t[::1] square_units    # of the squares of each target, a power of two
+    cdef float64_t[::1] square_units, per_square  # of the squares of each target, powers of two: one over the other
 
     def __init__(self, ForestData data, int n_threads, bint narrow_values):
         cdef int32_t i
@@ -87,7 +87,7 @@ cdef class TreeWorker:
         self.n_threads = min(n_threads, MAX_THREADS)
         self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
         self.harvest.n_squares = data.n_squares
-        self.square_units = np.ones(data.n_squares)
+        self.square_units, self.per_square = np.ones((2, data.n_squares))
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
         if self.rooms == NULL or self.grown == NULL:
@@ -402,7 +402,8 @@ cdef class TreeWorker:
             self.scale = power_of_two_below(room / self.data.widest)
         for i in range(self.data.n_squares):
             if self.data.ranges[i] > 0:
-                self.square_units[i] = 1.0 / power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
+                self.per_square[i] = power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
+                self.square_units[i] = 1.0 / self.per_square[i]
         for i in range(tree.n - 1, -1, -1):
             self._add_up(&tree.nodes[i], self.sums + i * n)
         return True
@@ -469,6 +470,6 @@ cdef class TreeWorker:
                     sums[column] += weight
             else:
                 number = forest.targets.numbers[first + t] - forest.targets.minimum[t]
-                sums[t] += weight * <int64_t>rint(number * self.scale)
+                sums[t] += weight * llrint(number * self.scale)
                 if self.data.n_squares > 0:
-                    sums[self.data.n_values + 1 + t] += weight * <int64_t>rint(number * number / self.square_units[t])
+                    sums[self.data.n_values + 1 + t] += weight * llrint(number * number * self.per_square[t])
