@@ -249,16 +249,18 @@ cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
 
 
 cdef void _sums_of_branches(
-    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[::1] leaf_first,
-    const value_t[::1] leaf_second, float64_t[::1] first, float64_t[::1] second
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[::1] of_leaf,
+    const value_t[::1] first_of_leaf, const value_t[::1] second_of_leaf, int32_t[::1] n_rows, float64_t[::1] first,
+    float64_t[::1] second
 ) noexcept nogil:
-    """Write two sums of all nodes from those of the leaves."""
+    """Write the number of rows and two sums of all nodes from those of the leaves."""
     cdef Py_ssize_t i, j, left
     for j in range(leaf.shape[0]):
-        first[leaf[j]] = leaf_first[j]
-        second[leaf[j]] = leaf_second[j]
+        i = leaf[j]
+        n_rows[i], first[i], second[i] = <int32_t> of_leaf[j], first_of_leaf[j], second_of_leaf[j]
     for j in range(inner.shape[0] - 1, -1, -1):
         i, left = inner[j], left_child[j]
+        n_rows[i] = n_rows[left] + n_rows[left + 1]
         first[i] = first[left] + first[left + 1]
         second[i] = second[left] + second[left + 1]
 
@@ -297,12 +299,10 @@ def number_evidence(
     first, second = np.empty((2, n))
     mean, spread, power = np.empty((3, BLOCK))
     with nogil:
-        for i in range(leaf.shape[0]):
-            n_rows[leaf[i]] = <int32_t> leaves[0, i]
-        for i in range(inner.shape[0] - 1, -1, -1):
-            n_rows[inner[i]] = n_rows[left_child[i]] + n_rows[left_child[i] + 1]
         for t in range(n_targets):
-            _sums_of_branches(inner, left_child, leaf, leaves[1 + t], leaves[1 + n_targets + t], first, second)
+            _sums_of_branches(
+                inner, left_child, leaf, leaves[0], leaves[1 + t], leaves[1 + n_targets + t], n_rows, first, second
+            )
             # In blocks that stay in the cache.
             for block in range((n + BLOCK - 1) // BLOCK):
                 begin, end = block * BLOCK, min((block + 1) * BLOCK, n)
@@ -347,7 +347,7 @@ def count_classes(
 ):
     """Write the weights of one target's classes in the leaves, (n_classes, n_leaves), from the shares that nodes have.
 
-    The shares are those of the second of two classes, or of all. Where the counts are whole numbers, so are the weights.
+    The shares are those of the second of two classes, or of all. If the counts are whole numbers, so are the weights.
     """
     cdef Py_ssize_t k, j, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
     cdef float64_t share
