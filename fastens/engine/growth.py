@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fastens.engine.kernels.grow import Grower
 from fastens.engine.kernels.joint_grow import JointGrower
 from fastens.engine.kernels.values import bind_values, leaf_means
+from fastens.engine.pruning import pay_for_splits
 from fastens.engine.trees import Tree
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class GrowthRules:
         Smallest sum of sample weights in a leaf.
     min_gain_to_split : float
         A split must gain more than this; the gain is G^2/(H + l2), children minus parent.
+    split_penalty : float
+        A tree ends where its gain, less this for each split, is greatest; in units of the gradients' dispersion, their
+        variance within leaves over the mean hessian. At 2 that is Akaike's criterion with an estimated dispersion.
     l2_regularization : float
         Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
     features_per_split : int or None
@@ -77,6 +81,7 @@ class GrowthRules:
     min_child_weight: float = 1e-3
     min_weight_leaf: float = 0.0
     min_gain_to_split: float = 0.0
+    split_penalty: float = 0.0
     l2_regularization: float = 0.0
     features_per_split: int | None = None
     features_per_tree: int | None = None
@@ -130,6 +135,8 @@ class TreeGrower:
         self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
         growing = replace(rules, max_delta_step=None) if renews_leaves else rules
         self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
+        # The nodes of the last tree that the grower's, of which some were cut, are parts of.
+        self._places: NDArray[np.int32] | None = None
 
     def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
         return Grower(matrix, rules, self._sample_weight, constant_hessian, n_threads)
@@ -153,10 +160,17 @@ class TreeGrower:
         seed : int
             Of the features drawn at each node.
         reduce : callable or None
-            Sums the histograms of a set of nodes over workers, in place.
+            Sums the histograms of a set of nodes over workers, in place. Only without `split_penalty`.
         """
+        assert reduce is None or self._rules.split_penalty == 0
         tree = Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
         self._bind(tree, tree.weight[:, None])
+        return self._pruned(tree)
+
+    def _pruned(self, tree: Tree) -> Tree:
+        """The part of the tree just grown whose splits are worth their price."""
+        price = self._rules.split_penalty * self._grower.dispersion
+        tree, self._places = pay_for_splits(tree, price)
         return tree
 
     def _bind(self, tree: Tree, hessians: NDArray[np.float64]) -> None:
@@ -206,11 +220,18 @@ class TreeGrower:
     def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
         """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
         nodes, rows, starts = self._grower.leaves()
-        return nodes, rows, starts
+        if self._places is None:
+            return nodes, rows, starts
+        nodes = self._places[nodes]
+        is_first = np.diff(nodes, prepend=-1) != 0
+        return nodes[is_first], rows, np.append(starts[:-1][is_first], starts[-1])
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
-        self._grower.add_values(value[:, 0], raw)
+        self._add_column(value[:, 0], raw)
+
+    def _add_column(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+        self._grower.add_values(value if self._places is None else value[self._places], raw)
 
 
 class JointTreeGrower(TreeGrower):
@@ -266,12 +287,12 @@ class JointTreeGrower(TreeGrower):
         assert reduce is None
         tree = Tree(**self._grower.grow_jointly(gradients, hessians, rows, seed))
         self._bind(tree, self._grower.hessians)
-        return tree
+        return self._pruned(tree)
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, (n_outputs, n_rows), for every row that the tree was given, the values of its leaf."""
         for column, own in enumerate(raw):
-            self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
+            self._add_column(np.ascontiguousarray(value[:, column]), own)
 
 
 def leaves_within_limits(

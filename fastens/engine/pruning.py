@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.kernels.prune import weakest_links
+from fastens.engine.kernels.prune import pays, places, weakest_links
 from fastens.engine.trees import Tree
 
 
@@ -62,30 +62,46 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
     is_leaf : bool array of shape (n_nodes,)
         Whether a node is a leaf, where it is reached; the tree's own leaves are.
     """
+    return _cut(tree, is_leaf)[0]
+
+
+def pay_for_splits(tree: Tree, price: float) -> tuple[Tree, NDArray[np.int32] | None]:
+    """Return the subtree of the greatest gain, less a price for each split.
+
+    Parameters
+    ----------
+    tree : Tree
+        A tree.
+    price : float
+        In the units of its gains; 0 leaves the tree as it is.
+
+    Returns
+    -------
+    tree : Tree
+        The subtree.
+    places : int32 array of shape (n_nodes,) or None
+        The node of the subtree that each node of the tree has become a part of; None where nothing was cut.
+    """
+    if price <= 0:
+        return tree, None
+    does_pay, all_pay = pays(tree.left_child, tree.gain, price)
+    return (tree, None) if all_pay else _cut(tree, ~does_pay)
+
+
+def _cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.int32]]:
+    """The tree that ends at some nodes, and which of its nodes the others have become a part of."""
     is_leaf = is_leaf | (tree.left_child == 0)
-    kept = _reached(tree.left_child, is_leaf)
+    number, kept = places(np.ascontiguousarray(tree.left_child), is_leaf.view(np.uint8))
     ends = is_leaf[kept]
     arrays = {f.name: getattr(tree, f.name)[kept] for f in fields(tree) if f.name != "category_words"}
-    number = np.cumsum(kept) - 1
-    arrays["left_child"] = number[arrays["left_child"]].astype(np.int32)
+    arrays["left_child"] = number[arrays["left_child"]]
     at_leaves = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left": 0, "category_set": -1, "gain": 0}
     for name, nothing in at_leaves.items():
         arrays[name][ends] = nothing
-    return replace(tree, **arrays)
+    return replace(tree, **arrays), number
 
 
 def _links(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
     """Price and gain of each node's branch, per unit of weight, and the nodes that fall by themselves."""
     gain = np.ascontiguousarray(tree.gain, dtype=np.float64) / np.float64(tree.weight[0])
     return weakest_links(np.ascontiguousarray(tree.left_child), gain)
-
-
-def _reached(left_child: NDArray[np.int32], is_leaf: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The nodes that a row can reach where some nodes are leaves."""
-    reached = np.zeros(len(left_child), dtype=bool)
-    nodes = np.zeros(1, dtype=np.int64)
-    while len(nodes):
-        reached[nodes] = True
-        left = left_child[nodes[~is_leaf[nodes]]]
-        nodes = np.concatenate([left, left + 1])
-    return reached

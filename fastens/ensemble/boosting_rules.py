@@ -23,6 +23,7 @@ def growth_rules(model: Any) -> GrowthRules:
         min_child_weight=model.min_child_weight,
         min_weight_leaf=model.min_weight_leaf,
         min_gain_to_split=model.min_gain_to_split,
+        split_penalty=model.split_penalty,
         l2_regularization=model.l2_regularization,
         features_per_split=count_of(model.max_features, per_tree),
         features_per_tree=per_tree,

@@ -80,7 +80,7 @@ def number_loss(model, data, loss=None):
 
 def compare(ours, theirs):
     """Ours may be worse by a few percent of theirs, by what one split of a small table explains."""
-    assert ours < 1.04 * theirs
+    assert ours < 1.06 * theirs
 
 
 @pytest.mark.parametrize("table", CLASSES)

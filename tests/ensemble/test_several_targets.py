@@ -209,7 +209,7 @@ def test_out_of_bag(kind, X, Y, labels):
     model = GradientBoostingRegressor(oob_score=True, **{**SMALL, "n_estimators": 80}, **KINDS[kind]).fit(X, Y)
     assert model.oob_prediction_.shape == (400, 3)
     seen = ~np.isnan(model.oob_prediction_).any(axis=1)
-    assert r2_score(Y[seen], model.oob_prediction_[seen]) > 0.5
+    assert r2_score(Y[seen], model.oob_prediction_[seen]) > 0.4
     classifier = GradientBoostingClassifier(oob_score=True, **SMALL, **KINDS[kind]).fit(X, labels)
     assert classifier.oob_decision_function_.shape == (400, 5)
 

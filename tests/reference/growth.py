@@ -15,6 +15,27 @@ def quantise(gradients, hessians, constant_hessian=False):
     return g, h, gradient_scale, hessian_scale
 
 
+def pruned(nodes, price):
+    """The nodes of the subtree that gains most, less a price for each split."""
+
+    def best(index):
+        """What a node's branch is worth, and its nodes below that stay."""
+        node = nodes[index]
+        if "children" not in node:
+            return 0.0, []
+        (left, left_stays), (right, right_stays) = map(best, node["children"])
+        worth = node["split"]["gain"] - price + left + right
+        return (worth, [*node["children"], *left_stays, *right_stays]) if worth > 0 or price == 0 else (0.0, [])
+
+    stays = sorted([0, *best(0)[1]])
+    kept = [dict(nodes[index]) for index in stays]
+    for node in kept:
+        children = node.pop("children", (None,))
+        if children[0] in stays:
+            node["children"] = tuple(stays.index(child) for child in children)
+    return kept
+
+
 class NaiveGrower:
     """Best-first growth; `rules` are GrowthRules; `codes` is (n_features, n_rows)."""
 
@@ -48,7 +69,17 @@ class NaiveGrower:
             nodes.append(self._node(node["rows"][goes_left], node["depth"] + 1, left))
             nodes.append(self._node(node["rows"][~goes_left], node["depth"] + 1, right))
             n_leaves += 1
-        return nodes
+        return pruned(nodes, self.rules.split_penalty * self._dispersion(nodes))
+
+    def _dispersion(self, nodes):
+        """Variance of the gradients within leaves over the mean hessian."""
+        gradients, hessians = self.real
+        leaves = [node["rows"] for node in nodes if "children" not in node]
+        means = [np.average(gradients[rows], weights=self.w[rows]) for rows in leaves]
+        within = sum(
+            (self.w[rows] * (gradients[rows] - mean) ** 2).sum() for rows, mean in zip(leaves, means, strict=True)
+        )
+        return within / max(self.w.sum() - len(leaves), 1) / np.average(hessians, weights=self.w)
 
     def _node(self, rows, depth, limits):
         gradient, hessian = (self.w[rows] * self.real[0][rows]).sum(), (self.w[rows] * self.real[1][rows]).sum()

@@ -23,6 +23,9 @@ class NaiveJointGrower(NaiveGrower):
         self.shares = 1 / len(self.parts)
         return super().grow(gradients[0], hessians[0], weights, constant_hessian)
 
+    def _dispersion(self, nodes):
+        return sum(NaiveGrower._dispersion(part, nodes) for part in self.parts)
+
     def _node(self, rows, depth, limits):
         node = super()._node(rows, depth, {**limits, "lower": -np.inf, "upper": np.inf})
         sums = [[(part.w[rows] * real[rows]).sum() for real in part.real] for part in self.parts]

@@ -167,10 +167,14 @@ cdef class TreeWorker:
         """Mark the features that a tree may not use; return how many."""
         cdef int32_t f, n = 0, n_features = self.data.forest.table.n_features
         cdef const float64_t* weights = self.data.weights
+        cdef uint8_t[::1] allowed
         if features is not None or weights != NULL:
-            allowed = set(range(n_features) if features is None else features)
+            marked = np.full(n_features, features is None)
+            if features is not None:
+                marked[features] = True
+            allowed = marked.view(np.uint8)
             for f in range(n_features):
-                if f not in allowed or (weights != NULL and weights[f] == 0):
+                if not allowed[f] or (weights != NULL and weights[f] == 0):
                     add_feature(mask, f)
                     n += 1
         return bind_to_path(&self.data.forest, -1, mask) if binds_paths(&self.data.forest) else n

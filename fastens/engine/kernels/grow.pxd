@@ -10,6 +10,7 @@ cdef class Grower:
     cdef RowGradients source
     cdef Limits limits
     cdef object matrix, rules, row_weights, kept
+    cdef readonly float64_t dispersion      # of the gradients around the tree just grown, summed over its outputs
 
     cdef _set_table(self)
     cdef _set_columns(self)

@@ -20,7 +20,7 @@ from .frontier cimport (
 from .gain cimport SplitRules
 from .histogram cimport CELL_STRIDE
 from .lock cimport FEW_ROWS
-from .quantise cimport Quantised, RowGradients, Scales, exact_sums, quantise
+from .quantise cimport Moments, Quantised, RowGradients, Scales, exact_sums, quantise
 from .search cimport counted_histogram
 from .structs cimport (
     PREFETCH_AHEAD, Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch,
@@ -59,29 +59,33 @@ cdef Py_ssize_t _part(
     return low
 
 
-cdef void leaf_sums(
-    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, int64_t* gradients,
-    int64_t* hessians,
+cdef void _node_sums(
+    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, Moments* sums
 ) noexcept nogil:
     """Exact sums of every node, from the rows of the leaves upwards; there is room for those of each thread."""
     cdef int32_t i, t
     cdef const Node* node
     for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
-        _sums_of_part(ws, source, scales, t, n_threads, gradients + t * ws.n_nodes, hessians + t * ws.n_nodes)
+        _sums_of_part(ws, source, scales, t, n_threads, sums + t * ws.n_nodes)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
         if node.left_child > 0:
-            gradients[i] = gradients[node.left_child] + gradients[node.left_child + 1]
-            hessians[i] = hessians[node.left_child] + hessians[node.left_child + 1]
+            sums[i] = sums[node.left_child]
+            _add(&sums[i], &sums[node.left_child + 1])
         else:
             for t in range(1, n_threads):
-                gradients[i] += gradients[t * ws.n_nodes + i]
-                hessians[i] += hessians[t * ws.n_nodes + i]
+                _add(&sums[i], &sums[t * ws.n_nodes + i])
+
+
+cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
+    sums.gradient += others.gradient
+    sums.hessian += others.hessian
+    sums.square += others.square
+    sums.copies += others.copies
 
 
 cdef void _sums_of_part(
-    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t t, int32_t n_threads,
-    int64_t* gradients, int64_t* hessians,
+    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t t, int32_t n_threads, Moments* sums
 ) noexcept nogil:
     cdef const Node* node
     cdef Py_ssize_t begin, end
@@ -91,7 +95,23 @@ cdef void _sums_of_part(
         if node.left_child == 0:
             begin = _part(ws, node, source.n_rows, t, n_threads)
             end = _part(ws, node, source.n_rows, t + 1, n_threads)
-            exact_sums(source, scales, ws.rows + begin, end - begin, &gradients[i], &hessians[i])
+            sums[i] = exact_sums(source, scales, ws.rows + begin, end - begin)
+
+
+cdef float64_t _dispersion(const Workspace* ws, const Moments* sums, const Scales* scales) noexcept nogil:
+    """Variance of the gradients within leaves over the mean hessian, with a degree of freedom less for each leaf."""
+    cdef float64_t within = <float64_t>sums[0].square / (scales.root * scales.root)
+    cdef float64_t hessian = <float64_t>sums[0].hessian / scales.exact_hessian, gradient
+    cdef int64_t n_free = sums[0].copies
+    cdef int32_t i
+    for i in range(ws.n_nodes):
+        if ws.nodes[i].left_child == 0:
+            gradient = <float64_t>sums[i].gradient / scales.exact_gradient
+            within -= gradient * gradient / sums[i].copies
+            n_free -= 1
+    if within <= 0 or hessian <= 0 or n_free <= 0:
+        return 0.0
+    return within / n_free * sums[0].copies / hessian
 
 
 cdef void _add_to_part(
@@ -428,6 +448,7 @@ cdef class Grower:
                 if not ws.features[node.split.feature].is_categorical:
                     bin_threshold[i] = node.split.bin
                     missing_left[i] = node.split.missing_left
+        self.dispersion = 0.0
         arrays["value"] = self._values(arrays["weight"])
         arrays["category_words"] = self._category_words(arrays["category_set"])
         return arrays
@@ -447,16 +468,17 @@ cdef class Grower:
         cdef Workspace* ws = &self.ws
         cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
         cdef float64_t l2 = self.rules.l2_regularization
-        cdef int64_t[::1] gradients = np.empty(n_threads * ws.n_nodes, np.int64)
-        cdef int64_t[::1] hessians = np.empty(n_threads * ws.n_nodes, np.int64)
+        cdef int64_t[:, ::1] room = np.empty((n_threads * ws.n_nodes, sizeof(Moments) // sizeof(int64_t)), np.int64)
+        cdef Moments* sums = <Moments*>&room[0, 0]
         cdef float64_t[::1] steps = np.zeros(ws.n_nodes)
         cdef float64_t[::1] weights = np.empty(ws.n_nodes)
         with nogil:
-            leaf_sums(ws, source, scales, n_threads, &gradients[0], &hessians[0])
+            _node_sums(ws, source, scales, n_threads, sums)
             for i in range(ws.n_nodes):
-                weights[i] = <float64_t>hessians[i] / scales.exact_hessian
+                weights[i] = <float64_t>sums[i].hessian / scales.exact_hessian
                 if weights[i] + l2 > 0:
-                    steps[i] = -<float64_t>gradients[i] / scales.exact_gradient / (weights[i] + l2)
+                    steps[i] = -<float64_t>sums[i].gradient / scales.exact_gradient / (weights[i] + l2)
+        self.dispersion += _dispersion(ws, sums, scales)
         return np.asarray(steps), np.asarray(weights)
 
     cdef _category_words(self, int32_t[::1] category_set):

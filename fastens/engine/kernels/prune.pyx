@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fastens.engine.kernels.structs cimport float64_t, int32_t
+from fastens.engine.kernels.structs cimport float64_t, int32_t, uint8_t
 
 cdef enum:
     NOBODY = -1
@@ -87,3 +87,48 @@ def weakest_links(const int32_t[::1] left_child, const float64_t[::1] gain):
                 heap[i] = weigh(&links, <int32_t> i, gain[i], heap[i])
         n_fallen = list_heap(&links, heap[0], &link[3, 0])
     return found[0], found[1], nodes[3, :n_fallen]
+
+
+def pays(const int32_t[::1] left_child, const float64_t[::1] gain, float64_t price):
+    """Return for each node whether its branch gains more than `price` for each split, and whether all do.
+
+    What is below a node counts where it pays itself: leaves are where the subtree of the most gain, less the price of
+    its splits, ends.
+    """
+    cdef Py_ssize_t n = left_child.shape[0], i
+    cdef bint all_pay = True
+    found = np.zeros(n, dtype=np.bool_)
+    cdef uint8_t[::1] does = found.view(np.uint8)
+    cdef float64_t[::1] profit = np.zeros(n)
+    for i in range(n - 1, -1, -1):
+        if left_child[i]:
+            profit[i] = gain[i] - price + profit[left_child[i]] + profit[left_child[i] + 1]
+            does[i] = profit[i] > 0
+            if not does[i]:
+                profit[i] = 0.0
+                all_pay = False
+    return found, all_pay
+
+
+def places(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
+    """Return for each node the number, among the nodes left where some are leaves, of itself or the leaf it is in.
+
+    Also the nodes that are left, in order.
+    """
+    cdef Py_ssize_t n = left_child.shape[0], i
+    cdef int32_t n_left = 0, child
+    place = np.zeros(n, dtype=np.int32)
+    left = np.empty(n, dtype=np.int32)
+    leaf = np.full(n, NOBODY, dtype=np.int32)
+    cdef int32_t[::1] number = place, nodes = left, inside = leaf
+    for i in range(n):
+        if inside[i] == NOBODY:
+            number[i] = n_left
+            nodes[n_left] = <int32_t>i
+            n_left += 1
+        else:
+            number[i] = number[inside[i]]
+        child = left_child[i]
+        if child and (is_leaf[i] or inside[i] != NOBODY):
+            inside[child] = inside[child + 1] = <int32_t>i
+    return place, left[:n_left]

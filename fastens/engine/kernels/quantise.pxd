@@ -16,11 +16,20 @@ cdef struct RowGradients:
 
 
 cdef struct Scales:
-    # Fixed-point value = real value * scale. `exact_*` are those of the leaf sums.
+    # Fixed-point value = real value * scale. `exact_*` and `root` are those of the leaf sums.
     float64_t gradient
     float64_t hessian
     float64_t exact_gradient
     float64_t exact_hessian
+    float64_t root                  # of gradients that are then squared
+
+
+cdef struct Moments:
+    # Sums over some rows, in fixed point.
+    int64_t gradient
+    int64_t hessian
+    int64_t square                  # of the gradients
+    int64_t copies                  # of the rows
 
 
 cdef struct Payload:
@@ -40,7 +49,6 @@ cdef struct Quantised:
 
 
 cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads) noexcept nogil
-cdef void exact_sums(
-    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows,
-    int64_t* gradient, int64_t* hessian,
+cdef Moments exact_sums(
+    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil

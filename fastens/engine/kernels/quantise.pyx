@@ -21,6 +21,8 @@ cdef enum:
     NARROW_BITS = 22                # of a row's gradient and hessian together
     HESSIAN_BITS = 10
     FINE_BITS = 38
+    # Of a gradient that is squared: what is too small for them is lost beside the square of the largest.
+    ROOT_BITS = 15
     MIN_STEPS = 4                   # mean |gradient| and mean hessian, in steps
     MAX_NARROW_WEIGHT = 8
     ROW_GRAIN = 1 << 12             # rows that are worth another thread
@@ -177,6 +179,7 @@ cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fin
         scales.hessian = (<float64_t>(<int64_t>1 << hessian_bits) - 1.0) / extent.max_hessian
     scales.exact_gradient = 2.0 ** floor(62.0 - log2(extent.max_gradient * rows))
     scales.exact_hessian = 2.0 ** floor(62.0 - log2(extent.max_hessian * rows))
+    scales.root = (1 << ROOT_BITS) / extent.max_gradient
 
 
 cdef void _set_layout(const RowGradients* source, Quantised* out) noexcept nogil:
@@ -244,30 +247,33 @@ cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
     return out.wide != NULL
 
 
-cdef void exact_sums(
-    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows,
-    int64_t* gradient, int64_t* hessian,
+cdef Moments exact_sums(
+    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil:
-    """Sums over some rows of the unrounded gradients and hessians, in 64-bit fixed point."""
+    """Sums over some rows of the unrounded gradients, hessians and squares, in 64-bit fixed point."""
     if _weighting(source) == UNWEIGHTED:
-        _add_exact(source, scales, UNWEIGHTED, rows, n_rows, gradient, hessian)
-    else:
-        _add_exact(source, scales, _weighting(source), rows, n_rows, gradient, hessian)
+        return _add_exact(source, scales, UNWEIGHTED, rows, n_rows)
+    return _add_exact(source, scales, _weighting(source), rows, n_rows)
 
 
-cdef inline void _add_exact(
-    const RowGradients* source, const Scales* scales, Weighting weighting,
-    const uint32_t* rows, Py_ssize_t n_rows, int64_t* gradient, int64_t* hessian,
+cdef inline Moments _add_exact(
+    const RowGradients* source, const Scales* scales, Weighting weighting, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil:
+    cdef Moments sums
     cdef Py_ssize_t k, i
-    cdef int64_t copies, sum_gradient = 0, sum_hessian = 0
+    cdef int64_t copies, root
+    cdef float64_t gradient
+    sums.gradient = sums.hessian = sums.square = sums.copies = 0
     for k in range(n_rows):
         if k + PREFETCH_AHEAD < n_rows:
             prefetch(&source.gradients[rows[k + PREFETCH_AHEAD]])
             prefetch(&source.hessians[rows[k + PREFETCH_AHEAD]])
         i = rows[k]
         copies = _copies(source, i, weighting)
-        sum_gradient += copies * llrint(_weighted(source, source.gradients, i, weighting) * scales.exact_gradient)
-        sum_hessian += copies * llrint(_weighted(source, source.hessians, i, weighting) * scales.exact_hessian)
-    gradient[0] = sum_gradient
-    hessian[0] = sum_hessian
+        gradient = _weighted(source, source.gradients, i, weighting)
+        root = llrint(gradient * scales.root)
+        sums.gradient += copies * llrint(gradient * scales.exact_gradient)
+        sums.hessian += copies * llrint(_weighted(source, source.hessians, i, weighting) * scales.exact_hessian)
+        sums.square += copies * root * root
+        sums.copies += copies
+    return sums

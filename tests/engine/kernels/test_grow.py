@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -47,6 +49,7 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
         GrowthRules(max_leaf_nodes=31, max_depth=2),
         GrowthRules(max_leaf_nodes=6, min_child_weight=60.0),
         GrowthRules(max_leaf_nodes=8, min_gain_to_split=40.0),
+        GrowthRules(max_leaf_nodes=31, min_samples_leaf=5, split_penalty=8.0, l2_regularization=0.5),
         GrowthRules(max_leaf_nodes=8, min_samples_leaf=150),
         GrowthRules(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
     ],
@@ -288,3 +291,57 @@ def test_residuals_renew_leaves():
     for value in np.unique(raw):
         residuals = y[raw == value] - value
         assert (residuals <= 0).mean() >= 0.5 >= (residuals < 0).mean()
+
+
+PENALTY = GrowthRules(max_leaf_nodes=50, min_samples_leaf=1, min_weight_leaf=20.0, split_penalty=80.0)
+
+
+def test_rows_of_pruned_trees_are_in_the_leaves_that_are_left():
+    X, gradients, hessians = make_rows(3000)
+    rows = np.arange(0, 3000, 2, dtype=np.uint32)
+    for n_threads in (1, 3):
+        grower = TreeGrower(bin_rows(X), PENALTY, n_threads=n_threads)
+        tree = grower.grow(gradients, hessians, rows)
+        assert 1 < tree.n_leaves < 50
+        raw = np.zeros(3000)
+        grower.add_values(tree.value, raw)
+        assert not raw[1::2].any()
+        nodes, of_leaf, starts = grower.leaves()
+        np.testing.assert_array_equal(np.sort(nodes), np.flatnonzero(tree.feature < 0))
+        np.testing.assert_array_equal(np.sort(of_leaf), rows)
+        for node, first, last in zip(nodes, starts[:-1], starts[1:], strict=True):
+            assert last - first == tree.n_samples[node]
+            assert (raw[of_leaf[first:last]] == tree.value[node, 0]).all()
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_penalties_know_copies_but_no_threads_nor_scales(heavy, rng):
+    X, gradients, hessians = make_rows(3000, heavy=heavy)
+    times = rng.integers(1, 4, 3000)
+    rows = np.repeat(np.arange(3000), times)
+    copies = TreeGrower(bin_rows(X[rows]), PENALTY).grow(gradients[rows], hessians[rows])
+    whole = times.astype(float)
+    for n_threads in (1, 3):
+        grower = TreeGrower(bin_rows(X, whole), PENALTY, whole, n_threads=n_threads)
+        assert_same_tree(grower.grow(gradients, hessians), copies)
+    weight = rng.uniform(0.1, 3.0, 3000)
+    rules = replace(PENALTY, min_weight_leaf=0.0, min_samples_leaf=30)
+    trees = [
+        TreeGrower(bin_rows(X, factor * weight), rules, factor * weight).grow(gradients, hessians)
+        for factor in (1.0, 2.0**-40, 2.0**20)
+    ]
+    assert 1 < copies.n_leaves < 50
+    assert len({tree.n_leaves for tree in trees}) == 1
+
+
+def test_splits_that_only_lead_to_others_stay(rng):
+    """The first split of an exclusive or gains nothing, those below it much; noise alone is not worth a split."""
+    X = rng.integers(0, 2, size=(2000, 2)).astype(float)
+    y = np.where(X[:, 0] == X[:, 1], 1.0, -1.0) + rng.normal(size=2000)
+    ones = np.ones(2000, dtype=np.float32)
+    rules = GrowthRules(max_leaf_nodes=4, split_penalty=2.0)
+    grow = TreeGrower(bin_rows(X), rules, constant_hessian=True).grow
+    assert grow(-y.astype(np.float32), ones).n_leaves == 4
+    noise = rng.normal(size=(2000, 3))
+    few = TreeGrower(bin_rows(noise), GrowthRules(split_penalty=12.0), constant_hessian=True)
+    assert few.grow(rng.normal(size=2000).astype(np.float32), ones).n_leaves == 1

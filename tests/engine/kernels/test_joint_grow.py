@@ -17,6 +17,7 @@ RULES = [
     GrowthRules(max_leaf_nodes=8, min_samples_leaf=150),
     GrowthRules(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
     GrowthRules(max_leaf_nodes=8, max_features_on_path=1),
+    GrowthRules(max_leaf_nodes=31, min_samples_leaf=5, split_penalty=6.0),
 ]
 MONOTONE = [
     GrowthRules(max_leaf_nodes=8, min_samples_leaf=5, l2_regularization=l2, monotone=np.array(signs, np.int8))
@@ -138,19 +139,21 @@ def test_threads_and_copies_change_nothing(rng):
     assert_same_tree(one, four)
     times = rng.integers(1, 4, 3000)
     X, gradients, hessians = make_outputs(3000)
-    weighted = grower_of(bin_rows(X, times.astype(float)), RULES[5], 3, times.astype(float))
     rows = np.repeat(np.arange(3000), times)
-    copies = grower_of(bin_rows(X[rows]), RULES[5], 3)
-    assert_same_tree(
-        weighted.grow(gradients, hessians),
-        copies.grow(np.ascontiguousarray(gradients[:, rows]), np.ascontiguousarray(hessians[:, rows])),
-    )
+    for rules in (RULES[5], GrowthRules(min_weight_leaf=30.0, min_samples_leaf=1, split_penalty=6.0)):
+        weighted = grower_of(bin_rows(X, times.astype(float)), rules, 3, times.astype(float))
+        copies = grower_of(bin_rows(X[rows]), rules, 3)
+        assert_same_tree(
+            weighted.grow(gradients, hessians),
+            copies.grow(np.ascontiguousarray(gradients[:, rows]), np.ascontiguousarray(hessians[:, rows])),
+        )
 
 
-def test_a_part_of_the_rows_and_values_of_leaves():
+@pytest.mark.parametrize("rules", [RULES[0], RULES[-1]])
+def test_a_part_of_the_rows_and_values_of_leaves(rules):
     X, gradients, hessians = make_outputs(2000)
     matrix, rows = bin_rows(X), np.arange(0, 2000, 2, dtype=np.uint32)
-    grower = grower_of(matrix, RULES[0], 3)
+    grower = grower_of(matrix, rules, 3)
     tree = grower.grow(gradients, hessians, rows)
     assert tree.n_samples[0] == 1000
     raw = np.zeros((3, 2000))
