@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, is_missing
+from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, index_values, is_missing
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads
 
@@ -20,9 +20,10 @@ Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+FLOAT_TYPES: dict[Any, np.dtype[Any]] = dict(zip((nw.Float64, nw.Float32), FLOATS, strict=True))  # of narwhals
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
-GRAIN = 200_000  # values of a column: some hundred microseconds
+GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
 
 
 class Categories(NamedTuple):
@@ -39,11 +40,12 @@ class Categories(NamedTuple):
 
 @dataclass
 class Table:
-    """Columns of a 2-D NumPy array or of a narwhals frame."""
+    """Columns of a 2-D NumPy array, of a pandas frame, or of another frame as narwhals has it."""
 
     source: Any
     names: list[str] | None = None  # of the columns, where all of them are strings
     array: Floats | None = None  # the whole table, where it is one array of floats already
+    block: NDArray[np.integer] | None = None  # the same of whole numbers
     _factorized: dict[int, Factorized] = field(default_factory=dict, repr=False)
     _columns: dict[int, Column] = field(default_factory=dict, repr=False)
 
@@ -55,15 +57,19 @@ class Table:
     def __len__(self) -> int:
         return self.source.shape[1]
 
+    @property
+    def native(self) -> Any:
+        """The table as its library has it."""
+        return self.source.to_native() if isinstance(self.source, nw.DataFrame) else self.source
+
     @cached_property
     def natives(self) -> list[Any]:
         """The columns as their library has them; taken one by one they would cost much more in a wide frame."""
-        if isinstance(self.source, np.ndarray):
-            return list(self.source.T)
-        native = self.source.to_native()
-        if nw.dependencies.is_pandas_dataframe(native):
-            return [column for _, column in native.items()]
-        return [column.to_native() for column in self.source.iter_columns()]
+        if self.block is not None or isinstance(self.source, np.ndarray):
+            return list((self.source if self.block is None else self.block).T)
+        if isinstance(self.source, nw.DataFrame):
+            return [column.to_native() for column in self.source.iter_columns()]
+        return [column for _, column in self.source.items()]
 
     def column(self, index: int) -> Column:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
@@ -122,6 +128,8 @@ class Table:
 
     def threads_to_read(self, columns: Sequence[int], n_threads: int) -> int:
         """Threads that are worth starting to read columns; codes that are there already are not worth any."""
+        if self.n_rows * len(columns) <= GRAIN:
+            return 1
         n_columns = sum(not self._has_codes(index) for index in columns)
         return n_threads if self.n_rows * n_columns > GRAIN else 1
 
@@ -167,21 +175,44 @@ def table_from_frame(frame: Any) -> Table:
     """A table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
     if isinstance(frame, Table):
         return frame
-    frame = nw.from_native(frame, eager_only=True)
-    names = frame.columns
-    array = None
-    if _column_types(frame) in ({nw.Float64}, {nw.Float32}, {FLOATS[0]}, {FLOATS[1]}):
+    frame = _opened(frame)
+    names = _names_of(frame)
+    array = block = None
+    kind = _common_kind(frame)
+    if kind == "f":
         array = frame.to_numpy()
         array = array if _is_ready(array) else None
-    return Table(frame, names if all(isinstance(name, str) for name in names) else None, array)
+    elif kind in ("i", "u") and _is_one_block(frame):
+        block = frame.to_numpy()
+    return Table(frame, names if all(isinstance(name, str) for name in names) else None, array, block)
 
 
-def _column_types(frame: nw.DataFrame) -> set[Any]:
-    """The types of the columns; of pandas its own, as narwhals looks long at categories and objects."""
-    native = frame.to_native()
-    if not nw.dependencies.is_pandas_dataframe(native):
-        return set(frame.schema.values())
-    return {dtype if isinstance(dtype, np.dtype) else type(dtype) for dtype in native.dtypes}
+def _opened(frame: Any) -> Any:
+    """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
+    frame = nw.to_native(frame, pass_through=True)
+    if nw.dependencies.is_pandas_dataframe(frame) and frame.columns.is_unique:
+        return frame
+    return nw.from_native(frame, eager_only=True)
+
+
+def _names_of(frame: Any) -> list[Any]:
+    return frame.columns if isinstance(frame, nw.DataFrame) else index_values(frame.columns)
+
+
+def _common_kind(frame: Any) -> str | None:
+    """The kind of NumPy's type that all columns of a frame share; None where they have several, or others."""
+    if isinstance(frame, nw.DataFrame):
+        types = [FLOAT_TYPES.get(dtype) for dtype in frame.schema.values()]
+    else:
+        types = frame.dtypes.tolist()
+    first = types[0] if types else None
+    return first.kind if isinstance(first, np.dtype) and all(dtype == first for dtype in types) else None
+
+
+def _is_one_block(frame: Any) -> bool:
+    """Whether a pandas frame gives its columns as one array without copying them."""
+    head = frame.iloc[:1]
+    return np.may_share_memory(head.to_numpy(), head.to_numpy())
 
 
 def _is_ready(array: NDArray[Any]) -> bool:
@@ -190,7 +221,9 @@ def _is_ready(array: NDArray[Any]) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
-    return isinstance(X, nw.DataFrame | Table) or nw.dependencies.is_into_dataframe(X)
+    if isinstance(X, Table) or nw.dependencies.is_pandas_dataframe(X):
+        return True
+    return nw.dependencies.is_into_dataframe(X)
 
 
 # What a column holds --------------------------------------------------
@@ -255,7 +288,10 @@ def _order(value: Any) -> tuple[str, Any]:
 
 def _categories_of(values: list[Any], name: str) -> list[Any]:
     found = {value for value in values if not is_missing(value)}
-    for kind in sorted({type(value) for value in found}, key=str):
+    kinds = set(map(type, found))
+    if kinds == {str}:
+        return sorted(found)
+    for kind in sorted(kinds, key=str):
         if not issubclass(kind, str | bool | int | float):
             wrong = next(value for value in values if type(value) is kind)
             raise ValueError(
@@ -405,8 +441,8 @@ class TableEncoder:
         """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
         if isinstance(frame, Table):
             return frame
-        frame = nw.from_native(frame, eager_only=True)
-        columns = frame.columns
+        frame = _opened(frame)
+        columns = _names_of(frame)
         if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
             return table_from_frame(frame)
         missing = sorted(set(self.names) - set(columns))
@@ -415,7 +451,7 @@ class TableEncoder:
             message = "The feature names should match those that were passed during fit.\n"
             message += _listed("Feature names unseen at fit time:", unseen)
             raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
-        return table_from_frame(frame.select(self.names))
+        return table_from_frame(frame[self.names])
 
     def to_state(self) -> dict[str, Any]:
         """Plain lists, for saving."""

@@ -97,6 +97,29 @@ def test_pandas_floats_are_not_copied():
     assert np.shares_memory(TableEncoder.fit(table).transform(table), values)
 
 
+def test_pandas_frames_of_whole_numbers(rng):
+    values = rng.integers(-2, 3, (50, 3))
+    one_block = pd.DataFrame(values, columns=list("abc"), copy=False)
+    several = pd.DataFrame({"a": values[:, 0]})
+    several["b"], several["c"] = values[:, 1], values[:, 2]
+    mixed = several.astype({"b": np.int8})
+    assert table_from_frame(one_block).block is not None
+    assert np.shares_memory(table_from_frame(one_block).block, values)
+    assert table_from_frame(several).block is None
+    for frame in (one_block, several, mixed):
+        table = table_from_frame(frame)
+        encoder = TableEncoder.fit(table, "all")
+        assert encoder.categories == [np.unique(column).tolist() for column in values.T]
+        backwards = encoder.match(frame[["c", "b", "a"]])
+        np.testing.assert_array_equal(encoder.transform(backwards), encoder.transform(table))
+        np.testing.assert_array_equal(TableEncoder.fit(table).transform(table_from_frame(frame)), values)
+
+
+def test_pandas_frames_with_a_name_twice_are_refused():
+    with pytest.raises(ValueError, match="unique"):
+        table_from_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
 def test_objects():
     values = np.array([[1, "x", True, None], [2.5, "y", None, None], [None, None, False, np.nan]], dtype=object)
     table = table_from_array(values)

@@ -81,7 +81,10 @@ class Groups:
 
     def normalise(self, mass: Array) -> Array:
         """Shares of each group; equal ones where there is nothing."""
-        total = self.spread(self.sums(mass))
+        sums = self.sums(mass)
+        if (sums > 0).all():
+            return mass / self.spread(sums)
+        total = self.spread(sums)
         equal = self.spread(1.0 / np.maximum(self.sizes, 1))
         return np.divide(mass, total, out=np.broadcast_to(equal, mass.shape).copy(), where=total > 0)
 

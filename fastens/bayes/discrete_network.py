@@ -102,6 +102,11 @@ def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     return [(*found, node) for node, found in enumerate(parents)]
 
 
+def joined(tables: Sequence[Array]) -> Array:
+    """The cells of all tables, those of one after those of another."""
+    return np.concatenate([table.ravel() for table in tables])
+
+
 def check_table(name: str, table: Array, shape: tuple[int, ...]) -> None:
     """Raise ValueError unless a table holds distributions along its last axis, up to rounding."""
     if table.shape != shape:

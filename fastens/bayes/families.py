@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counting import GRAIN, Counts, offsets_of
+from fastens.bayes.counting import GRAIN, Counts
 from fastens.bayes.kernels.families import add_family_entries, count_families
 from fastens.engine.threads import threads_for
 
@@ -23,13 +24,45 @@ def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
     return math.prod(sizes[column] for column in family)
 
 
-def _layout(families: Sequence[Family], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """Where each family begins in the lists of columns and strides, those, and where its cells begin."""
-    starts = offsets_of(np.array([len(family) for family in families], dtype=np.int64))
-    columns = np.array([column for family in families for column in family], dtype=np.int64)
-    strides = [math.prod(sizes[family[k + 1 :]].tolist()) for family in map(list, families) for k in range(len(family))]
-    cells = np.array([n_cells(family, sizes.tolist()) for family in families], dtype=np.int64)
-    return starts, columns, np.array(strides, dtype=np.int64), offsets_of(cells)
+class FamilyLayout:
+    """The columns of families, and where their cells stand, those of one family after those of another.
+
+    Parameters
+    ----------
+    families : sequence of tuples of int
+        The variables of each family.
+    sizes : array of int64, shape (n_variables,)
+        Number of values of each variable.
+    """
+
+    def __init__(self, families: Sequence[Family], sizes: NDArray[np.int64]) -> None:
+        known = sizes.tolist()
+        self.shapes = [tuple([known[column] for column in family]) for family in families]
+        self.starts = _running([len(family) for family in families])
+        self.columns = np.array([column for family in families for column in family], dtype=np.int64)
+        strides = [math.prod(shape[place + 1 :]) for shape in self.shapes for place in range(len(shape))]
+        self.strides = np.array(strides, dtype=np.int64)
+        self.offsets = _running(map(math.prod, self.shapes))
+
+    def count(self, codes: NDArray[Any], sizes: NDArray[np.int64], weights: Array | None, n_threads: int) -> Counts:
+        """The counts of `family_counts`, in one array."""
+        out = np.zeros(self.offsets[-1], dtype=np.int64 if weights is None else np.float64)
+        if codes.size and out.size:
+            n_threads = min(threads_for(self.columns.size * codes.shape[1], n_threads, GRAIN), len(self.shapes))
+            is_complete = np.zeros(len(codes), dtype=np.uint8)
+            where = self.starts, self.columns, self.strides, self.offsets
+            count_families(codes, sizes, *where, weights, is_complete, out, n_threads)
+        return out
+
+    def split(self, cells: NDArray[Any]) -> list[NDArray[Any]]:
+        """The part of each family, with an axis for each of its variables."""
+        parts = zip(self.shapes, pairwise(self.offsets.tolist()), strict=True)
+        return [cells[first:last].reshape(shape) for shape, (first, last) in parts]
+
+
+def _running(numbers: Iterable[int]) -> NDArray[np.int64]:
+    """Sums of the first 0, 1, 2, ... numbers."""
+    return np.array(list(accumulate(numbers, initial=0)), dtype=np.int64)
 
 
 def family_counts(
@@ -60,14 +93,8 @@ def family_counts(
         For each family an array with an axis for each of its variables; int64 without weights, float64 with them. Rows
         with a missing value in the family are left out.
     """
-    starts, columns, strides, offsets = _layout(families, sizes)
-    out = np.zeros(offsets[-1], dtype=np.int64 if weights is None else np.float64)
-    if codes.size and out.size:
-        n_threads = min(threads_for(columns.size * codes.shape[1], n_threads, GRAIN), len(families))
-        is_complete = np.zeros(len(codes), dtype=np.uint8)
-        count_families(codes, sizes, starts, columns, strides, offsets, weights, is_complete, out, n_threads)
-    parts = zip(families, offsets[:-1], offsets[1:], strict=True)
-    return [out[first:last].reshape(sizes[list(family)]) for family, first, last in parts]
+    layout = FamilyLayout(families, sizes)
+    return layout.split(layout.count(codes, sizes, weights, n_threads))
 
 
 def add_family_logs(
@@ -91,11 +118,13 @@ def add_family_logs(
     n_threads : int, default=1
         Threads; the sums do not depend on it.
     """
-    starts, columns, strides, offsets = _layout(families, sizes)
     if not out.size or not families:
         return
+    layout = FamilyLayout(families, sizes)
     joined = np.ascontiguousarray(np.concatenate([table.reshape(-1, out.shape[1]) for table in tables]))
-    n_threads = threads_for((columns.size + len(families) * out.shape[1]) * len(out), n_threads, GRAIN)
+    n_threads = threads_for((layout.columns.size + len(families) * out.shape[1]) * len(out), n_threads, GRAIN)
     # No column at all still needs an address.
-    columns, strides = (found if found.size else np.zeros(1, dtype=np.int64) for found in (columns, strides))
-    add_family_entries(codes, sizes, starts, columns, strides, offsets, joined, out, n_threads)
+    columns, strides = (
+        found if found.size else np.zeros(1, dtype=np.int64) for found in (layout.columns, layout.strides)
+    )
+    add_family_entries(codes, sizes, layout.starts, columns, strides, layout.offsets, joined, out, n_threads)

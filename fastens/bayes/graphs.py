@@ -83,7 +83,8 @@ def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
     else:
         edges = [_pair(edge) for edge in structure]
         variables = [node for edge in edges for node in edge]
-    place = {variable: _number_of(variable, names) for variable in variables}
+    numbers = {name: number for number, name in enumerate(names)}
+    place = {variable: _number_of(variable, numbers) for variable in variables}
     parents: list[list[int]] = [[] for _ in names]
     for parent, child in edges:
         if place[parent] == place[child] or place[parent] in parents[place[child]]:
@@ -103,9 +104,9 @@ def _pair(edge: Any) -> tuple[Any, Any]:
     return tuple(edge)
 
 
-def _number_of(variable: Any, names: Sequence[Any]) -> int:
-    if variable in names:
-        return list(names).index(variable)
-    if isinstance(variable, int) and not isinstance(variable, bool) and 0 <= variable < len(names):
+def _number_of(variable: Any, numbers: Mapping[Any, int]) -> int:
+    if variable in numbers:
+        return numbers[variable]
+    if isinstance(variable, int) and not isinstance(variable, bool) and 0 <= variable < len(numbers):
         return variable
-    raise ValueError(f"structure must name variables of the network, {list(names)}; got {variable!r}.")
+    raise ValueError(f"structure must name variables of the network, {list(numbers)}; got {variable!r}.")

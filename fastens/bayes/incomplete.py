@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from fastens.bayes.components import expected_counts, find_components
-from fastens.bayes.discrete_network import DiscreteNetwork
+from fastens.bayes.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.families import family_counts
 from fastens.bayes.inference import logs, missing_in
 
@@ -30,13 +29,13 @@ class Climb:
     converged: bool
 
 
-def objective(tables: Sequence[Array], counts: Sequence[Array], pseudo: Sequence[float]) -> float:
-    """Log likelihood of counts, plus the pseudo-counts times the logs of the probabilities."""
-    table = np.concatenate([found.ravel() for found in tables])
-    count = np.concatenate([found.ravel() for found in counts])
-    extra = np.repeat(pseudo, [found.size for found in tables])
-    is_smoothed = extra > 0
-    return float(xlogy(count, table).sum() + (extra[is_smoothed] * logs(table[is_smoothed])).sum())
+def objective(table: Array, counts: Array, pseudo: Array) -> float:
+    """Log likelihood of counts, plus the pseudo-counts times the logs of the probabilities; arrays of all cells."""
+    mass = counts + pseudo
+    with np.errstate(divide="ignore"):
+        terms = np.log(table, out=np.zeros(table.shape), where=mass > 0)
+    terms *= mass
+    return float(terms.sum())
 
 
 class _Objective:
@@ -53,6 +52,8 @@ class _Objective:
         self._codes, self._weights, self._pseudo = codes, weights, pseudo
         known = family_counts(codes, network.sizes, network.families, weights, n_threads)
         self._known = [counts.astype(np.float64) for counts in known]
+        self._known_cells = joined(self._known)
+        self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known])
         self._components = find_components(network, missing_in(network, codes), prune=False)
         self.weight = float(codes.shape[1] if weights is None else weights.sum())
 
@@ -60,7 +61,7 @@ class _Objective:
         """Its value, and the expected counts without pseudo-counts."""
         hidden, value = expected_counts(network, self._components, self._codes, self._weights)
         counts = [known + expected for known, expected in zip(self._known, hidden, strict=True)]
-        return value + objective(network.tables, self._known, self._pseudo), counts
+        return value + objective(joined(network.tables), self._known_cells, self._pseudo_cells), counts
 
     def with_pseudo(self, counts: Sequence[Array]) -> list[Array]:
         """Counts and pseudo-counts."""

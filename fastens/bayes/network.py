@@ -17,8 +17,8 @@ from fastens.bayes.attributes import CodeDoor
 from fastens.bayes.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counting import CODE_DTYPES, encode
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Groups, Smoothing
-from fastens.bayes.discrete_network import DiscreteNetwork
-from fastens.bayes.families import MOST_CELLS, family_counts, n_cells
+from fastens.bayes.discrete_network import DiscreteNetwork, joined
+from fastens.bayes.families import MOST_CELLS, FamilyLayout, n_cells
 from fastens.bayes.family_scores import SCORES
 from fastens.bayes.graphs import Parents, parents_from
 from fastens.bayes.incomplete import climb_by_em, climb_by_gradient, objective, shares
@@ -341,35 +341,31 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
                     f"The table of {name!r} must have at most {MOST_CELLS} cells; with its parents it would have "
                     f"{n_cells(family, sizes):.3g}."
                 )
-        counted = family_counts(data.codes, data.sizes, network.families, data.weights, data.n_threads)
-        counts = [found.astype(np.float64) for found in counted]
-        network = network.with_tables(self._estimate(counts, "bayes"))
-        pseudo = self._pseudo_counts([found.shape for found in counts]).tolist()
+        layout = FamilyLayout(network.families, data.sizes)
+        cells = layout.count(data.codes, data.sizes, data.weights, data.n_threads).astype(np.float64)
+        groups = self._groups(layout.shapes)
+        tables = groups.estimate(cells[None], "bayes")[0]
+        network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
         if data.codes.size and data.codes.min() == 0:
+            pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
             self._climb(network.with_tables(self._first_tables(network, counts)), data, pseudo)
             return
         self._network, self._counts = network, counts
-        self.history_ = np.array([objective(network.tables, counts, pseudo)])
+        self.history_ = np.array([objective(tables, cells, groups.pseudo)])
         self.n_iter_ = 1
-
-    def _pseudo_counts(self, shapes: list[tuple[int, ...]]) -> Array:
-        """Those of a cell of each table."""
-        n_values, n_rows = np.array([(shape[-1], math.prod(shape[:-1])) for shape in shapes], dtype=np.int64).T
-        return Smoothing(self.smoothing, self.alpha, self.m, self.ess).of_groups(n_values, n_rows)
 
     def _groups(self, shapes: list[tuple[int, ...]]) -> Groups:
         """The prior of the distributions of tables, one after another."""
         n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
-        n_cells = np.array([math.prod(shape) for shape in shapes], dtype=np.int64)
-        return Groups(np.repeat(n_values, n_cells // n_values), np.repeat(self._pseudo_counts(shapes), n_cells))
+        n_rows = np.array([math.prod(shape[:-1]) for shape in shapes], dtype=np.int64)
+        pseudo = Smoothing(self.smoothing, self.alpha, self.m, self.ess).of_groups(n_values, n_rows)
+        return Groups(np.repeat(n_values, n_rows), np.repeat(pseudo, n_rows * n_values))
 
-    def _estimate(self, counts: list[Array], mode: str, rng: np.random.Generator | None = None) -> list[Array]:
+    def _estimate(self, mode: str, rng: np.random.Generator | None) -> list[Array]:
         """Tables from their counts, all at once: by the estimate of a mode, or drawn."""
-        groups = self._groups([found.shape for found in counts])
-        cells = np.concatenate([found.ravel() for found in counts])[None]
-        out = (groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0]
-        ends = np.cumsum([found.size for found in counts])[:-1]
-        return [part.reshape(found.shape) for part, found in zip(np.split(out, ends), counts, strict=True)]
+        layout = FamilyLayout(self._network.families, self._network.sizes)
+        groups, cells = self._groups(layout.shapes), joined(self._counts or ())[None]
+        return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
 
     def _first_tables(self, network: DiscreteNetwork, counts: list[Array]) -> list[Array]:
         """Where a climb starts: from the rows in which a family is known, without zeros, which would never change."""
@@ -443,7 +439,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         if self._counts is None:
             raise AttributeError("a network that was not fitted has no counts, and so no posterior of its tables.")
         model = copy.copy(self)
-        model._network = self._network.with_tables(self._estimate(self._counts, mode, rng))
+        model._network = self._network.with_tables(self._estimate(mode, rng))
         return model
 
     @property
@@ -452,7 +448,5 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         self._check_fitted()
         if self._counts is None or len(self.history_) > 1 or self.smoothing == "none":
             raise AttributeError("log_evidence_ needs a fit to rows without missing values, with smoothing.")
-        evidence = self._groups([found.shape for found in self._counts]).log_evidence(
-            np.concatenate([found.ravel() for found in self._counts])[None]
-        )
+        evidence = self._groups([found.shape for found in self._counts]).log_evidence(joined(self._counts)[None])
         return float(evidence.sum())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastens.bayes.bif import BIFError, format_bif, parse_bif
 from fastens.bayes.column_bins import Limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counting import offsets_of
-from fastens.bayes.discrete_network import DiscreteNetwork
+from fastens.bayes.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.graphs import Parents, parents_from
 from fastens.tables import TableEncoder
 
@@ -162,10 +162,10 @@ class NetworkFiles:
         arrays = {
             "parents": np.array([parent for found in parents for parent in found], dtype=np.int64),
             "n_parents": np.array([len(found) for found in parents], dtype=np.int64),
-            "tables": _joined(self._network.tables),
+            "tables": joined(self._network.tables),
         }
         arrays |= limits_to_arrays(self._limits)
-        return arrays if self._counts is None else arrays | {"counts": _joined(self._counts)}
+        return arrays if self._counts is None else arrays | {"counts": joined(self._counts)}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
@@ -192,10 +192,6 @@ def _read_text(path: Path) -> str:
         return (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
     except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise BIFError(f"{path} is no text in UTF-8, nor that compressed by gzip: {error}.") from error
-
-
-def _joined(tables: Sequence[Array]) -> Array:
-    return np.concatenate([table.ravel() for table in tables])
 
 
 def _split(flat: Array, shapes: list[tuple[int, ...]]) -> list[Array]:

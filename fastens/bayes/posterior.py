@@ -139,7 +139,13 @@ def generator(random_state: Any) -> np.random.Generator:
     """A random generator from whatever `random_state` may be: None, a seed, a RandomState or a Generator."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31, size=4))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "random_state must be None, a whole number of at least 0, a RandomState or a Generator; "
+            f"got {random_state!r}."
+        ) from error
 
 
 def normalised(log_weights: Array) -> tuple[Array, float]:

@@ -97,21 +97,8 @@ def triple_counts(
 ) -> Counts:
     """Count the rows, or sum their weights, by class and the categories of every three columns, where all are known.
 
-    Parameters
-    ----------
-    codes : array of uint8, uint16 or uint32, shape (n_features, n_rows)
-        The codes, column after column: 0 for a missing value, p + 1 for the category at position p, which is less than
-        the column's size; not checked.
-    y : array of int32, shape (n_rows,)
-        Index of each row's class.
-    sizes : array of int64, shape (n_features,)
-        Number of categories of each column.
-    n_classes : int
-        Number of classes.
-    weights : array of float64, shape (n_rows,), optional
-        Weights of the rows.
-    n_threads : int, default=1
-        Threads; the counts do not depend on it.
+    Parameters are those of `class_counts`, but for `sizes`, the number of categories of each column: code 0 stands for
+    a missing value, p + 1 for the category at position p.
 
     Returns
     -------

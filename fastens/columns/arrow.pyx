@@ -9,6 +9,7 @@ from libc.string cimport memset, strcmp
 from fastens.columns.kernels.distinct cimport (
     OFFSETS_32, OFFSETS_64, VIEWS, Distinct, Layout, Source, Text, is_valid, text_at
 )
+from fastens.columns.kernels.whole cimport whole_t
 from fastens.engine.kernels.structs cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
@@ -74,16 +75,6 @@ cdef extern from *:
         int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept
         void (*release)(ArrowArrayStream*) noexcept
 
-ctypedef fused index_t:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
 cdef int NO_TEXT = -1
 
 
@@ -116,7 +107,7 @@ cdef Source _source_of(const ArrowArray* array, int layout) noexcept:
 
 
 cdef inline void _copy_indices(
-    const index_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint8_t* present,
+    const whole_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint8_t* present,
     int32_t* out
 ) noexcept nogil:
     cdef int64_t i, place

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastens.columns.arrow import read_texts
 from fastens.columns.kernels.distinct import Distinct
-from fastens.columns.kernels.numbers import map_codes, mark_present, places_in_range, whole_range
+from fastens.columns.kernels.numbers import map_codes, mark_present, places_in_range, places_in_window, whole_range
 from fastens.columns.objects import number_strings
 
 MOST_OBJECTS = 1 << 12  # looked up by identity; more are likely to be one for each row
@@ -46,8 +46,8 @@ class Factorized(NamedTuple):
         if not self.may_be_absent:
             return self.values
         flags = np.zeros(len(self.values), dtype=np.uint8)
-        if self.codes.size:
-            mark_present(self.codes, flags)
+        if self.codes.size and mark_present(self.codes, flags) == 0:
+            return self.values
         return [value if flag else None for value, flag in zip(self.values, flags.tolist(), strict=True)]
 
 
@@ -60,12 +60,12 @@ def is_missing(value: Any) -> bool:
 
 def factorize(column: Any) -> Factorized:
     """Factorize a NumPy vector, or a column of a frame of any kind."""
-    if isinstance(column, nw.Series):
-        column = column.to_native()
     if isinstance(column, np.ndarray):
         return _of_array(column, lambda: _one_by_one(column.tolist()) if column.dtype.kind == "O" else _sorted(column))
     if nw.dependencies.is_pandas_series(column):
         return _of_pandas(column)
+    if isinstance(column, nw.Series):
+        return factorize(column.to_native())
     found = read_texts(column, len(column)) if hasattr(column, "__arrow_c_stream__") else None
     return _of_any(column) if found is None else Factorized(*found)
 
@@ -77,14 +77,21 @@ def _of_pandas(column: Any) -> Factorized:
     dtype, array = column.dtype, column.array
     if isinstance(dtype, np.dtype):
         return _of_array(column.to_numpy(), lambda: _by_method(column))
-    if hasattr(array, "codes"):
-        return Factorized(np.asarray(array.codes), array.categories.tolist(), may_be_absent=True)
+    codes = getattr(array, "codes", None)
+    if codes is not None:
+        return Factorized(np.asarray(codes), index_values(array.categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object), lambda: _by_method(column))
     arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
     found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
     return _by_method(column) if found is None else Factorized(*found)
+
+
+def index_values(index: Any) -> list[Any]:
+    """The values of an index of pandas; strings in Arrow's memory without the detour of its own method."""
+    is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
+    return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
 
 
 def _by_method(column: Any) -> Factorized:
@@ -118,12 +125,29 @@ def _of_array(values: NDArray[Any], slowly: Callable[[], Factorized]) -> Factori
     if values.size == 0 or not values.dtype.isnative or not values.flags.aligned:
         return slowly()
     if kind == "b" or (kind in "iuf" and values.itemsize in (1, 2, 4, 8) and values.dtype != np.float16):
-        return _in_range(values) or _of_words(values) or slowly()
+        return _in_window(values) or _in_range(values) or _of_words(values) or slowly()
     if kind == "O":
         return _of_objects(values) or slowly()
     if kind in "US" and values.itemsize:
         return _of_fixed(values)
     return slowly()
+
+
+def _in_window(values: NDArray[Any]) -> Factorized | None:
+    """Whole numbers that are at most 255 above the least of the first ones, read once; None for others."""
+    if values.dtype.kind == "f" or not values.flags.c_contiguous:
+        return None
+    numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
+    low = numbers[:FEWEST_PLACES].min()
+    places, present = np.empty(values.size, dtype=np.uint8), np.zeros(256, dtype=np.uint8)
+    if not places_in_window(numbers, low, places, present):
+        return None
+    come = present.nonzero()[0].tolist()
+    known: list[Any] = [None] * (come[-1] + 1)
+    as_value = bool if values.dtype.kind == "b" else int
+    for place in come:
+        known[place] = as_value(int(low) + place)
+    return Factorized(places, known)
 
 
 def _in_range(values: NDArray[Any]) -> Factorized | None:

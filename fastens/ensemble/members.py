@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
@@ -174,7 +175,7 @@ class BaseMembers(SavedEstimator):
         self._check_fitted()
         if is_frame(X):
             table = self._match_frame(X)
-            return X if table.source.columns == list(X.columns) else table.source.to_native()
+            return X if table.native is nw.to_native(X, pass_through=True) else table.native
         return self._validate_array(X, reset=False)
 
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
@@ -210,7 +211,7 @@ class BaseMembers(SavedEstimator):
 
     def _door_table(self, X: Any) -> Any:
         """Check a table by what the door has just learned."""
-        return self._match_frame(X).source.to_native() if is_frame(X) else self._validate_array(X, reset=False)
+        return self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
 
     def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
         """Metadata by member, where scikit-learn's metadata routing is on."""

@@ -136,6 +136,24 @@ def test_many_numbers(dtype, step, rng):
         assert factorize(column).decoded() == [None if np.isnan(x) else x for x in column.tolist()]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"])
+@pytest.mark.parametrize("late", [[], [2], [100], [-1], [255], [256], [-1, 0, 100, 255]])
+def test_numbers_that_come_late(dtype, late, rng):
+    # The first numbers have the least of most columns; blocks in which nothing new comes are not looked at again.
+    info = None if dtype == "bool" else np.iinfo(dtype)
+    for low in [0] if info is None else [info.min, info.min + 1, 7, info.max - 256, info.max - 3]:
+        most = 1 if info is None else info.max
+        least = 0 if info is None else info.min
+        column = np.array([min(low + place, most) for place in rng.integers(0, 3, 10_000).tolist()])
+        column[9000 : 9000 + len(late)] = [min(max(low + place, least), most) for place in late]
+        column = column.astype(dtype)
+        found = factorize(column)
+        assert found.decoded() == column.tolist()
+        assert [value for value in sorted(found.present(), key=str) if value is not None] == sorted(
+            set(column.tolist()), key=str
+        )
+
+
 @pytest.mark.parametrize("n_distinct", [255, 256, 257, 70_000])
 def test_many_words(n_distinct, rng):
     words = [f"word {number}" for number in rng.integers(0, n_distinct, 100_000)]

@@ -21,7 +21,17 @@ cdef enum:
     IDENTITY = 3            # the largest kind
 
 
+cdef struct Recent:
+    uint64_t word           # eight bytes, or a shorter text and its extent
+    int64_t number          # from 1; 0 where there is none yet
+
+
+cdef enum:
+    RECENT_BITS = 10
+
+
 cdef struct Seen:
+    Recent[1 << RECENT_BITS] recent     # what came lately, each in the one place where it may be
     Slot* slots
     Text* texts             # by number
     int64_t* rows           # the first row of each

@@ -113,21 +113,52 @@ cdef inline int64_t _find(Seen* seen, uint64_t low, uint64_t high, Text text, in
     return _insert(seen, low, high, text, row)
 
 
+cdef inline uint64_t _place_of(uint64_t word) noexcept nogil:
+    return (word * ODD) >> (64 - RECENT_BITS)
+
+
+cdef inline int64_t _find_recent(const Seen* seen, uint64_t word) noexcept nogil:
+    # In few steps what came before, as nearly all values of usual columns did; -1 for others.
+    cdef const Recent* recent = seen.recent + _place_of(word)
+    return recent.number - 1 if recent.word == word else -1
+
+
+cdef inline int64_t _keep(Seen* seen, uint64_t word, int64_t number) noexcept nogil:
+    if number >= 0:
+        seen.recent[_place_of(word)] = Recent(word, number + 1)
+    return number
+
+
 cdef inline int64_t _find_word(Seen* seen, uint64_t word, int64_t row) noexcept nogil:
     cdef Text text
+    cdef int64_t number = _find_recent(seen, word)
+    if number >= 0:
+        return number
     text.data, text.length, text.kind = NULL, 0, IDENTITY
-    return _find(seen, word, 0, text, row)
+    return _keep(seen, word, _find(seen, word, 0, text, row))
 
 
-cdef inline int64_t _find_text(Seen* seen, Text text, const char* end, int64_t row) noexcept nogil:
+cdef int64_t _find_text(
+    Seen* seen, const char* data, int64_t length, int64_t kind, const char* end, int64_t row
+) noexcept nogil:
     cdef uint64_t low = 0, high = 0
-    cdef bint is_long = text.length > 8
-    if text.data + 8 <= end:    # more than the text may be read, and no branch depends on its length
-        low = _word_at(text.data) & FIRST_BYTES[8 if is_long else text.length]
-        high = _word_at(text.data + (text.length - 8 if is_long else 0)) & (<uint64_t> 0 - <uint64_t> is_long)
+    cdef bint is_long = length > 8
+    if data + 8 <= end:         # more than the text may be read, and no branch depends on its length
+        low = _word_at(data) & FIRST_BYTES[8 if is_long else length]
+        high = _word_at(data + (length - 8 if is_long else 0)) & (<uint64_t> 0 - <uint64_t> is_long)
     else:
-        memcpy(&low, text.data, text.length)
-    return _find(seen, low, high, text, row)
+        memcpy(&low, data, length)
+    return _find(seen, low, high, Text(data, length, kind), row)
+
+
+cdef inline int64_t _find_short_text(Seen* seen, Text text, const char* end, int64_t row) noexcept nogil:
+    cdef uint64_t word
+    cdef int64_t number
+    if text.length > 7 or text.data + 8 > end:
+        return _find_text(seen, text.data, text.length, text.kind, end, row)
+    word = (_word_at(text.data) & FIRST_BYTES[text.length]) | <uint64_t> (4 * text.length + text.kind) << 56
+    number = _find_recent(seen, word)
+    return number if number >= 0 else _keep(seen, word, _find_text(seen, text.data, text.length, text.kind, end, row))
 
 
 cdef int64_t _find_missing(Seen* seen, int64_t row) noexcept nogil:
@@ -153,8 +184,8 @@ cdef inline int64_t _find_in(
     elif layout == VIEWS:
         end = text.data + max(text.length, <int64_t> INLINE)
     else:
-        end = text.data + text.length
-    return _find_text(seen, text, end, row)
+        return _find_text(seen, text.data, text.length, text.kind, text.data + text.length, row)
+    return _find_short_text(seen, text, end, row)
 
 
 cdef inline int64_t _number_rows(

@@ -1,5 +1,6 @@
 """Numbers as places in a range, and codes of one numbering as those of another."""
 
+from fastens.columns.kernels.whole cimport whole_t
 from fastens.engine.kernels.structs cimport (
     float32_t, float64_t, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
@@ -15,15 +16,6 @@ ctypedef fused number_t:
     uint64_t
     float32_t
     float64_t
-
-ctypedef fused index_t:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
 
 ctypedef fused place_t:
     uint8_t
@@ -92,8 +84,50 @@ def places_in_range(const number_t[:] values, number_t low, place_t[::1] out, ui
             out[i] = place
 
 
-def mark_present(const index_t[:] codes, uint8_t[::1] present):
-    """Mark in `present`, all zeros, the codes that come; negative ones are missing."""
+cdef inline uint64_t _take_from(const whole_t* values, uint64_t low, Py_ssize_t n, uint8_t* out) noexcept nogil:
+    # The bits of all differences; their last bytes are written.
+    cdef Py_ssize_t i
+    cdef uint64_t place, bits = 0
+    for i in range(n):
+        place = <uint64_t> values[i] - low
+        bits |= place
+        out[i] = <uint8_t> place
+    return bits
+
+
+cdef inline uint8_t _largest_of(const uint8_t* places, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef uint8_t largest = 0
+    for i in range(n):
+        largest = max(largest, places[i])
+    return largest
+
+
+def places_in_window(const whole_t[::1] values, whole_t low, uint8_t[::1] out, uint8_t[::1] present):
+    """Write how far each number is from `low`, and mark in the 256 entries of `present` which come, in one pass.
+
+    False, and nothing of use written, where a number is less than `low` or further from it than 255.
+    """
+    cdef Py_ssize_t i, first, n, block, n_rows = values.shape[0]
+    cdef Py_ssize_t n_first = 0     # places from 0 on, all of which have come
+    cdef uint64_t bits = 0
+    with nogil:
+        for block in range((n_rows + BLOCK - 1) // BLOCK):
+            first = block * BLOCK
+            n = min(<Py_ssize_t> BLOCK, n_rows - first)
+            bits |= _take_from(&values[first], <uint64_t> low, n, &out[first])
+            if bits > 255:
+                break
+            if _largest_of(&out[first], n) >= n_first:
+                for i in range(first, first + n):
+                    present[out[i]] = 1
+                while n_first < 256 and present[n_first]:
+                    n_first += 1
+    return bits < 256
+
+
+def mark_present(const whole_t[:] codes, uint8_t[::1] present):
+    """Mark in `present`, all zeros, the codes that come, negative ones are missing; how many do not come."""
     cdef Py_ssize_t i, block, n = codes.shape[0]
     cdef Py_ssize_t n_absent = present.shape[0]
     with nogil:
@@ -104,9 +138,10 @@ def mark_present(const index_t[:] codes, uint8_t[::1] present):
                     n_absent -= 1
             if n_absent == 0:
                 break
+    return n_absent
 
 
-def map_codes(const index_t[:] codes, const entry_t[::1] table, entry_t[::1] out):
+def map_codes(const whole_t[:] codes, const entry_t[::1] table, entry_t[::1] out):
     """Write table[code + 1]."""
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef bint is_next = True

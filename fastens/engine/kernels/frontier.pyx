@@ -4,7 +4,7 @@ from cython.parallel cimport prange, threadid
 
 from .gain cimport ValueLimits, limited_value, sums_difference
 from .partition cimport Decision, collect_rows, split_rows
-from .search cimport count_task, merge_partials, search_task, threads_of_task
+from .search cimport count_task, merge_partials, run_task, search_task, threads_of_task
 from .structs cimport float64_t, int32_t, uint8_t
 from .workspace cimport MAX_THREADS, Node, Task, Workspace, release_slot, reserve_nodes, take_slot
 
@@ -234,10 +234,7 @@ cdef void run_tasks(Workspace* ws) noexcept nogil:
     for i in range(ws.n_tasks):
         n_threads = threads_of_task(ws, &ws.tasks[i])
         if n_threads > 1:
-            count_task(ws, &ws.tasks[i], 0, n_threads)
-            if ws.tasks[i].is_root:
-                merge_partials(ws, &ws.tasks[i], n_threads)
-            search_task(ws, &ws.tasks[i], 0, n_threads, 1 if ws.tasks[i].is_root else n_threads)
+            run_task(ws, &ws.tasks[i], 0, n_threads)
         else:
             n_small += 1
     if n_small <= 2 or ws.n_threads == 1:
@@ -250,8 +247,7 @@ cdef void run_tasks(Workspace* ws) noexcept nogil:
 
 cdef void _run_if_small(Workspace* ws, const Task* task, int32_t thread) noexcept nogil:
     if threads_of_task(ws, task) == 1:
-        count_task(ws, task, thread, 1)
-        search_task(ws, task, thread, 1, 1)
+        run_task(ws, task, thread, 1)
 
 
 cdef void count_tasks(Workspace* ws) noexcept nogil:

@@ -29,13 +29,23 @@ cdef struct Table:
     Py_ssize_t n_codes              # of all columns together
 
 
+cdef struct Columns:
+    # Some neighbours of a table's columns.
+    int32_t first
+    int32_t end
+
+
+cdef inline Columns all_columns(const Table* table) noexcept nogil:
+    return Columns(0, table.n_columns)
+
+
 cdef inline Py_ssize_t words_per_cell(const Histogram* histogram) noexcept nogil:
     return 1 if histogram.packed else 3
 
 
 cdef void build_histogram(
     const Table* table, const RowStatistics* statistics, const CellLayout* layout,
-    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* scratch, Histogram* out,
+    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* scratch, Histogram* out,
 ) noexcept nogil
 cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil
 cdef void subtract_histogram(

@@ -95,15 +95,15 @@ cdef void _add_rows_of_pairs(
 
 cdef void _build_packed(
     const Table* table, const RowStatistics* statistics, const CellLayout* layout,
-    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells,
+    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* cells,
 ) noexcept nogil:
     cdef Py_ssize_t begin = 0, size
     cdef int32_t first, last
     while begin < n_rows:
         size = min(<Py_ssize_t>ROW_BLOCK, n_rows - begin)
-        first = 0
-        while first < table.n_columns:
-            last = min(first + <int32_t>COLUMN_BLOCK, table.n_columns)
+        first = columns.first
+        while first < columns.end:
+            last = min(first + <int32_t>COLUMN_BLOCK, columns.end)
             if table.code_size == 1:
                 _add_rows_of_bytes(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
             else:
@@ -114,7 +114,7 @@ cdef void _build_packed(
 
 cdef inline void _add_rows_wide(
     const Table* table, const int64_t* statistics,
-    const uint32_t* rows, Py_ssize_t n_rows, int64_t* cells, const code_t* type_of_code,
+    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, int64_t* cells, const code_t* type_of_code,
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int32_t f
@@ -127,7 +127,7 @@ cdef inline void _add_rows_wide(
             prefetch(statistics + 3 * <Py_ssize_t>rows[i + PREFETCH_AHEAD])
         codes = <const code_t*>(table.records + rows[i] * table.stride)
         row = statistics + 3 * <Py_ssize_t>rows[i]
-        for f in range(table.n_columns):
+        for f in range(columns.first, columns.end):
             cell = cells + 3 * <Py_ssize_t>(table.columns[f].offset + codes[f])
             cell[0] += row[0]
             cell[1] += row[1]
@@ -135,21 +135,24 @@ cdef inline void _add_rows_wide(
 
 
 cdef void _build_wide(
-    const Table* table, const int64_t* statistics, const uint32_t* rows, Py_ssize_t n_rows, int64_t* cells
+    const Table* table, const int64_t* statistics, const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns,
+    int64_t* cells,
 ) noexcept nogil:
     if table.code_size == 1:
-        _add_rows_wide(table, statistics, rows, n_rows, cells, <const uint8_t*>NULL)
+        _add_rows_wide(table, statistics, rows, n_rows, columns, cells, <const uint8_t*>NULL)
     else:
-        _add_rows_wide(table, statistics, rows, n_rows, cells, <const uint16_t*>NULL)
+        _add_rows_wide(table, statistics, rows, n_rows, columns, cells, <const uint16_t*>NULL)
 
 
-cdef void _flush(uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout) noexcept nogil:
+cdef void _flush(
+    uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout, const Columns* columns
+) noexcept nogil:
     """Add packed cells to wide ones and clear them."""
     cdef Py_ssize_t i
     cdef int32_t f
     cdef int64_t count
     cdef const Column* column
-    for f in range(table.n_columns):
+    for f in range(columns.first, columns.end):
         column = &table.columns[f]
         for i in range(column.offset, column.offset + column.n_codes):
             count = packed[i] & layout.count_mask
@@ -159,34 +162,35 @@ cdef void _flush(uint64_t* packed, int64_t* wide, const Table* table, const Cell
             packed[i] = 0
 
 
-cdef void _clear(const Table* table, Histogram* histogram) noexcept nogil:
+cdef void _clear(const Table* table, const Columns* columns, Histogram* histogram) noexcept nogil:
     cdef int32_t f
     cdef Py_ssize_t width = words_per_cell(histogram)
     cdef const Column* column
-    for f in range(table.n_columns):
+    for f in range(columns.first, columns.end):
         column = &table.columns[f]
         memset(histogram.cells + width * column.offset, 0, width * column.n_codes * sizeof(int64_t))
 
 
 cdef void build_histogram(
     const Table* table, const RowStatistics* statistics, const CellLayout* layout,
-    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* scratch, Histogram* out,
+    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
-    """The histogram of some rows, on one thread, in the form that `out.packed` asks for.
+    """The histogram of some rows and columns, on one thread, in the form that `out.packed` asks for.
 
     `scratch` holds n_cells zeros, before and after.
     """
-    cdef Py_ssize_t begin = 0
-    _clear(table, out)
+    cdef Py_ssize_t begin = 0, size
+    _clear(table, columns, out)
     if out.packed:
-        _build_packed(table, statistics, layout, rows, n_rows, <uint64_t*>out.cells)
+        _build_packed(table, statistics, layout, rows, n_rows, columns, <uint64_t*>out.cells)
         return
     if not statistics.narrow:
-        _build_wide(table, statistics.wide, rows, n_rows, out.cells)
+        _build_wide(table, statistics.wide, rows, n_rows, columns, out.cells)
         return
     while begin < n_rows:
-        _build_packed(table, statistics, layout, rows + begin, min(layout.max_rows, n_rows - begin), scratch)
-        _flush(scratch, out.cells, table, layout)
+        size = min(layout.max_rows, n_rows - begin)
+        _build_packed(table, statistics, layout, rows + begin, size, columns, scratch)
+        _flush(scratch, out.cells, table, layout, columns)
         begin += layout.max_rows
 
 

@@ -13,7 +13,7 @@ from .features cimport allow_features
 from .gain cimport (
     ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, is_large_enough, leaves_enough, node_score, sums_difference
 )
-from .histogram cimport build_histogram, subtract_histogram
+from .histogram cimport Columns, all_columns, build_histogram, subtract_histogram
 from .scan cimport ScanNode, joint_gains, largest, running_sums
 from .split cimport column_sums, first_with
 from .structs cimport Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint64_t
@@ -70,11 +70,12 @@ cdef void _count_output(Workspace* ws, Joint* joint, const Task* task, int32_t o
     cdef Histogram parent
     cdef int64_t* cells
     cdef int32_t c
+    cdef Columns columns = all_columns(&out.table)
     cells = ws.slots[node.slot].cells if node.slot >= 0 else joint.cells
     counted[0] = _of_output(joint, cells, o, node.end - node.begin)
     build_histogram(
         &out.table, &out.quantised.statistics, &out.quantised.layout, ws.rows + node.begin, node.end - node.begin,
-        joint.zeros + o * joint.n_cells, counted,
+        &columns, joint.zeros + o * joint.n_cells, counted,
     )
     joint.totals[o] = column_sums(counted, &ws.table.columns[0], &out.quantised.layout)
     if task.difference < 0:

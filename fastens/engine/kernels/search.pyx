@@ -5,20 +5,27 @@ from cython.parallel cimport prange
 from .categories cimport write_category_set
 from .features cimport allow_features
 from .gain cimport limited_value
-from .histogram cimport build_histogram, merge_histogram, subtract_histogram, unbundle
+from .histogram cimport Columns, all_columns, build_histogram, merge_histogram, subtract_histogram, unbundle
 from .split cimport best_split_of_feature, column_sums
-from .structs cimport Column, Feature, Histogram, Split, int32_t, uint8_t
+from .structs cimport Column, Feature, Histogram, Split, int32_t, int64_t, uint8_t
 from .workspace cimport Node, Task, Workspace, slot_histogram
 
 cdef enum:
-    # (row, column) updates that are worth another thread: about 5 microseconds of work against 1 or 2 to wake it
-    THREAD_GRAIN = 1 << 14
+    # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
+    UPDATES_PER_CODE = 8            # what it takes to search a code in both children
+    THREAD_GRAIN = 1 << 13          # work that is worth another thread: some 3 microseconds, with up to 1 to start it
+    # A node of up to so many rows is counted by columns, each thread those that it searches; of more rows, by rows:
+    # then no thread has to read them all, but what they counted must be added up.
+    ROWS_BY_COLUMNS = 1 << 11
+
+
+cdef int64_t _work_of_task(const Workspace* ws, const Task* task) noexcept nogil:
+    cdef const Node* node = &ws.nodes[task.counted]
+    return (node.end - node.begin) * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
 
 
 cdef int32_t threads_of_task(const Workspace* ws, const Task* task) noexcept nogil:
-    cdef const Node* node = &ws.nodes[task.counted]
-    cdef Py_ssize_t work = (node.end - node.begin) * ws.table.n_columns + 2 * ws.table.n_cells
-    return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, work // THREAD_GRAIN))
+    return <int32_t>max(1, min(<int64_t>ws.n_threads, _work_of_task(ws, task) // THREAD_GRAIN))
 
 
 cdef bint _fits_packed(const Workspace* ws, const Node* node) noexcept nogil:
@@ -33,7 +40,8 @@ cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread
     cdef Node* node = &ws.nodes[task.counted]
     cdef Histogram histogram
     if node.slot >= 0:
-        return slot_histogram(ws, node.slot, _fits_packed(ws, node))
+        ws.slots[node.slot].packed = _fits_packed(ws, node)
+        return slot_histogram(ws, node.slot, ws.slots[node.slot].packed)
     histogram = ws.partial[thread]
     histogram.packed = _fits_packed(ws, node)
     return histogram
@@ -42,16 +50,11 @@ cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread
 cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
     """Count the rows on n_threads: thread 0 into the node's own cells, the others into their partials."""
     cdef Node* node = &ws.nodes[task.counted]
-    cdef Py_ssize_t n = node.end - node.begin
+    cdef Columns columns = all_columns(&ws.table)
     cdef int32_t t
     cdef Histogram target = counted_histogram(ws, task, thread)
-    if node.slot >= 0:
-        ws.slots[node.slot].packed = target.packed
     if n_threads == 1:
-        build_histogram(
-            &ws.table, &ws.quantised.statistics, &ws.quantised.layout, ws.rows + node.begin, n,
-            ws.zeros + thread * ws.table.n_cells, &target,
-        )
+        _count(ws, node.begin, node.end, &columns, thread, &target)
         return
     for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
         _count_part(ws, node, &target, t, n_threads)
@@ -61,12 +64,18 @@ cdef void _count_part(
     Workspace* ws, const Node* node, const Histogram* target, int32_t t, int32_t n_threads
 ) noexcept nogil:
     cdef Py_ssize_t n = node.end - node.begin
-    cdef Py_ssize_t begin = n * t // n_threads, end = n * (t + 1) // n_threads
+    cdef Columns columns = all_columns(&ws.table)
     cdef Histogram part = target[0] if t == 0 else ws.partial[t]
     part.packed = target.packed
+    _count(ws, node.begin + n * t // n_threads, node.begin + n * (t + 1) // n_threads, &columns, t, &part)
+
+
+cdef void _count(
+    Workspace* ws, Py_ssize_t begin, Py_ssize_t end, const Columns* columns, int32_t thread, Histogram* out
+) noexcept nogil:
     build_histogram(
-        &ws.table, &ws.quantised.statistics, &ws.quantised.layout, ws.rows + node.begin + begin, end - begin,
-        ws.zeros + t * ws.table.n_cells, &part,
+        &ws.table, &ws.quantised.statistics, &ws.quantised.layout, ws.rows + begin, end - begin, columns,
+        ws.zeros + thread * ws.table.n_cells, out,
     )
 
 
@@ -109,12 +118,25 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_
     return side
 
 
+cdef void run_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
+    """Count and search; on one thread, with the room of `thread`, or on several."""
+    cdef const Node* node = &ws.nodes[task.counted]
+    if n_threads > 1 and not task.is_root and node.end - node.begin <= ROWS_BY_COLUMNS:
+        search_task(ws, task, thread, n_threads, 0)
+        return
+    count_task(ws, task, thread, n_threads)
+    if task.is_root:
+        merge_partials(ws, task, n_threads)
+    search_task(ws, task, thread, n_threads, 1 if task.is_root else n_threads)
+
+
 cdef void search_task(
     Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_parts
 ) noexcept nogil:
     """Merge the partials of `n_parts` threads, subtract, and find the best splits, one column after the other.
 
-    The root must come with its partials merged, since its sums are read from its first column.
+    Where `n_parts` is 0, the node's rows are counted first. The root must come with its partials merged, since its sums
+    are read from its first column.
     """
     cdef int32_t t
     cdef Histogram parent
@@ -139,17 +161,36 @@ cdef void search_task(
     _keep_best(ws, &difference, thread)
 
 
+cdef Columns _share_of_columns(
+    const Workspace* ws, Py_ssize_t n_rows, int32_t share, int32_t n_shares
+) noexcept nogil:
+    """Neighbours, whose cells lie together, with about as much work as other shares, where `n_rows` are counted."""
+    cdef Columns columns = Columns(ws.table.n_columns, ws.table.n_columns)
+    cdef int64_t work = 0, total = n_rows * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
+    cdef int32_t c
+    for c in range(ws.table.n_columns):
+        if work * n_shares // total >= share:
+            columns.first = min(columns.first, c)
+        if work * n_shares // total > share:
+            columns.end = c
+            break
+        work += n_rows + UPDATES_PER_CODE * ws.table.columns[c].n_codes
+    return columns
+
+
 cdef void _search_part(
     Workspace* ws, int32_t share, int32_t n_shares, int32_t thread, int32_t n_parts, const Histogram* parent,
     Side* counted, Side* difference,
 ) noexcept nogil:
-    """One share of the columns: neighbours, whose cells lie together, with about as many codes as other shares."""
+    """One share of the columns."""
+    cdef const Node* node = &ws.nodes[counted.node]
+    cdef Py_ssize_t n_rows = node.end - node.begin if n_parts == 0 else 0
+    cdef Columns columns = _share_of_columns(ws, n_rows, share, n_shares)
     cdef int32_t c
-    cdef Py_ssize_t n_codes = 0
-    for c in range(ws.table.n_columns):
-        if n_codes * n_shares // ws.table.n_codes == share:
-            _search_column(ws, c, thread, n_parts, parent, counted, difference)
-        n_codes += ws.table.columns[c].n_codes
+    if n_parts == 0:
+        _count(ws, node.begin, node.end, &columns, thread, &counted.histogram)
+    for c in range(columns.first, columns.end):
+        _search_column(ws, c, thread, n_parts, parent, counted, difference)
 
 
 cdef void _search_column(
