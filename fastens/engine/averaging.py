@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.binned import BinnedMatrix
-from fastens.engine.kernels.averages import add_up_numbers, average_evidence, count_classes, kinds_of_nodes
+from fastens.engine.kernels.averages import (
+    add_up_numbers,
+    average_evidence,
+    count_classes,
+    kinds_of_nodes,
+    largest_whole,
+)
 from fastens.engine.kernels.packing import sum_up
 from fastens.engine.leaf_priors import ClassPrior, LeafPrior, Nodes, NumberPrior, RatePrior
 from fastens.engine.leaf_sums import leaf_sums, leaves_of_rows
@@ -129,13 +135,15 @@ def nodes_of(tree: Tree) -> Nodes:
     return Nodes(*kinds_of_nodes(np.ascontiguousarray(tree.left_child)))
 
 
-def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> Array:
+def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> NDArray[Any]:
     """The classes' weights in the leaves, from the shares that a tree holds, (n_statistics, n_leaves).
 
-    Whole weights come back exactly, up to `MOST_COUNTED` in a tree.
+    Whole weights come back exactly, up to `MOST_COUNTED` in a tree, and in the smallest type that holds all of a leaf.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
-    counts = np.empty((sum(prior.n_classes), tree.n_leaves))
+    largest = largest_whole(leaf, weight)
+    kind = np.min_scalar_type(largest) if 0 <= largest < 2**32 else np.dtype(np.float64)
+    counts = np.empty((sum(prior.n_classes), tree.n_leaves), dtype=kind)
     row = column = 0
     for n in prior.n_classes:
         width = 1 if n == 2 else n
@@ -150,24 +158,32 @@ def rate_statistics(tree: Tree, leaf: NDArray[np.int32]) -> Array:
     return np.concatenate([weight[None], tree.value[leaf].T * weight, np.zeros((1, len(weight)))])
 
 
-def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: NumberPrior) -> Array:
-    """The sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves)."""
+def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: NumberPrior) -> NDArray[np.floating]:
+    """The sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves), as float32 where that does."""
     weight, value = np.ascontiguousarray(tree.weight, dtype=np.float32), np.ascontiguousarray(tree.value)
-    sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves))
-    add_up_numbers(leaf, value, tree.squares, weight, prior.location, sums)
+    for kind in (np.float32, np.float64):
+        sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves), dtype=kind)
+        sizes = add_up_numbers(leaf, value, tree.squares, weight, prior.location, sums)
+        if _fit_float32(sizes):
+            break
     return sums
 
 
-def compact(statistics: Array) -> NDArray[Any]:
+def compact(statistics: NDArray[Any]) -> NDArray[Any]:
     """The same in few bytes: whole numbers in the smallest type that holds them, others as float32 where that does."""
+    if statistics.dtype != np.float64:
+        return statistics
     largest = statistics.max(initial=0)
     if largest < 2**53 and statistics.min(initial=0) >= 0:
         whole = statistics.astype(np.min_scalar_type(int(largest)))
         if (whole == statistics).all():
             return whole
-    sizes = np.abs(statistics).max(axis=1, initial=0)
-    fits = ((sizes == 0) | ((sizes > 1e-30) & (sizes < 1e38))).all()
+    fits = _fit_float32(np.abs(statistics).max(axis=1, initial=0))
     return statistics.astype(np.float32 if fits else np.float64)
+
+
+def _fit_float32(sizes: Array) -> bool:
+    return bool(((sizes == 0) | ((sizes > 1e-30) & (sizes < 1e38))).all())
 
 
 def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
@@ -225,7 +241,7 @@ class TreeAverager:
         nodes = nodes_of(tree)
         found = self._statistics(tree, nodes.leaf, grown, left_out)
         if scale != 1:
-            found[0] *= scale
+            found[0] = found[0] * scale
         # What is kept is all that another prior would know.
         self._of_trees[number] = kept = [compact(part) for part in found]
         plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
@@ -233,7 +249,7 @@ class TreeAverager:
 
     def _statistics(
         self, tree: Tree, leaf: NDArray[np.int32], grown: Array | None, left_out: Array | None
-    ) -> list[Array]:
+    ) -> list[NDArray[Any]]:
         leaves = self.prior.leaves
         if self._rows is not None:
             weights = (grown,) if left_out is None else (grown, left_out)

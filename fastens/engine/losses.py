@@ -100,6 +100,11 @@ class Loss:
         self._parameter = parameter
         self._code = kernels.LOSS_CODES[self._kernel or self.name]
 
+    @property
+    def measures_noise(self) -> bool:
+        """Whether the variance of gradients, over the mean hessian, falls to that of the noise."""
+        return not self.renews_leaves
+
     def check_target(self, y: Array) -> None:
         """Raise ValueError where the loss is not defined for `y`."""
 

@@ -76,7 +76,8 @@ class MeasuredTree(Tree):
     Attributes
     ----------
     squares : float64 array of shape (n_nodes, n_targets)
-        Weights times the squared differences between the targets and their mean, summed over a node's rows.
+        Weights times the squared differences between the targets and their mean, summed over a leaf's rows; 0 at inner
+        nodes.
     """
 
     squares: np.ndarray

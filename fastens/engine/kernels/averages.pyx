@@ -5,12 +5,22 @@ nodes of more rows than `few` its logarithm is given. Inner nodes and leaves are
 node is no processor can guess.
 """
 
-from libc.math cimport lgamma, log, log1p, pow, rint, sqrt
+from libc.math cimport fabs, lgamma, log, log1p, pow
 
 from fastens.engine.kernels.prunings cimport weigh
-from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t, uint32_t, value_t
+from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, value_t
 
 import numpy as np
+
+ctypedef fused count_t:
+    uint8_t
+    uint16_t
+    uint32_t
+    float64_t
+
+ctypedef fused sum_t:
+    float32_t
+    float64_t
 
 
 def kinds_of_nodes(const int32_t[::1] left_child):
@@ -177,7 +187,7 @@ def class_evidence(
     values : float64 array of shape (n_nodes, n_values)
         Posterior means of the probability of the second of two classes, or of all.
     """
-    cdef Py_ssize_t i, j, k, n = inner.shape[0] + leaf.shape[0], n_classes = leaves.shape[0]
+    cdef Py_ssize_t n = inner.shape[0] + leaf.shape[0], n_classes = leaves.shape[0]
     cdef const float64_t[::1] inverse = 1.0 / (n_classes * alpha + np.arange(products.shape[0]))
     cdef Dirichlet prior
     cdef uint32_t[:, ::1] counts = np.empty((n, n_classes), dtype=np.uint32)
@@ -189,19 +199,42 @@ def class_evidence(
     prior.products, prior.products_of_sums, prior.inverse = &products[0], &products_of_sums[0], &inverse[0]
     prior.log_gammas, prior.log_gammas_of_sums = &log_gammas[0], &log_gammas_of_sums[0]
     with nogil:
-        for j in range(leaf.shape[0]):
-            for k in range(n_classes):
-                counts[leaf[j], k] = leaves[k, j]
-        for j in range(inner.shape[0] - 1, -1, -1):
-            for k in range(n_classes):
-                counts[inner[j], k] = counts[left_child[j], k] + counts[left_child[j] + 1, k]
-        for i in range(n):
-            # Two classes are the usual case, and the loops are unrolled for them.
-            if n_classes == 2:
-                n_rows[i] = _evidence_of_counts(&prior, &counts[i, 0], 2, &evidence[i], &values[i, 0])
-            else:
-                n_rows[i] = _evidence_of_counts(&prior, &counts[i, 0], n_classes, &evidence[i], &values[i, 0])
+        # Two classes are the usual case, and the loops are unrolled for them.
+        if n_classes == 2:
+            _evidence_of_nodes(&prior, inner, left_child, leaf, leaves, 2, counts, n_rows, evidence, values)
+        else:
+            _evidence_of_nodes(&prior, inner, left_child, leaf, leaves, n_classes, counts, n_rows, evidence, values)
     return rows_, evidence_, values_
+
+
+cdef inline void _evidence_of_nodes(
+    const Dirichlet* prior, const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf,
+    const uint32_t[:, ::1] leaves, Py_ssize_t n_classes, uint32_t[:, ::1] counts, uint32_t[::1] n_rows,
+    float64_t[::1] evidence, float64_t[:, ::1] values
+) noexcept nogil:
+    cdef Py_ssize_t i, j, k, left
+    for j in range(leaf.shape[0]):
+        i = leaf[j]
+        for k in range(n_classes):
+            counts[i, k] = leaves[k, j]
+        n_rows[i] = _evidence_of_counts(prior, &counts[i, 0], n_classes, &evidence[i], &values[i, 0])
+    for j in range(inner.shape[0] - 1, -1, -1):
+        i, left = inner[j], left_child[j]
+        for k in range(n_classes):
+            counts[i, k] = counts[left, k] + counts[left + 1, k]
+        n_rows[i] = _evidence_of_counts(prior, &counts[i, 0], n_classes, &evidence[i], &values[i, 0])
+
+
+cdef enum:
+    BLOCK = 1024  # nodes
+
+
+cdef extern from "evidence_loops.h":
+    const int EXPONENT_BITS
+    void spreads(
+        const int32_t* n_rows, const float64_t* first, const float64_t* second, float64_t weight, float64_t half,
+        int32_t twice, float64_t* mean, float64_t* spread, float64_t* power, Py_ssize_t n
+    ) nogil
 
 
 cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
@@ -213,6 +246,23 @@ cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
         x *= x
         n >>= 1
     return found
+
+
+cdef void _sums_of_branches(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[::1] of_leaf,
+    const value_t[::1] first_of_leaf, const value_t[::1] second_of_leaf, int32_t[::1] n_rows, float64_t[::1] first,
+    float64_t[::1] second
+) noexcept nogil:
+    """Write the number of rows and two sums of all nodes from those of the leaves."""
+    cdef Py_ssize_t i, j, left
+    for j in range(leaf.shape[0]):
+        i = leaf[j]
+        n_rows[i], first[i], second[i] = <int32_t> of_leaf[j], first_of_leaf[j], second_of_leaf[j]
+    for j in range(inner.shape[0] - 1, -1, -1):
+        i, left = inner[j], left_child[j]
+        n_rows[i] = n_rows[left] + n_rows[left + 1]
+        first[i] = first[left] + first[left + 1]
+        second[i] = second[left] + second[left + 1]
 
 
 def number_evidence(
@@ -238,83 +288,101 @@ def number_evidence(
     n_rows, evidence, values
         As for classes; of the evidence, the factor (2 pi rate)^(-1/2) of each row and target is left out.
     """
-    cdef Py_ssize_t i, j, t, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
-    cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, twice = <uint32_t> (2 * shape)
+    cdef Py_ssize_t i, b, t, block, begin, end, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
+    cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, exponent, twice = <uint32_t> (2 * shape)
     cdef bint is_half = 0.5 * twice == shape
-    cdef float64_t found, mean, spread, share, square
-    cdef const float64_t[::1] inverse = 1.0 / (weight + np.arange(few + 1.0)), half = 0.5 / np.asarray(rate)
-    cdef float64_t[:, ::1] sums = np.empty((n, 2 * n_targets))
-    rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_targets))
-    cdef uint32_t[::1] n_rows = rows_
-    cdef float64_t[::1] evidence = evidence_
+    cdef float64_t found
+    rows_, evidence_, values_ = np.empty(n, dtype=np.int32), np.empty(n), np.empty((n, n_targets))
+    cdef int32_t[::1] n_rows = rows_
+    cdef float64_t[::1] evidence = evidence_, first, second, mean, spread, power
     cdef float64_t[:, ::1] values = values_
+    first, second = np.empty((2, n))
+    mean, spread, power = np.empty((3, BLOCK))
+    with nogil:
+        for t in range(n_targets):
+            _sums_of_branches(
+                inner, left_child, leaf, leaves[0], leaves[1 + t], leaves[1 + n_targets + t], n_rows, first, second
+            )
+            # In blocks that stay in the cache.
+            for block in range((n + BLOCK - 1) // BLOCK):
+                begin, end = block * BLOCK, min((block + 1) * BLOCK, n)
+                spreads(
+                    &n_rows[begin], &first[begin], &second[begin], weight, 0.5 / rate[t], <int32_t> twice, &mean[0],
+                    &spread[0], &power[0], end - begin,
+                )
+                for i in range(begin, end):
+                    b = i - begin
+                    values[i, t] = location[t] + mean[b]
+                    total, exponent = <uint32_t> n_rows[i], twice + <uint32_t> n_rows[i]
+                    if total > few:
+                        found = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
+                        found -= (shape + 0.5 * total) * log(spread[b])
+                        evidence[i] = found if t == 0 else evidence[i] + found
+                        continue
+                    found = factors[total]
+                    if not is_half:
+                        found *= pow(spread[b], -shape - 0.5 * total)
+                    else:
+                        found *= power[b]
+                        if exponent >> EXPONENT_BITS:
+                            found *= _power(1.0 / spread[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
+                    evidence[i] = found if t == 0 else evidence[i] * found
+    return rows_.view(np.uint32), evidence_, values_
+
+
+def largest_whole(const int32_t[::1] leaf, const float32_t[::1] weight):
+    """Return the largest weight of a leaf if all are whole, -1 otherwise."""
+    cdef Py_ssize_t j
+    cdef bint whole = True
+    cdef float32_t largest = 0.0
     with nogil:
         for j in range(leaf.shape[0]):
-            n_rows[leaf[j]] = <uint32_t> leaves[0, j]
-            for t in range(2 * n_targets):
-                sums[leaf[j], t] = leaves[1 + t, j]
-        for j in range(inner.shape[0] - 1, -1, -1):
-            n_rows[inner[j]] = n_rows[left_child[j]] + n_rows[left_child[j] + 1]
-            for t in range(2 * n_targets):
-                sums[inner[j], t] = sums[left_child[j], t] + sums[left_child[j] + 1, t]
-        for i in range(n):
-            total = n_rows[i]
-            if total <= few:
-                found, share = 1.0, inverse[total]
-            else:
-                share = 1.0 / (weight + total)
-                found = n_targets * (lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight * share))
-            for t in range(n_targets):
-                mean = sums[i, t] * share
-                square = max(sums[i, n_targets + t] - sums[i, t] * mean, 0.0)
-                # How many times the rate is that of the prior.
-                spread = 1.0 + square * half[t]
-                if total > few:
-                    found -= (shape + 0.5 * total) * log(spread)
-                elif is_half:
-                    found *= factors[total] * _power(sqrt(1.0 / spread), twice + total)
-                else:
-                    found *= factors[total] * pow(spread, -shape - 0.5 * total)
-                values[i, t] = location[t] + mean
-            evidence[i] = found
-    return rows_, evidence_, values_
+            whole &= weight[leaf[j]] == <float32_t> <int64_t> weight[leaf[j]]
+            largest = max(largest, weight[leaf[j]])
+    return int(largest) if whole else -1
 
 
 def count_classes(
-    const int32_t[::1] leaf, const value_t[:, :] shares, const float32_t[::1] weight, float64_t[:, ::1] counts
+    const int32_t[::1] leaf, const value_t[:, :] shares, const float32_t[::1] weight, count_t[:, ::1] counts
 ):
     """Write the weights of one target's classes in the leaves, (n_classes, n_leaves), from the shares that nodes have.
 
-    The shares are those of the second of two classes, or of all. If all weights are whole, so are the counts.
+    The shares are those of the second of two classes, or of all. If the counts are whole numbers, so are the weights.
     """
     cdef Py_ssize_t k, j, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
-    cdef bint whole = True
     cdef float64_t share
     with nogil:
         for j in range(leaf.shape[0]):
-            whole &= weight[leaf[j]] == rint(weight[leaf[j]])
-        for j in range(leaf.shape[0]):
             for k in range(first, n_classes):
                 share = <float64_t> shares[leaf[j], k - first] * weight[leaf[j]]
-                counts[k, j] = rint(share) if whole else share
+                counts[k, j] = share if count_t is float64_t else <count_t> (share + 0.5)
             if first == 1:
-                counts[0, j] = weight[leaf[j]] - counts[1, j]
+                counts[0, j] = <count_t> (weight[leaf[j]] - counts[1, j])
 
 
 def add_up_numbers(
     const int32_t[::1] leaf, const value_t[:, ::1] mean, const float64_t[:, ::1] squares, const float32_t[::1] weight,
-    const float64_t[::1] location, float64_t[:, ::1] sums
+    const float64_t[::1] location, sum_t[:, ::1] sums
 ):
     """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves), z being the targets less `location`.
 
-    They come from the nodes' weights, means, and sums of squared differences from the mean.
+    They come from the nodes' weights, means, and sums of squared differences from the mean. Return the largest of each
+    row, without signs.
     """
     cdef Py_ssize_t t, j, n_targets = location.shape[0]
-    cdef float64_t z
+    cdef float64_t w, z, second
+    sizes = np.zeros(1 + 2 * n_targets)
+    cdef float64_t[::1] largest = sizes
     with nogil:
         for j in range(leaf.shape[0]):
-            sums[0, j] = weight[leaf[j]]
+            w = weight[leaf[j]]
+            sums[0, j] = <sum_t> w
+            largest[0] = max(largest[0], w)
             for t in range(n_targets):
                 z = mean[leaf[j], t] - location[t]
-                sums[1 + t, j] = weight[leaf[j]] * z
-                sums[1 + n_targets + t, j] = squares[leaf[j], t] + weight[leaf[j]] * z * z
+                second = squares[leaf[j], t] + w * z * z
+                sums[1 + t, j] = <sum_t> (w * z)
+                sums[1 + n_targets + t, j] = <sum_t> second
+                largest[1 + t] = max(largest[1 + t], fabs(w * z))
+                largest[1 + n_targets + t] = max(largest[1 + n_targets + t], second)
+    return sizes

@@ -6,7 +6,7 @@ they stand in the same order whoever grew them.
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, rint
+from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -77,9 +77,9 @@ cdef class TreeWorker:
     cdef list kept                  # what the orders point to
     cdef int stage
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
-    cdef int64_t* sums              # (nodes, n_values + 1 + n_squares)
+    cdef int64_t* sums              # (nodes, n_values + 1)
     cdef float64_t scale            # of numbers in the sums
-    cdef float64_t[::1] square_units    # of the squares of each target, a power of two
+    cdef float64_t[::1] per_square  # what the squares of each target are times in sums, a power of two
 
     def __init__(self, ForestData data, int n_threads, bint narrow_values):
         cdef int32_t i
@@ -87,7 +87,7 @@ cdef class TreeWorker:
         self.n_threads = min(n_threads, MAX_THREADS)
         self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
         self.harvest.n_squares = data.n_squares
-        self.square_units = np.ones(data.n_squares)
+        self.per_square = np.ones(data.n_squares)
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
         if self.rooms == NULL or self.grown == NULL:
@@ -384,6 +384,8 @@ cdef class TreeWorker:
             harvest.category_set[to + i] = node.category_set
             harvest.n_samples[to + i] = <int32_t>(node.end - node.begin)
             harvest.gain[to + i] = <float32_t>(node.gain * self.sample.gain_unit)
+            if self.data.n_squares > 0:
+                self._write_squares(node, self.sums + i * (self.data.n_values + 1), to + i)
         if tree.n_words > 0:
             memcpy(harvest.words + harvest.n_words, tree.words, tree.n_words * sizeof(uint32_t))
         self._write_values(to)
@@ -391,9 +393,9 @@ cdef class TreeWorker:
         return True
 
     cdef bint _sum_up(self) noexcept nogil:
-        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, weights, squares."""
+        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, and weights."""
         cdef const Grown* tree = &self.grown[self.n_threads]
-        cdef Py_ssize_t n = self.data.n_values + 1 + self.data.n_squares
+        cdef Py_ssize_t n = self.data.n_values + 1
         cdef float64_t room = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
         cdef int32_t i
         self.work -= self.sample.n_entries
@@ -406,20 +408,19 @@ cdef class TreeWorker:
             self.scale = power_of_two_below(room / self.data.widest)
         for i in range(self.data.n_squares):
             if self.data.ranges[i] > 0:
-                self.square_units[i] = 1.0 / power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
+                self.per_square[i] = power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
         for i in range(tree.n - 1, -1, -1):
             self._add_up(&tree.nodes[i], self.sums + i * n)
         return True
 
     cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
-        """Shares, means or medians of every node, and how far its rows are from them."""
+        """Shares, means or medians of every node."""
         cdef Harvest* harvest = &self.harvest
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
-        cdef float64_t of_node, value, total, unit = 1.0 / self.scale
-        cdef float64_t weight_unit = 1.0 / self.sample.layout.weight_scale
+        cdef float64_t of_node, value
         for i in range(self.grown[self.n_threads].n):
-            sums = self.sums + i * (n_values + 1 + <Py_ssize_t>self.data.n_squares)
+            sums = self.sums + i * (n_values + 1)
             of_node = <float64_t>sums[n_values]
             harvest.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
             for k in range(n_values):
@@ -428,12 +429,32 @@ cdef class TreeWorker:
                     (<float32_t*>harvest.value)[(to + i) * n_values + k] = <float32_t>value
                 else:
                     (<float64_t*>harvest.value)[(to + i) * n_values + k] = value
-            for k in range(self.data.n_squares):
-                total = <float64_t>sums[k] * unit
-                value = <float64_t>sums[n_values + 1 + k] * self.square_units[k] - total * total / of_node
-                harvest.squares[(to + i) * n_values + k] = max(value, 0.0) * weight_unit
         free(self.sums)
         self.sums = NULL
+
+    cdef inline void _write_squares(self, const ForestNode* node, const int64_t* sums, Py_ssize_t to) noexcept nogil:
+        """How far a leaf's rows are from their mean; 0 of inner nodes."""
+        cdef int32_t t, n = self.data.n_squares
+        # One question, not two whose answers no processor can guess.
+        cdef bint is_needed = (node.left_child == 0) & (node.end - node.begin > 1)
+        for t in range(n):
+            self.harvest.squares[to * n + t] = 0.0
+        if is_needed:
+            for t in range(n):
+                self.harvest.squares[to * n + t] = self._squares(node, sums, t)
+
+    cdef float64_t _squares(self, const ForestNode* node, const int64_t* sums, int32_t target) noexcept nogil:
+        cdef const Targets* targets = &self.data.forest.targets
+        cdef int64_t squares = 0
+        cdef float64_t number
+        cdef Py_ssize_t i
+        for i in range(node.begin, node.end):
+            number = targets.numbers[<Py_ssize_t>self.sample.entries[i].row * targets.n_targets + target]
+            number -= targets.minimum[target]
+            squares += entry_weight(&self.sample, i) * llrint(number * number * self.per_square[target])
+        number = <float64_t>sums[target] / self.scale
+        number = <float64_t>squares / self.per_square[target] - number * number / <float64_t>sums[self.data.n_values]
+        return max(number, 0.0) / self.sample.layout.weight_scale
 
     cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
         cdef const Grown* tree = &self.grown[self.n_threads]
@@ -445,7 +466,7 @@ cdef class TreeWorker:
 
     cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
         """The sums of a node: those of its children, or of its rows."""
-        cdef Py_ssize_t n = self.data.n_values + 1 + self.data.n_squares, i, k
+        cdef Py_ssize_t n = self.data.n_values + 1, i, k
         cdef const Targets* targets = &self.data.forest.targets
         cdef const int64_t* children = self.sums + node.left_child * n
         if self.sample.layout.packed and targets.classes != NULL and targets.n_stats == 2:
@@ -473,6 +494,4 @@ cdef class TreeWorker:
                     sums[column] += weight
             else:
                 number = forest.targets.numbers[first + t] - forest.targets.minimum[t]
-                sums[t] += weight * <int64_t>rint(number * self.scale)
-                if self.data.n_squares > 0:
-                    sums[self.data.n_values + 1 + t] += weight * <int64_t>rint(number * number / self.square_units[t])
+                sums[t] += weight * llrint(number * self.scale)
