@@ -34,7 +34,7 @@ def _weight_scale(weights: Array | None) -> float:
 
 def weighted_mean(values: Array, weights: Array | None = None) -> float:
     """Mean of `values`, summed exactly after rounding to 2**-61 of the largest, weights to 2**-30 of the largest."""
-    largest = float(np.abs(values).max())
+    largest = kernels.largest_magnitude(values)
     if not math.isfinite(largest):
         return largest
     exponent = min(61 - math.frexp(largest)[1], 1000)
