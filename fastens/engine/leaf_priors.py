@@ -45,10 +45,13 @@ class NodePosterior(NamedTuple):
         Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
         Posterior means.
+    room : float64 array of shape (n_nodes,)
+        Of no further use.
     """
 
     split: Array
     values: Array
+    room: Array
 
 
 def _few(log_range: Array) -> int:

@@ -89,7 +89,7 @@ cdef inline void _tell_children(
 
 def hand_down(
     const int32_t[::1] inner, const int32_t[::1] left_child, const float64_t[::1] split, const float64_t[:, ::1] values,
-    value_t[:, ::1] averaged
+    float64_t[::1] reached, value_t[:, ::1] averaged
 ):
     """Write the mean of the values, (n_nodes, n_values), over all prunings.
 
@@ -103,13 +103,14 @@ def hand_down(
         Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
         What each node says if it is a leaf.
+    reached : float64 array of shape (n_nodes,)
+        Room for the probability that all nodes above split, in a place that is in the cache.
     averaged : array of shape (n_nodes, n_values)
         Where to write.
     """
     cdef Py_ssize_t i, j, left, n = values.shape[0], n_values = values.shape[1]
     cdef float64_t ends, goes_on
-    # The probability that all nodes above split; and what these say, each with the probability that it is the leaf.
-    cdef float64_t[::1] reached = np.empty(n)
+    # What the nodes above a node say, each with the probability that it is the leaf.
     cdef float64_t[:, ::1] said = np.empty((n, n_values))
     with nogil:
         reached[0] = 1.0
@@ -131,89 +132,33 @@ def hand_down(
                 )
 
 
-cdef struct Dirichlet:
-    # A symmetric prior of the probabilities of one target's classes, and its tables.
-    Py_ssize_t n_classes
-    float64_t alpha
-    uint32_t few
-    const float64_t* products               # of 0, 1, ..., few factors alpha, alpha + 1, ..., each over a scale
-    const float64_t* products_of_sums       # one over the same of n_classes * alpha
-    uint32_t n_known
-    const float64_t* log_gammas             # of alpha + i, for i < n_known
-    const float64_t* log_gammas_of_sums     # of n_classes * alpha + i
-
-
-cdef inline float64_t _log_gamma(const float64_t* table, uint32_t n_known, float64_t first, uint32_t i) noexcept nogil:
-    """Of first + i: from the table, if it has it."""
-    return table[i] if i < n_known else lgamma(first + i)
-
-
-cdef inline float64_t _evidence_of_counts(
-    const Dirichlet* prior, const uint32_t* counts, Py_ssize_t n_classes, int32_t* n_rows, float64_t* values
-) noexcept nogil:
-    """Write the number of rows and the values of a node, return its evidence."""
-    cdef Py_ssize_t k, first = 1 if n_classes == 2 else 0
-    cdef uint32_t total = 0
-    cdef float64_t found, share, of_all = n_classes * prior.alpha
-    for k in range(n_classes):
-        total += counts[k]
-    share = 1.0 / (of_all + total)
-    if total <= prior.few:
-        found = prior.products_of_sums[total]
-        for k in range(n_classes):
-            found *= prior.products[counts[k]]
-    else:
-        found = prior.log_gammas_of_sums[0]
-        found -= _log_gamma(prior.log_gammas_of_sums, prior.n_known, of_all, total)
-        for k in range(n_classes):
-            found += _log_gamma(prior.log_gammas, prior.n_known, prior.alpha, counts[k]) - prior.log_gammas[0]
-    for k in range(first, n_classes):
-        values[k - first] = (counts[k] + prior.alpha) * share
-    n_rows[0] = <int32_t> total
-    return found
+cdef extern from "evidence_loops.h":
+    ctypedef struct dirichlet:
+        Py_ssize_t n_classes
+        float64_t alpha
+        uint32_t few
+        const float64_t* products
+        const float64_t* products_of_sums
+        uint32_t n_known
+        const float64_t* log_gammas
+        const float64_t* log_gammas_of_sums
+    float64_t evidence_of_counts(
+        const dirichlet* prior, const uint32_t* counts, Py_ssize_t n_classes, int32_t* n_rows, float64_t* values
+    ) nogil
 
 
 cdef inline float64_t _evidence_of_targets(
-    const Dirichlet* priors, Py_ssize_t n_targets, Py_ssize_t n_counts, const uint32_t* counts, int32_t* n_rows,
-    float64_t* values
+    const dirichlet* priors, Py_ssize_t n_targets, const uint32_t* counts, int32_t* n_rows, float64_t* values
 ) noexcept nogil:
     cdef Py_ssize_t t, n_classes
-    cdef float64_t found, part
-    if n_targets == 1:
-        return _evidence_of_counts(priors, counts, n_counts, n_rows, values)
-    found = 0.0
+    cdef float64_t found = 0.0, part
     for t in range(n_targets):
         n_classes = priors[t].n_classes
-        part = _evidence_of_counts(&priors[t], counts, n_classes, n_rows, values)
+        part = evidence_of_counts(&priors[t], counts, n_classes, n_rows, values)
         found = part if t == 0 else (found * part if n_rows[0] <= <int32_t> priors[t].few else found + part)
         counts += n_classes
         values += 1 if n_classes == 2 else n_classes
     return found
-
-
-cdef inline void _posterior_of_counts(
-    const Dirichlet* priors, Py_ssize_t n_targets, Py_ssize_t n_counts, const int32_t[::1] inner,
-    const int32_t[::1] left_child, const int32_t[::1] leaf, const whole_t[:, ::1] leaves,
-    const float64_t[:] split_prior, uint32_t[:, ::1] counts, int32_t[::1] n_rows, float64_t[::1] evidence,
-    float64_t[::1] split, float64_t[:, ::1] values
-) noexcept nogil:
-    """What `class_posterior` returns."""
-    cdef Py_ssize_t i, j, k, left
-    cdef float64_t own
-    cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
-    for j in range(leaf.shape[0]):
-        i = leaf[j]
-        for k in range(n_counts):
-            counts[i, k] = <uint32_t> leaves[k, j]
-        evidence[i] = _evidence_of_targets(priors, n_targets, n_counts, &counts[i, 0], &n_rows[i], &values[i, 0])
-    for j in range(inner.shape[0] - 1, -1, -1):
-        i, left = inner[j], left_child[j]
-        for k in range(n_counts):
-            counts[i, k] = counts[left, k] + counts[left + 1, k]
-        own = _evidence_of_targets(priors, n_targets, n_counts, &counts[i, 0], &n_rows[i], &values[i, 0])
-        evidence[i] = _over_prunings(
-            own, split_prior[i], priors[0].few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
-        )
 
 
 def class_posterior(
@@ -248,16 +193,23 @@ def class_posterior(
     split : float64 array of shape (n_inner,)
     values : float64 array of shape (n_nodes, n_values)
         Posterior means of the probability of the second of two classes, or of all.
+    evidence : float64 array of shape (n_nodes,)
+        That of the rows over all prunings; of more than `few` rows its logarithm.
     """
-    cdef Py_ssize_t t, n = inner.shape[0] + leaf.shape[0], n_targets = len(n_classes), n_counts = leaves.shape[0]
+    cdef Py_ssize_t i, j, k, t, left, n = inner.shape[0] + leaf.shape[0], n_targets = len(n_classes)
+    cdef Py_ssize_t n_counts = leaves.shape[0]
+    cdef bint is_plain = n_targets == 1 and n_counts == 2
+    cdef float64_t own
+    cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
     cdef const float64_t[::1] of_sums
     cdef uint32_t few = <uint32_t> products.shape[0] - 1
     split_, values_ = np.empty(inner.shape[0]), np.empty((n, sum(1 if c == 2 else c for c in n_classes)))
-    cdef float64_t[::1] split = split_, evidence = np.empty(n)
+    evidence_ = np.empty(n)
+    cdef float64_t[::1] split = split_, evidence = evidence_
     cdef float64_t[:, ::1] values = values_
     cdef uint32_t[:, ::1] counts = np.empty((n, n_counts), dtype=np.uint32)
     cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
-    cdef Dirichlet* priors = <Dirichlet*> malloc(n_targets * sizeof(Dirichlet))
+    cdef dirichlet* priors = <dirichlet*> malloc(n_targets * sizeof(dirichlet))
     if priors == NULL:
         raise MemoryError("no memory for averaging trees")
     for t in range(n_targets):
@@ -268,18 +220,28 @@ def class_posterior(
         of_sums = log_gammas_of_sums[t]
         priors[t].log_gammas_of_sums = &of_sums[0]
     with nogil:
-        # Two classes are the usual case, and the loops are unrolled for them.
-        if n_targets == 1 and n_counts == 2:
-            _posterior_of_counts(
-                priors, 1, 2, inner, left_child, leaf, leaves, split_prior, counts, n_rows, evidence, split, values
-            )
-        else:
-            _posterior_of_counts(
-                priors, n_targets, n_counts, inner, left_child, leaf, leaves, split_prior, counts, n_rows, evidence,
-                split, values,
+        for j in range(leaf.shape[0]):
+            i = leaf[j]
+            for k in range(n_counts):
+                counts[i, k] = <uint32_t> leaves[k, j]
+            # Two classes are the usual case, and the loops are unrolled for them.
+            if is_plain:
+                evidence[i] = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+            else:
+                evidence[i] = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+        for j in range(inner.shape[0] - 1, -1, -1):
+            i, left = inner[j], left_child[j]
+            for k in range(n_counts):
+                counts[i, k] = counts[left, k] + counts[left + 1, k]
+            if is_plain:
+                own = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+            else:
+                own = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+            evidence[i] = _over_prunings(
+                own, split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
             )
         free(priors)
-    return split_, values_
+    return split_, values_, evidence_
 
 
 cdef enum:
@@ -350,9 +312,9 @@ def number_posterior(
     cdef bint is_half = 0.5 * twice == shape
     cdef float64_t found
     cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
-    split_, values_ = np.empty(inner.shape[0]), np.empty((n, n_targets))
+    split_, values_, evidence_ = np.empty(inner.shape[0]), np.empty((n, n_targets)), np.empty(n)
     cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
-    cdef float64_t[::1] split = split_, evidence = np.empty(n), first, second, mean, spread, power
+    cdef float64_t[::1] split = split_, evidence = evidence_, first, second, mean, spread, power
     cdef float64_t[:, ::1] values = values_
     first, second = np.empty((2, n))
     mean, spread, power = np.empty((3, BLOCK))
@@ -393,7 +355,7 @@ def number_posterior(
             evidence[i] = _over_prunings(
                 evidence[i], split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[b]
             )
-    return split_, values_
+    return split_, values_, evidence_
 
 
 def largest_whole(const int32_t[::1] leaf, const float32_t[::1] weight):
