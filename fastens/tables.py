@@ -20,7 +20,6 @@ Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-FLOAT_TYPES: dict[Any, np.dtype[Any]] = dict(zip((nw.Float64, nw.Float32), FLOATS, strict=True))  # of narwhals
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
@@ -175,7 +174,10 @@ def table_from_frame(frame: Any) -> Table:
     """A table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
     if isinstance(frame, Table):
         return frame
-    frame = _opened(frame)
+    return _table_of(_opened(frame))
+
+
+def _table_of(frame: Any) -> Table:
     names = _names_of(frame)
     array = block = None
     kind = _common_kind(frame)
@@ -202,9 +204,8 @@ def _names_of(frame: Any) -> list[Any]:
 def _common_kind(frame: Any) -> str | None:
     """The kind of NumPy's type that all columns of a frame share; None where they have several, or others."""
     if isinstance(frame, nw.DataFrame):
-        types = [FLOAT_TYPES.get(dtype) for dtype in frame.schema.values()]
-    else:
-        types = frame.dtypes.tolist()
+        return "f" if set(frame.schema.values()) in ({nw.Float64}, {nw.Float32}) else None
+    types = frame.dtypes.tolist()
     first = types[0] if types else None
     return first.kind if isinstance(first, np.dtype) and all(dtype == first for dtype in types) else None
 
@@ -444,14 +445,14 @@ class TableEncoder:
         frame = _opened(frame)
         columns = _names_of(frame)
         if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
-            return table_from_frame(frame)
+            return _table_of(frame)
         missing = sorted(set(self.names) - set(columns))
         unseen = sorted(str(name) for name in set(columns) - set(self.names))
         if missing or unseen:
             message = "The feature names should match those that were passed during fit.\n"
             message += _listed("Feature names unseen at fit time:", unseen)
             raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
-        return table_from_frame(frame[self.names])
+        return _table_of(frame[self.names])
 
     def to_state(self) -> dict[str, Any]:
         """Plain lists, for saving."""

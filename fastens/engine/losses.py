@@ -34,7 +34,7 @@ def _weight_scale(weights: Array | None) -> float:
 
 def weighted_mean(values: Array, weights: Array | None = None) -> float:
     """Mean of `values`, summed exactly after rounding to 2**-61 of the largest, weights to 2**-30 of the largest."""
-    largest = float(np.abs(values).max())
+    largest = kernels.largest_magnitude(values)
     if not math.isfinite(largest):
         return largest
     exponent = min(61 - math.frexp(largest)[1], 1000)
@@ -99,6 +99,11 @@ class Loss:
         self.n_outputs = n_outputs
         self._parameter = parameter
         self._code = kernels.LOSS_CODES[self._kernel or self.name]
+
+    @property
+    def measures_noise(self) -> bool:
+        """Whether the variance of gradients, over the mean hessian, falls to that of the noise."""
+        return not self.renews_leaves
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError where the loss is not defined for `y`."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from fastens.engine.kernels.prune import pays, places, weakest_links
 from fastens.engine.trees import Tree
 
+_OF_LEAVES = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left": 0, "category_set": -1, "gain": 0}
+
 
 def pruning_path(tree: Tree, impurity: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the prices of a leaf at which the best subtree changes, and the impurities of those subtrees.
@@ -90,13 +92,12 @@ def pay_for_splits(tree: Tree, price: float) -> tuple[Tree, NDArray[np.int32] | 
 
 def _cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.int32]]:
     """The tree that ends at some nodes, and which of its nodes the others have become a part of."""
-    is_leaf = is_leaf | (tree.left_child == 0)
-    number, kept = places(np.ascontiguousarray(tree.left_child), is_leaf.view(np.uint8))
-    ends = is_leaf[kept]
-    arrays = {f.name: getattr(tree, f.name)[kept] for f in fields(tree) if f.name != "category_words"}
-    arrays["left_child"] = number[arrays["left_child"]]
-    at_leaves = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left": 0, "category_set": -1, "gain": 0}
-    for name, nothing in at_leaves.items():
+    is_inner = tree.left_child > 0
+    number, kept = places(np.ascontiguousarray(tree.left_child), (is_leaf | ~is_inner).view(np.uint8))
+    ends = np.flatnonzero((is_leaf & is_inner)[kept])
+    arrays = {f.name: getattr(tree, f.name).take(kept, axis=0) for f in fields(tree) if f.name != "category_words"}
+    arrays["left_child"] = number.take(arrays["left_child"])
+    for name, nothing in _OF_LEAVES.items():
         arrays[name][ends] = nothing
     return replace(tree, **arrays), number
 

@@ -53,6 +53,7 @@ class LambdaRank(Loss):
 
     name = "ndcg"
     by_rows = False
+    measures_noise = False
     max_step = 10.0
 
     def __init__(self, options: RankingOptions) -> None:

@@ -26,7 +26,7 @@ RULES = {
     "min_samples_leaf": whole(1),
     "min_child_weight": real(0),
     "min_gain_to_split": real(0),
-    "split_penalty": real(0),
+    "split_penalty": real(0) | NONE,
     "l2_regularization": real(0),
     "max_bins": whole(2, 65_535),
     "max_features": whole(1) | real(0, 1, open_low=True),
@@ -90,10 +90,11 @@ PARAMETERS = """\
         Smallest sum of hessians in a leaf.
     min_gain_to_split : float, default=0
         A split must gain more than this.
-    split_penalty : float, default=2
+    split_penalty : float or None, default=None
         A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
         pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
         Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
+        None: 2, or 0 where gradients do not tell the noise: for absolute errors, quantiles, Huber's loss and ranking.
     l2_regularization : float, default=0
         Added to the sum of hessians of a leaf.
     max_bins : int, default=255

@@ -12,6 +12,8 @@ from fastens.ensemble.column_rules import column_chances, monotone_columns, path
 from fastens.ensemble.dart import DartRules
 from fastens.ensemble.rounds import BoostingRules
 
+AKAIKE = 2.0
+
 
 def growth_rules(model: Any) -> GrowthRules:
     """The limits of trees, with constraints on columns of X said of the columns that trees see."""
@@ -23,7 +25,7 @@ def growth_rules(model: Any) -> GrowthRules:
         min_child_weight=model.min_child_weight,
         min_weight_leaf=model.min_weight_leaf,
         min_gain_to_split=model.min_gain_to_split,
-        split_penalty=model.split_penalty,
+        split_penalty=_split_penalty(model),
         l2_regularization=model.l2_regularization,
         features_per_split=count_of(model.max_features, per_tree),
         features_per_tree=per_tree,
@@ -38,6 +40,12 @@ def growth_rules(model: Any) -> GrowthRules:
         max_categories_per_split=model.max_categories_per_split,
         one_hot_max_size=model.one_hot_max_size,
     )
+
+
+def _split_penalty(model: Any) -> float:
+    if model.split_penalty is not None:
+        return model.split_penalty
+    return AKAIKE if model._loss.measures_noise else 0.0
 
 
 def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:

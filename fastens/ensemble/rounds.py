@@ -242,6 +242,7 @@ class BoostingRun:
         self.matrix = binning.transform(data.X, rules.n_threads)
         self.baseline = self._baseline(data) if start.baseline is None else start.baseline
         self.train = Rows(data.y, data.sample_weight, self._start(data))
+        self._reported = self.train.take(self._every)
         self.validation: Validation | None = None
         self.trees: list[Tree] = []
         self.history = History()
@@ -403,10 +404,15 @@ class BoostingRun:
         if self.validation is not None:
             add_tree_to_raw(self.validation.codes, tree, self.validation.rows.raw[output], n_threads)
 
+    @property
+    def _every(self) -> slice:
+        """The training rows that tell their loss."""
+        return slice(None, None, -(-len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1)
+
     def _train_loss(self) -> float:
-        step = -(-len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1
-        rows = self.train if step == 1 else self.train.take(slice(None, None, step))
-        return rows.loss(self.loss, 1)
+        if self._every.step > 1:
+            self._reported.raw[:] = self.train.raw[:, self._every]
+        return self._reported.loss(self.loss, 1)
 
     @property
     def n_rounds(self) -> int:

@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import log_loss
 from sklearn.model_selection import TimeSeriesSplit
 
 import fastens
@@ -31,7 +32,7 @@ EFFECTS = {
     "min_samples_leaf": ({}, 20, 5),
     "min_child_weight": ({}, 1e-3, 50.0),
     "min_gain_to_split": ({}, 0.0, 20.0),
-    "split_penalty": ({}, 2.0, 20.0),
+    "split_penalty": ({}, None, 20.0),
     "l2_regularization": ({}, 0.0, 10.0),
     "linear_leaves": ({}, False, True),
     "linear_l2": (LINEAR, 1.0, 100.0),
@@ -203,3 +204,19 @@ def test_messages_every_so_many_rounds(kind, table, caplog):
     with caplog.at_level("INFO", logger="fastens"):
         kind(n_estimators=5, verbose=2).fit(X, target)
     assert [message.split("]")[0] for message in caplog.messages] == ["[2/5", "[4/5", "[5/5"]
+
+
+def test_penalties_of_splits_follow_the_loss(rng):
+    """2 where gradients tell the noise, 0 where they do not; and less overfitting of labels that are chance."""
+    X, y = rng.normal(size=(600, 5)), rng.normal(size=600)
+    for loss, same in [("squared_error", 2.0), ("poisson", 2.0), ("absolute_error", 0.0), ("huber", 0.0)]:
+        target = np.floor(np.abs(3 * y))
+        given = GradientBoostingRegressor(loss, split_penalty=same, n_estimators=5).fit(X, target)
+        unsaid = GradientBoostingRegressor(loss, n_estimators=5).fit(X, target)
+        np.testing.assert_array_equal(unsaid.predict(X), given.predict(X))
+    labels = rng.integers(0, 2, 600)
+    losses = [
+        log_loss(labels[300:], model.fit(X[:300], labels[:300]).predict_proba(X[300:]))
+        for model in (GradientBoostingClassifier(split_penalty=penalty) for penalty in (0.0, None, 20.0))
+    ]
+    assert losses[0] > losses[1] > losses[2]

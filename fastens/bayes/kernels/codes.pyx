@@ -5,12 +5,8 @@ Code 0 is a missing value, position p has code p + 1, anything else the code aft
 
 from cython.parallel cimport prange
 
-from fastens.engine.kernels.structs cimport float32_t, float64_t, int64_t, uint8_t, uint16_t, uint32_t
-
-ctypedef fused any_code_t:
-    uint8_t
-    uint16_t
-    uint32_t
+from fastens.bayes.kernels.counted cimport any_code_t
+from fastens.engine.kernels.structs cimport float32_t, float64_t, int64_t, uint8_t
 
 ctypedef fused position_t:
     float32_t

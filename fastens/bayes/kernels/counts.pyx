@@ -6,16 +6,8 @@ the number of threads, sums of weights included.
 
 from cython.parallel cimport prange
 
-from fastens.engine.kernels.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
-
-ctypedef fused any_code_t:
-    uint8_t
-    uint16_t
-    uint32_t
-
-ctypedef fused count_t:
-    int64_t         # rows
-    float64_t       # sums of weights
+from fastens.bayes.kernels.counted cimport any_code_t, count_t, first_of
+from fastens.engine.kernels.structs cimport float64_t, int32_t, int64_t
 
 cdef enum:
     PAIR_ROWS = 2048    # a block's keys stay in the first-level cache while all partners of a column go by
@@ -25,12 +17,6 @@ cdef struct Shape:
     Py_ssize_t n_features
     Py_ssize_t n_rows
     Py_ssize_t n_cells      # of a class, along the last axis
-
-
-cdef inline const float64_t* _first_of(const float64_t[::1] weight) noexcept:
-    if weight is None:
-        return NULL
-    return &weight[0]
 
 
 cdef void _count_column(
@@ -58,7 +44,7 @@ def count_columns(
     cdef Py_ssize_t n_features = codes.shape[0]
     cdef Py_ssize_t n_rows = codes.shape[1]
     cdef Py_ssize_t stride = out.shape[1]
-    cdef const float64_t* weights = _first_of(weight)
+    cdef const float64_t* weights = first_of(weight)
     cdef Py_ssize_t j
     for j in prange(n_features, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
         _count_column(&codes[j, 0], &y[0], weights, n_rows, stride, &out[0, offsets[j]])
@@ -105,7 +91,7 @@ def count_pairs(
 ):
     """Add to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] the weight of each row, or 1, for columns i < j."""
     cdef Shape shape = Shape(codes.shape[0], codes.shape[1], out.shape[1])
-    cdef const float64_t* weights = _first_of(weight)
+    cdef const float64_t* weights = first_of(weight)
     cdef Py_ssize_t i
     for i in prange(
         codes.shape[0], nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
@@ -171,7 +157,7 @@ def count_triples(
     of j counting fast, its columns the cells of all columns after j.
     """
     cdef Shape shape = Shape(codes.shape[0], codes.shape[1], out.shape[1])
-    cdef const float64_t* weights = _first_of(weight)
+    cdef const float64_t* weights = first_of(weight)
     cdef Py_ssize_t pair
     for pair in prange(
         pairs.shape[0], nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,

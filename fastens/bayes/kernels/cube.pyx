@@ -21,40 +21,38 @@ def fill(
             cube[cells[i], classes[i]] += weight[i]
 
 
+cdef void _add_along(double[::1] cube, const int64_t[::1] sizes, int64_t inner, bint to_any) noexcept nogil:
+    # For each attribute in turn, the cells of its values to that of "any", or that one to theirs
+    cdef Py_ssize_t j
+    cdef int64_t block, outer, v, i
+    cdef double* base
+    cdef double* any_value
+    cdef double* value
+    for j in range(sizes.shape[0] - 1, -1, -1):
+        block = inner * (sizes[j] + 1)
+        for outer in range(cube.shape[0] // block):
+            base = &cube[outer * block]
+            any_value = base + sizes[j] * inner
+            for v in range(sizes[j]):
+                value = base + v * inner
+                for i in range(inner):
+                    if to_any:
+                        any_value[i] += value[i]
+                    else:
+                        value[i] += any_value[i]
+        inner = block
+
+
 def sum_out(double[::1] cube, const int64_t[::1] sizes, int64_t n_inner):
     """For each attribute in turn add the cells of its values to that of "any"; `n_inner` numbers make a cell."""
-    cdef Py_ssize_t j
-    cdef int64_t inner = n_inner, block, outer, v, i
-    cdef double* any_value
-    cdef double* base
     with nogil:
-        for j in range(sizes.shape[0] - 1, -1, -1):
-            block = inner * (sizes[j] + 1)
-            for outer in range(cube.shape[0] // block):
-                base = &cube[outer * block]
-                any_value = base + sizes[j] * inner
-                for v in range(sizes[j]):
-                    for i in range(inner):
-                        any_value[i] += base[v * inner + i]
-            inner = block
+        _add_along(cube, sizes, n_inner, True)
 
 
 def spread(double[::1] cube, const int64_t[::1] sizes, int64_t n_inner):
     """For each attribute in turn add the cell of "any" to those of its values: each cell sums all it lies within."""
-    cdef Py_ssize_t j
-    cdef int64_t inner = n_inner, block, outer, v, i
-    cdef const double* any_value
-    cdef double* base
     with nogil:
-        for j in range(sizes.shape[0] - 1, -1, -1):
-            block = inner * (sizes[j] + 1)
-            for outer in range(cube.shape[0] // block):
-                base = &cube[outer * block]
-                any_value = base + sizes[j] * inner
-                for v in range(sizes[j]):
-                    for i in range(inner):
-                        base[v * inner + i] += any_value[i]
-            inner = block
+        _add_along(cube, sizes, n_inner, False)
 
 
 cdef struct Shape:

@@ -7,16 +7,8 @@ or no position, has no cell.
 
 from cython.parallel cimport prange
 
+from fastens.bayes.kernels.counted cimport any_code_t, count_t, first_of
 from fastens.engine.kernels.structs cimport float64_t, int64_t, uint8_t, uint16_t, uint32_t
-
-ctypedef fused any_code_t:
-    uint8_t
-    uint16_t
-    uint32_t
-
-ctypedef fused count_t:
-    int64_t         # rows
-    float64_t       # sums of weights
 
 cdef enum:
     BLOCK = 2048        # rows whose cells stay in the first-level cache while a family's columns go by
@@ -183,9 +175,7 @@ def count_families(
     Writes to `is_complete` in which columns nothing is missing.
     """
     cdef Py_ssize_t n_rows = codes.shape[1]
-    cdef const float64_t* weights = NULL
-    if weight is not None:
-        weights = &weight[0]
+    cdef const float64_t* weights = first_of(weight)
     cdef Py_ssize_t f
     for f in prange(
         codes.shape[0], nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1

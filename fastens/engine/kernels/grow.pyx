@@ -19,12 +19,13 @@ from .frontier cimport (
 )
 from .gain cimport SplitRules
 from .histogram cimport CELL_STRIDE
+from .leaves cimport add_to_all, dispersion, node_sums
 from .lock cimport FEW_ROWS
-from .quantise cimport Moments, Quantised, RowGradients, Scales, exact_sums, quantise
+from .quantise cimport Moments, Quantised, RowGradients, Scales, quantise
 from .search cimport counted_histogram
 from .structs cimport (
-    PREFETCH_AHEAD, Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch,
-    uint8_t, uint16_t, uint32_t, uint64_t
+    Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+    uint64_t
 )
 from .workspace cimport (
     MAX_THREADS, Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
@@ -40,109 +41,10 @@ cdef enum:
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
 
 
-# Leaves are not dealt out to the threads: each takes, of every leaf, the rows of its own part of the table. It has seen
-# their gradients before, and has them in its cache.
-
-cdef Py_ssize_t _part(
-    const Workspace* ws, const Node* node, Py_ssize_t n_rows, int32_t t, int32_t n_threads
-) noexcept nogil:
-    """Where the rows of thread t begin in a node, whose rows are in order."""
-    cdef Py_ssize_t low = node.begin, high = node.end, middle, first = n_rows * t // n_threads
-    if t == n_threads:
-        return node.end
-    while low < high:
-        middle = (low + high) // 2
-        if ws.rows[middle] < first:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef void _node_sums(
-    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, Moments* sums
-) noexcept nogil:
-    """Exact sums of every node, from the rows of the leaves upwards; there is room for those of each thread."""
-    cdef int32_t i, t
-    cdef const Node* node
-    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
-        _sums_of_part(ws, source, scales, t, n_threads, sums + t * ws.n_nodes)
-    for i in range(ws.n_nodes - 1, -1, -1):
-        node = &ws.nodes[i]
-        if node.left_child > 0:
-            sums[i] = sums[node.left_child]
-            _add(&sums[i], &sums[node.left_child + 1])
-        else:
-            for t in range(1, n_threads):
-                _add(&sums[i], &sums[t * ws.n_nodes + i])
-
-
-cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
-    sums.gradient += others.gradient
-    sums.hessian += others.hessian
-    sums.square += others.square
-    sums.copies += others.copies
-
-
-cdef void _sums_of_part(
-    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t t, int32_t n_threads, Moments* sums
-) noexcept nogil:
-    cdef const Node* node
-    cdef Py_ssize_t begin, end
-    cdef int32_t i
-    for i in range(ws.n_nodes):
-        node = &ws.nodes[i]
-        if node.left_child == 0:
-            begin = _part(ws, node, source.n_rows, t, n_threads)
-            end = _part(ws, node, source.n_rows, t + 1, n_threads)
-            sums[i] = exact_sums(source, scales, ws.rows + begin, end - begin)
-
-
-cdef float64_t _dispersion(const Workspace* ws, const Moments* sums, const Scales* scales) noexcept nogil:
-    """Variance of the gradients within leaves over the mean hessian, with a degree of freedom less for each leaf."""
-    cdef float64_t within = <float64_t>sums[0].square / (scales.root * scales.root)
-    cdef float64_t hessian = <float64_t>sums[0].hessian / scales.exact_hessian, gradient
-    cdef int64_t n_free = sums[0].copies
-    cdef int32_t i
-    for i in range(ws.n_nodes):
-        if ws.nodes[i].left_child == 0:
-            gradient = <float64_t>sums[i].gradient / scales.exact_gradient
-            within -= gradient * gradient / sums[i].copies
-            n_free -= 1
-    if within <= 0 or hessian <= 0 or n_free <= 0:
-        return 0.0
-    return within / n_free * sums[0].copies / hessian
-
-
-cdef void _add_to_part(
-    const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t t, int32_t n_threads, float64_t* raw
-) noexcept nogil:
-    cdef const Node* node
-    cdef Py_ssize_t k, end
-    cdef int32_t i
-    for i in range(ws.n_nodes):
-        node = &ws.nodes[i]
-        if node.left_child > 0:
-            continue
-        end = _part(ws, node, n_rows, t + 1, n_threads)
-        for k in range(_part(ws, node, n_rows, t, n_threads), end):
-            if k + PREFETCH_AHEAD < end:
-                prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
-            raw[ws.rows[k]] += value[i]
-
-
 cdef void _number_rows(uint32_t* rows, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(begin, end):
         rows[i] = <uint32_t>i
-
-
-cdef void _add_to_all(
-    const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
-) noexcept nogil:
-    cdef int32_t t
-    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
-        _add_to_part(ws, value, n_rows, t, n_threads, raw)
 
 
 cdef class Grower:
@@ -473,12 +375,12 @@ cdef class Grower:
         cdef float64_t[::1] steps = np.zeros(ws.n_nodes)
         cdef float64_t[::1] weights = np.empty(ws.n_nodes)
         with nogil:
-            _node_sums(ws, source, scales, n_threads, sums)
+            node_sums(ws, source, scales, n_threads, sums)
             for i in range(ws.n_nodes):
                 weights[i] = <float64_t>sums[i].hessian / scales.exact_hessian
                 if weights[i] + l2 > 0:
                     steps[i] = -<float64_t>sums[i].gradient / scales.exact_gradient / (weights[i] + l2)
-        self.dispersion += _dispersion(ws, sums, scales)
+        self.dispersion += dispersion(ws, sums, scales)
         return np.asarray(steps), np.asarray(weights)
 
     cdef _category_words(self, int32_t[::1] category_set):
@@ -515,7 +417,7 @@ cdef class Grower:
         """raw[row] += value[leaf of row], for the rows that the tree just grown was given."""
         cdef int32_t n_threads = threads_for_rows(&self.ws, self.ws.nodes[0].end)
         if self.ws.nodes[0].end <= FEW_ROWS:
-            _add_to_all(&self.ws, &value[0], raw.shape[0], 1, &raw[0])
+            add_to_all(&self.ws, &value[0], raw.shape[0], 1, &raw[0])
         else:
             with nogil:
-                _add_to_all(&self.ws, &value[0], raw.shape[0], n_threads, &raw[0])
+                add_to_all(&self.ws, &value[0], raw.shape[0], n_threads, &raw[0])

@@ -111,12 +111,26 @@ FASTENS_INLINE void exp_values_loop(const double* x, const double* shift, ptrdif
             out[i] = exp_of(x[i]);
 }
 
+/* The largest absolute value, as its bits: they are in the order of the numbers, NaN above all. */
+FASTENS_INLINE void largest_bits_loop(const double* values, ptrdiff_t n, int64_t* result)
+{
+    int64_t largest = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        int64_t bits;
+        memcpy(&bits, values + i, 8);
+        bits &= INT64_MAX;
+        largest = bits > largest ? bits : largest;
+    }
+    *result = largest;
+}
+
 /* Choice by the machine -------------------------------------------------- */
 
 FASTENS_CHOOSE(binary_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
 FASTENS_CHOOSE(binary_losses, (const double* y, const double* raw, ptrdiff_t n, double* out), (y, raw, n, out))
 FASTENS_CHOOSE(poisson_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
 FASTENS_CHOOSE(gamma_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
+FASTENS_CHOOSE(largest_bits, (const double* values, ptrdiff_t n, int64_t* result), (values, n, result))
 FASTENS_CHOOSE(exp_values, (const double* x, const double* shift, ptrdiff_t n, double* out), (x, shift, n, out))
 
 #endif

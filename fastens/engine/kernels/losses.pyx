@@ -4,8 +4,9 @@ Rows are done in blocks of fixed size, so nothing depends on the number of threa
 """
 
 from cython.parallel cimport prange
-from libc.math cimport fabs, ldexp, log, rint
+from libc.math cimport fabs, ldexp, llrint, log
 from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcpy
 
 from fastens.engine.kernels.lock cimport FEW_ROWS
 from fastens.engine.kernels.structs cimport float32_t, float64_t
@@ -18,6 +19,7 @@ cdef extern from "loss_loops.h" nogil:
     void gamma_gradients(const double* y, const double* raw, Py_ssize_t n, float* g, float* h) noexcept
     double exp_of(double x) noexcept
     void sigmoid_of(double raw, double* probability, double* other) noexcept
+    void largest_bits(const double* values, Py_ssize_t n, int64_t* result) noexcept
     void exp_values(const double* x, const double* shift, Py_ssize_t n, double* out) noexcept
 
 
@@ -290,16 +292,22 @@ cdef inline void _add(WideSum* total, int64_t weight, int64_t value) noexcept no
     total.weight += weight
 
 
-cdef void _add_all(
-    WideSum* total, const float64_t* values, const float64_t* weights, Py_ssize_t n, double value_scale,
-    double weight_scale
+cdef WideSum _sum_of_all(
+    const float64_t* values, const float64_t* weights, Py_ssize_t n, double value_scale, double weight_scale
 ) noexcept nogil:
+    cdef WideSum total = WideSum(0, 0, 0, 0)
+    cdef int64_t value, mask = (<int64_t> 1 << LIMB) - 1
     cdef Py_ssize_t i
-    cdef int64_t weight = 1
-    for i in range(n):
-        if weights != NULL:
-            weight = <int64_t> rint(weights[i] * weight_scale)
-        _add(total, weight, <int64_t> rint(values[i] * value_scale))
+    if weights == NULL:
+        for i in range(n):
+            value = llrint(values[i] * value_scale)
+            total.middle += value >> LIMB
+            total.low += value & mask
+        total.weight = n
+    else:
+        for i in range(n):
+            _add(&total, llrint(weights[i] * weight_scale), llrint(values[i] * value_scale))
+    return total
 
 
 def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, double value_scale, double weight_scale):
@@ -309,16 +317,25 @@ def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, doub
     2**31. From there on all is exact: the order of the rows does not matter, a whole-number weight is the same as so
     many rows.
     """
-    cdef WideSum total = WideSum(0, 0, 0, 0)
+    cdef WideSum total
     cdef const float64_t* given = NULL if weights is None else &weights[0]
     cdef const float64_t* first = &values[0]
     cdef Py_ssize_t n = values.shape[0]
     if n <= FEW_ROWS:
-        _add_all(&total, first, given, n, value_scale, weight_scale)
+        total = _sum_of_all(first, given, n, value_scale, weight_scale)
     else:
         with nogil:
-            _add_all(&total, first, given, n, value_scale, weight_scale)
+            total = _sum_of_all(first, given, n, value_scale, weight_scale)
     return (int(total.high) << 2 * LIMB) + (int(total.middle) << LIMB) + int(total.low), int(total.weight)
+
+
+def largest_magnitude(const float64_t[::1] values):
+    """The largest absolute value; NaN where there is one."""
+    cdef int64_t bits
+    cdef double largest
+    largest_bits(&values[0], values.shape[0], &bits)
+    memcpy(&largest, &bits, sizeof(double))
+    return largest
 
 
 def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double weight_scale, int64_t[::1] out):
@@ -328,7 +345,7 @@ def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double w
     with nogil:
         for i in range(y.shape[0]):
             if weights is not None:
-                weight = <int64_t> rint(weights[i] * weight_scale)
+                weight = llrint(weights[i] * weight_scale)
             out[<Py_ssize_t> y[i]] += weight
 
 
@@ -400,7 +417,7 @@ cdef double _clipped_mean(
     for i in range(n):
         difference = values[i] - centre
         difference = -limit if difference < -limit else (limit if difference > limit else difference)
-        _add(&total, weights[i], <int64_t> rint(difference * scale))
+        _add(&total, weights[i], llrint(difference * scale))
     # Carry first: the same sum is then the same three limbs, however it was added up.
     total.middle += total.low >> LIMB
     total.low &= mask

@@ -121,3 +121,11 @@ def test_read_only_arrays(rng):
     g = np.empty((1, 9), np.float32)
     kernels.gradients(kernels.LOSS_CODES["squared_error"], 0.0, y, raw, g, None, 1)
     np.testing.assert_allclose(g, raw - y, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 5, 4001])
+def test_largest_magnitude(n, rng):
+    values = rng.standard_normal(n) * 1e3 ** rng.integers(-90, 90, n)
+    for surprise in (0.0, -0.0, -5e300, -np.inf, np.nan):
+        values[n // 2] = surprise
+        np.testing.assert_equal(kernels.largest_magnitude(values), np.abs(values).max())

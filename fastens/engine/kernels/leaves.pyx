@@ -1,0 +1,105 @@
+"""What the rows in the leaves of a tree just grown add up to, and adding the values of leaves to rows."""
+
+from cython.parallel cimport prange
+
+from .quantise cimport Moments, RowGradients, Scales, exact_sums
+from .structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t, prefetch
+from .workspace cimport Node, Workspace
+
+# Leaves are not dealt out to the threads: each takes, of every leaf, the rows of its own part of the table. It has seen
+# their gradients before, and has them in its cache.
+
+cdef Py_ssize_t _part(
+    const Workspace* ws, const Node* node, Py_ssize_t n_rows, int32_t t, int32_t n_threads
+) noexcept nogil:
+    """Where the rows of thread t begin in a node, whose rows are in order."""
+    cdef Py_ssize_t low = node.begin, high = node.end, middle, first = n_rows * t // n_threads
+    if t == n_threads:
+        return node.end
+    while low < high:
+        middle = (low + high) // 2
+        if ws.rows[middle] < first:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef void node_sums(
+    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, Moments* sums
+) noexcept nogil:
+    """Exact sums of every node, from the rows of the leaves upwards; there is room for those of each thread."""
+    cdef int32_t i, t
+    cdef const Node* node
+    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
+        _sums_of_part(ws, source, scales, t, n_threads, sums + t * ws.n_nodes)
+    for i in range(ws.n_nodes - 1, -1, -1):
+        node = &ws.nodes[i]
+        if node.left_child > 0:
+            sums[i] = sums[node.left_child]
+            _add(&sums[i], &sums[node.left_child + 1])
+        else:
+            for t in range(1, n_threads):
+                _add(&sums[i], &sums[t * ws.n_nodes + i])
+
+
+cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
+    sums.gradient += others.gradient
+    sums.hessian += others.hessian
+    sums.square += others.square
+    sums.copies += others.copies
+
+
+cdef void _sums_of_part(
+    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t t, int32_t n_threads, Moments* sums
+) noexcept nogil:
+    cdef const Node* node
+    cdef Py_ssize_t begin, end
+    cdef int32_t i
+    for i in range(ws.n_nodes):
+        node = &ws.nodes[i]
+        if node.left_child == 0:
+            begin = _part(ws, node, source.n_rows, t, n_threads)
+            end = _part(ws, node, source.n_rows, t + 1, n_threads)
+            sums[i] = exact_sums(source, scales, ws.rows + begin, end - begin)
+
+
+cdef float64_t dispersion(const Workspace* ws, const Moments* sums, const Scales* scales) noexcept nogil:
+    """Variance of the gradients within leaves over the mean hessian, with a degree of freedom less for each leaf."""
+    cdef float64_t within = <float64_t>sums[0].square / (scales.root * scales.root)
+    cdef float64_t hessian = <float64_t>sums[0].hessian / scales.exact_hessian, gradient
+    cdef int64_t n_free = sums[0].copies
+    cdef int32_t i
+    for i in range(ws.n_nodes):
+        if ws.nodes[i].left_child == 0:
+            gradient = <float64_t>sums[i].gradient / scales.exact_gradient
+            within -= gradient * gradient / sums[i].copies
+            n_free -= 1
+    if within <= 0 or hessian <= 0 or n_free <= 0:
+        return 0.0
+    return within / n_free * sums[0].copies / hessian
+
+
+cdef void _add_to_part(
+    const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t t, int32_t n_threads, float64_t* raw
+) noexcept nogil:
+    cdef const Node* node
+    cdef Py_ssize_t k, end
+    cdef int32_t i
+    for i in range(ws.n_nodes):
+        node = &ws.nodes[i]
+        if node.left_child > 0:
+            continue
+        end = _part(ws, node, n_rows, t + 1, n_threads)
+        for k in range(_part(ws, node, n_rows, t, n_threads), end):
+            if k + PREFETCH_AHEAD < end:
+                prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
+            raw[ws.rows[k]] += value[i]
+
+
+cdef void add_to_all(
+    const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
+) noexcept nogil:
+    cdef int32_t t
+    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
+        _add_to_part(ws, value, n_rows, t, n_threads, raw)
