@@ -4,7 +4,7 @@ A column is the codes of a feature, or of a bundle of features. What belongs to 
 from the bundle's cells, which are whole numbers: to the bit what counting the feature by itself would have given.
 """
 
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from .structs cimport (
     PREFETCH_AHEAD, CellLayout, Column, Feature, Histogram, Sums, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t,
@@ -30,8 +30,10 @@ cdef inline uint64_t _word(
     )
 
 
-cdef inline void _add_four(uint64_t* cells, uint32_t codes, uint64_t word) noexcept nogil:
-    """Add to the cells of four columns, whose codes are the bytes of `codes`, the lowest first."""
+cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
+    """Add to the cells of four columns, whose codes are the next bytes of a record."""
+    cdef uint32_t codes
+    memcpy(&codes, record, sizeof(codes))       # at any address
     cells[codes & 0xFF] += word
     cells[CELL_STRIDE + ((codes >> 8) & 0xFF)] += word
     cells[2 * CELL_STRIDE + ((codes >> 16) & 0xFF)] += word
@@ -65,8 +67,8 @@ cdef void _add_rows_of_bytes(
         f = first
         feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
         while f + 4 <= last:
-            _add_four(feature_cells, (<const uint32_t*>(a + f))[0], word_a)
-            _add_four(feature_cells, (<const uint32_t*>(b + f))[0], word_b)
+            _add_four(feature_cells, a + f, word_a)
+            _add_four(feature_cells, b + f, word_b)
             feature_cells += 4 * CELL_STRIDE
             f += 4
         while f < last:
