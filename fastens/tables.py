@@ -76,7 +76,9 @@ class Table:
         if isinstance(native, np.ndarray | Categories):
             return native
         if index not in self._columns:
-            self._columns[index] = nw.from_native(native, series_only=True)
+            dtype = getattr(native, "dtype", None)
+            is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+            self._columns[index] = native.to_numpy() if is_plain else nw.from_native(native, series_only=True)
         return self._columns[index]
 
     def is_categorical(self, index: int) -> bool:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.kernels.averages import (
     add_up_numbers,
-    average_evidence,
     count_classes,
+    hand_down,
     kinds_of_nodes,
     largest_whole,
 )
@@ -95,14 +95,12 @@ class PruningPrior:
     def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
         if tree.weight[0] > _MOST_ROWS:
             return None
-        split = np.asarray(split_probability(self.split, tree, self.cost))
-        found = self.leaves.node_evidence(nodes, leaves, float(split.max()))
+        split = np.broadcast_to(split_probability(self.split, tree, self.cost), tree.n_nodes)
+        found = self.leaves.posterior(nodes, leaves, split)
         if found is None:
             return None
         averaged = np.empty(tree.value.shape, tree.value.dtype)
-        split = np.broadcast_to(split, tree.n_nodes)
-        rest = found.n_rows, found.few, found.evidence, split, found.values, averaged
-        average_evidence(nodes.inner, nodes.left_child, *rest)
+        hand_down(nodes.inner, nodes.left_child, *found, averaged)
         return averaged
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammainc, gammaincinv, gammaln, stdtr, stdtrit
 
-from fastens.engine.kernels.averages import class_evidence, number_evidence
+from fastens.engine.kernels.averages import class_posterior, number_posterior
 from fastens.engine.kernels.prunings import dirichlet_evidence, posterior_shares
 
 Array = NDArray[np.float64]
@@ -24,6 +24,8 @@ _TABLE = 1 << 16
 _SMALL_TABLE = 256
 # Nodes of at most so many rows may have their evidence as it is, where its logarithm stays above minus so much.
 _MOST_FEW, _LARGEST_LOG = 1024, 600.0
+# A power of two, so that no digit changes.
+_SCALE = 64.0
 
 
 class Nodes(NamedTuple):
@@ -34,25 +36,22 @@ class Nodes(NamedTuple):
     leaf: NDArray[np.int32]
 
 
-class NodeEvidence(NamedTuple):
-    """What `average_evidence` takes.
+class NodePosterior(NamedTuple):
+    """What `hand_down` takes.
 
     Attributes
     ----------
-    n_rows : uint32 array of shape (n_nodes,)
-        Rows of a node.
-    few : int
-        Up to so many rows, the evidence is given as it is, of more its logarithm.
-    evidence : float64 array of shape (n_nodes,)
-        Of the rows, but for factors that are the same in all prunings.
+    split : float64 array of shape (n_inner,)
+        Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
         Posterior means.
+    room : float64 array of shape (n_nodes,)
+        Of no further use.
     """
 
-    n_rows: NDArray[np.uint32]
-    few: int
-    evidence: Array
+    split: Array
     values: Array
+    room: Array
 
 
 def _few(log_range: Array) -> int:
@@ -75,10 +74,10 @@ class LeafPrior(Protocol):
         """Posterior means as trees hold them, (n_values, n_nodes)."""
         ...
 
-    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """That of all nodes, from the statistics of the leaves, (n_statistics, n_leaves), if weights are whole.
 
-        No node splits with a larger prior probability than `most_split`.
+        `split` is the prior probability that a node splits, (n_nodes,).
         """
         ...
 
@@ -104,15 +103,30 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
 
 @cache
 def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float) -> int:
-    rows = np.arange(_MOST_FEW)
-    most = sum(np.maximum(np.log(n * alpha + rows), 0) + max(-np.log(alpha), 0) for n in n_classes)
-    return _few(rows * most - np.log1p(-most_split))
+    def largest(first: float, signs: Array) -> Array:
+        """Of the logarithms of products of up to 0, 1, ... factors, with a sign."""
+        logs = np.concatenate([[0.0], np.cumsum(np.log((first + np.arange(_MOST_FEW)) / _SCALE))])
+        return np.maximum.accumulate(np.max(np.multiply.outer(signs, logs), axis=0))
+
+    # One class's product may be large, all others as small as they get.
+    both, small = np.array([-1.0, 1.0]), np.array([-1.0])
+    rows = np.arange(_MOST_FEW + 1)
+    most = np.full(len(rows), -np.log1p(-most_split))
+    for n in n_classes:
+        by_rows = rows * np.log(_SCALE) + np.minimum(rows, n) * max(-np.log(alpha), 0.0)
+        most += largest(n * alpha, both) + largest(alpha, both) + np.minimum(n * largest(alpha, small), by_rows)
+    return _few(most)
 
 
 @cache
 def _products(first: float, n: int) -> Array:
-    """Products of 0, 1, ..., n factors first, first + 1, ..."""
-    return np.concatenate([[1.0], np.cumprod(first + np.arange(n))])
+    """Products of 0, 1, ..., n factors first, first + 1, ..., each over a scale that keeps them from growing fast."""
+    return np.concatenate([[1.0], np.cumprod((first + np.arange(n)) / _SCALE)])
+
+
+@cache
+def _inverse_products(first: float, n: int) -> Array:
+    return 1 / _products(first, n)
 
 
 @dataclass(frozen=True)
@@ -164,30 +178,20 @@ class ClassPrior:
         parts = self._by_target(np.ascontiguousarray(statistics))
         return np.concatenate([posterior_shares(counts, self._alphas(len(counts))) for counts in parts])
 
-    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """By tables of products and of log gammas, where all classes have the same alpha."""
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple):
             return None
-        alpha = self.alpha
-        few = _few_of_classes(alpha, self.n_classes, most_split)
-        products = _products(alpha, few)
-        found = [
-            class_evidence(
-                *nodes,
-                counts,
-                alpha,
-                products,
-                1 / _products(len(counts) * alpha, few),
-                _log_gammas(alpha),
-                _log_gammas(len(counts) * alpha),
-            )
-            for counts in self._by_target(np.ascontiguousarray(leaves, dtype=np.uint32))
-        ]
-        n_rows, evidence, values = found[0]
-        for _, others, more in found[1:]:
-            evidence = np.where(n_rows <= few, evidence * others, evidence + others)
-            values = np.concatenate([values, more], axis=1)
-        return NodeEvidence(n_rows, few, evidence, values)
+        alpha, n_classes = self.alpha, self.n_classes
+        few = _few_of_classes(alpha, n_classes, float(split.max()))
+        tables = (
+            _products(alpha, few),
+            [_inverse_products(n * alpha, few) for n in n_classes],
+            _log_gammas(alpha),
+            [_log_gammas(n * alpha) for n in n_classes],
+        )
+        leaves = np.ascontiguousarray(leaves, dtype=np.uint32 if leaves.dtype.itemsize == 8 else leaves.dtype)
+        return NodePosterior(*class_posterior(*nodes, leaves, list(n_classes), alpha, *tables, split))
 
     @staticmethod
     def _as_values(parts: list[Array]) -> Array:
@@ -214,6 +218,12 @@ class ClassPrior:
         alphas = self._alphas(len(counts))
         first = counts[column] + alphas[column]
         return first, counts.sum(axis=0) + alphas.sum() - first
+
+
+@cache
+def _log_factors(shape: float, weight: float) -> Array:
+    """What the evidence of 0, 1, ... numbers has as a factor, however far they are from one another."""
+    return _log_gammas(shape, 0.5) - gammaln(shape) + 0.5 * np.log(weight / (weight + np.arange(_TABLE)))
 
 
 @dataclass(frozen=True)
@@ -274,20 +284,21 @@ class NumberPrior:
         """Posterior means."""
         return self.location[:, None] + self._posterior(statistics)[1]
 
-    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """By a table of factors, but for that of the sum of squares."""
         total, n_targets = leaves[0], len(self.location)
         if (total != np.rint(total)).any():
             return None
         rows, rate = np.arange(_MOST_FEW), self._rate
         squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)
-        logs = gammaln(self.shape + rows / 2) - gammaln(self.shape) + 0.5 * np.log(self.weight / (self.weight + rows))
+        known = _log_factors(self.shape, self.weight)
+        logs = known[:_MOST_FEW]
         most = np.abs(logs) + (self.shape + rows / 2) * np.log1p(0.5 * rows * (squares / rate)[:, None])
-        few = _few(most.sum(axis=0) - np.log1p(-most_split))
+        few = _few(most.sum(axis=0) - np.log1p(-float(split.max())))
         leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
         factors = np.exp(logs[: few + 1])
-        found = number_evidence(*nodes, leaves, self.location, rate, self.weight, self.shape, factors)
-        return NodeEvidence(found[0], few, *found[1:])
+        found = number_posterior(*nodes, leaves, self.location, rate, self.weight, self.shape, factors, known, split)
+        return NodePosterior(*found)
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
         """Means drawn from the posterior."""
@@ -359,7 +370,7 @@ class RatePrior:
         shape, worth = self._posterior(statistics)
         return shape / worth
 
-    def node_evidence(self, nodes: Nodes, leaves: NDArray[np.number], most_split: float) -> NodeEvidence | None:
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """Not given: counts have no bound."""
         return None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -94,12 +92,12 @@ def _cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.int32
     """The tree that ends at some nodes, and which of its nodes the others have become a part of."""
     is_inner = tree.left_child > 0
     number, kept = places(np.ascontiguousarray(tree.left_child), (is_leaf | ~is_inner).view(np.uint8))
-    ends = np.flatnonzero((is_leaf & is_inner)[kept])
-    arrays = {f.name: getattr(tree, f.name).take(kept, axis=0) for f in fields(tree) if f.name != "category_words"}
+    ends = (is_leaf & is_inner)[kept].nonzero()[0]
+    arrays = {name: array.take(kept, axis=0) for name, array in vars(tree).items() if name != "category_words"}
     arrays["left_child"] = number.take(arrays["left_child"])
     for name, nothing in _OF_LEAVES.items():
         arrays[name][ends] = nothing
-    return replace(tree, **arrays), number
+    return type(tree)(category_words=tree.category_words, **arrays), number
 
 
 def _links(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:

@@ -6,6 +6,7 @@ node is no processor can guess.
 """
 
 from libc.math cimport fabs, lgamma, log, log1p, pow
+from libc.stdlib cimport free, malloc
 
 from fastens.engine.kernels.prunings cimport weigh
 from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, value_t
@@ -17,6 +18,11 @@ ctypedef fused count_t:
     uint16_t
     uint32_t
     float64_t
+
+ctypedef fused whole_t:
+    uint8_t
+    uint16_t
+    uint32_t
 
 ctypedef fused sum_t:
     float32_t
@@ -38,15 +44,40 @@ def kinds_of_nodes(const int32_t[::1] left_child):
     return inner_[:n_inner], left_[:n_inner], leaf_[:n_leaves]
 
 
-cdef inline float64_t _log_evidence(float64_t evidence, bint is_small) noexcept nogil:
+cdef inline float64_t _logarithm(float64_t evidence, bint is_small) noexcept nogil:
     return log(evidence) if is_small else evidence
 
 
-cdef inline void _hand_down(
+cdef struct LogPrior:
+    # That a node splits: the last one that logarithms were taken of, for many have the same.
+    float64_t prior, stops, splits
+
+
+cdef inline float64_t _over_prunings(
+    float64_t own, float64_t prior, int32_t few, const int32_t* n_rows, const float64_t* below, int32_t n_below,
+    LogPrior* last, float64_t* split
+) noexcept nogil:
+    """The evidence of a node's rows over all prunings below it, and the posterior probability that it splits.
+
+    `own` is that of the node as a leaf; `below` and `n_rows` are of its two children, which stand side by side.
+    """
+    cdef float64_t ends, goes_on
+    if n_below <= few:
+        ends = (1.0 - prior) * own
+        goes_on = prior * (below[0] * below[1])
+        split[0] = goes_on / (ends + goes_on)
+        return ends + goes_on
+    if prior != last.prior:
+        last.prior, last.stops, last.splits = prior, log1p(-prior), log(prior)
+    goes_on = last.splits + _logarithm(below[0], n_rows[0] <= few) + _logarithm(below[1], n_rows[1] <= few)
+    return weigh(last.stops + own, goes_on, split)
+
+
+cdef inline void _tell_children(
     const float64_t* said, const float64_t* value, float64_t ends, float64_t goes_on, float64_t* said_below,
     const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
 ) noexcept nogil:
-    """What a node and those above it say, to its two children, which stand side by side."""
+    """What a node and those above it say, to its two children."""
     cdef Py_ssize_t k
     cdef float64_t inside
     for k in range(n_values):
@@ -56,9 +87,9 @@ cdef inline void _hand_down(
         averaged[n_values + k] = <value_t> (inside + goes_on * values_below[n_values + k])
 
 
-def average_evidence(
-    const int32_t[::1] inner, const int32_t[::1] left_child, const uint32_t[::1] n_rows, uint32_t few,
-    float64_t[::1] evidence, const float64_t[:] prior, const float64_t[:, ::1] values, value_t[:, ::1] averaged
+def hand_down(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const float64_t[::1] split, const float64_t[:, ::1] values,
+    float64_t[::1] reached, value_t[:, ::1] averaged
 ):
     """Write the mean of the values, (n_nodes, n_values), over all prunings.
 
@@ -68,34 +99,20 @@ def average_evidence(
     ----------
     inner, left_child : int32 arrays of shape (n_inner,)
         See `kinds_of_nodes`.
-    n_rows : uint32 array of shape (n_nodes,)
-    evidence : float64 array of shape (n_nodes,)
-        Of a node's rows, if it is a leaf; of more than `few` rows its logarithm. It is written over.
-    prior : float64 array of shape (n_nodes,)
-        Prior probability that a node splits.
+    split : float64 array of shape (n_inner,)
+        Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
         What each node says if it is a leaf.
+    reached : float64 array of shape (n_nodes,)
+        Room for the probability that all nodes above split, in a place that is in the cache.
     averaged : array of shape (n_nodes, n_values)
         Where to write.
     """
-    cdef Py_ssize_t i, j, left, n = n_rows.shape[0], n_values = values.shape[1]
+    cdef Py_ssize_t i, j, left, n = values.shape[0], n_values = values.shape[1]
     cdef float64_t ends, goes_on
-    cdef float64_t[::1] split = np.empty(inner.shape[0]), reached = evidence
     # What the nodes above a node say, each with the probability that it is the leaf.
     cdef float64_t[:, ::1] said = np.empty((n, n_values))
     with nogil:
-        for j in range(inner.shape[0] - 1, -1, -1):
-            i, left = inner[j], left_child[j]
-            if n_rows[i] <= few:
-                ends = (1.0 - prior[i]) * evidence[i]
-                goes_on = prior[i] * (evidence[left] * evidence[left + 1])
-                evidence[i] = ends + goes_on
-                split[j] = goes_on / (ends + goes_on)
-            else:
-                goes_on = log(prior[i]) + _log_evidence(evidence[left], n_rows[left] <= few)
-                goes_on += _log_evidence(evidence[left + 1], n_rows[left + 1] <= few)
-                evidence[i] = weigh(log1p(-prior[i]) + evidence[i], goes_on, &split[j])
-        # From here on, instead of evidence: the probability that all nodes above split.
         reached[0] = 1.0
         for i in range(n_values):
             said[0, i], averaged[0, i] = 0.0, <value_t> values[0, i]
@@ -105,124 +122,126 @@ def average_evidence(
             reached[left] = reached[left + 1] = goes_on
             # One value is the usual case, and the loop is unrolled for it.
             if n_values == 1:
-                _hand_down(
+                _tell_children(
                     &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0], 1
                 )
             else:
-                _hand_down(
+                _tell_children(
                     &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0],
                     n_values,
                 )
 
 
-cdef struct Dirichlet:
-    # A symmetric prior of the classes' probabilities, and its tables.
-    float64_t alpha
-    uint32_t few
-    const float64_t* products               # of 0, 1, ..., few factors alpha, alpha + 1, ...
-    const float64_t* products_of_sums       # one over the same of n_classes * alpha
-    const float64_t* inverse                # 1 / (n_classes * alpha + i)
-    uint32_t n_known
-    const float64_t* log_gammas             # of alpha + i, for i < n_known
-    const float64_t* log_gammas_of_sums     # of n_classes * alpha + i
+cdef extern from "evidence_loops.h":
+    ctypedef struct dirichlet:
+        Py_ssize_t n_classes
+        float64_t alpha
+        uint32_t few
+        const float64_t* products
+        const float64_t* products_of_sums
+        uint32_t n_known
+        const float64_t* log_gammas
+        const float64_t* log_gammas_of_sums
+    float64_t evidence_of_counts(
+        const dirichlet* prior, const uint32_t* counts, Py_ssize_t n_classes, int32_t* n_rows, float64_t* values
+    ) nogil
 
 
-cdef inline float64_t _log_gamma(const float64_t* table, uint32_t n_known, float64_t first, uint32_t i) noexcept nogil:
-    """Of first + i: from the table, if it has it."""
-    return table[i] if i < n_known else lgamma(first + i)
-
-
-cdef inline uint32_t _evidence_of_counts(
-    const Dirichlet* prior, const uint32_t* counts, Py_ssize_t n_classes, float64_t* evidence, float64_t* values
+cdef inline float64_t _evidence_of_targets(
+    const dirichlet* priors, Py_ssize_t n_targets, const uint32_t* counts, int32_t* n_rows, float64_t* values
 ) noexcept nogil:
-    """Write the evidence and the values of a node; return its number of rows."""
-    cdef Py_ssize_t k, first = 1 if n_classes == 2 else 0
-    cdef uint32_t total = 0
-    cdef float64_t found, share, of_all = n_classes * prior.alpha
-    for k in range(n_classes):
-        total += counts[k]
-    if total <= prior.few:
-        found, share = prior.products_of_sums[total], prior.inverse[total]
-        for k in range(n_classes):
-            found *= prior.products[counts[k]]
-    else:
-        share = 1.0 / (of_all + total)
-        found = prior.log_gammas_of_sums[0]
-        found -= _log_gamma(prior.log_gammas_of_sums, prior.n_known, of_all, total)
-        for k in range(n_classes):
-            found += _log_gamma(prior.log_gammas, prior.n_known, prior.alpha, counts[k]) - prior.log_gammas[0]
-    evidence[0] = found
-    for k in range(first, n_classes):
-        values[k - first] = (counts[k] + prior.alpha) * share
-    return total
+    cdef Py_ssize_t t, n_classes
+    cdef float64_t found = 0.0, part
+    for t in range(n_targets):
+        n_classes = priors[t].n_classes
+        part = evidence_of_counts(&priors[t], counts, n_classes, n_rows, values)
+        found = part if t == 0 else (found * part if n_rows[0] <= <int32_t> priors[t].few else found + part)
+        counts += n_classes
+        values += 1 if n_classes == 2 else n_classes
+    return found
 
 
-def class_evidence(
-    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const uint32_t[:, ::1] leaves,
-    float64_t alpha, const float64_t[::1] products, const float64_t[::1] products_of_sums,
-    const float64_t[::1] log_gammas, const float64_t[::1] log_gammas_of_sums
+def class_posterior(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const whole_t[:, ::1] leaves,
+    list n_classes, float64_t alpha, const float64_t[::1] products, list products_of_sums,
+    const float64_t[::1] log_gammas, list log_gammas_of_sums, const float64_t[:] split_prior
 ):
-    """Return the number of rows, the evidence and the values of all nodes, from the counts in the leaves.
+    """Return the posterior probability that inner nodes split, and the values of all nodes, from the leaves' counts.
 
     Parameters
     ----------
     inner, left_child, leaf : int32 arrays
         See `kinds_of_nodes`.
-    leaves : uint32 array of shape (n_classes, n_leaves)
-        Rows of each class, in the order of the nodes.
+    leaves : array of shape (sum of n_classes, n_leaves)
+        Rows of each class of each target, in the order of the nodes.
+    n_classes : list of int
+        Of each target; the targets are independent given the leaf.
     alpha : float
         Of the symmetric Dirichlet prior of the classes' probabilities.
     products : float64 array of shape (few + 1,)
-        alpha (alpha + 1) ... (alpha + i - 1) for i = 0, 1, ... rows.
-    products_of_sums : float64 array of shape (few + 1,)
-        One over the same of n_classes * alpha.
-    log_gammas, log_gammas_of_sums : float64 arrays of the same length
+        alpha (alpha + 1) ... (alpha + i - 1) for i = 0, 1, ... rows, over scale^i. Of nodes of up to `few` rows the
+        evidence is taken as it is, of others its logarithm.
+    products_of_sums : list of float64 arrays of shape (few + 1,)
+        For each target one over the same of n_classes * alpha; the scale drops out.
+    log_gammas, log_gammas_of_sums : float64 array, and a list of one for each target, all of the same length
         Logarithms of the gamma function of alpha + i, and of n_classes * alpha + i.
+    split_prior : float64 array of shape (n_nodes,)
+        Prior probability that a node splits.
 
     Returns
     -------
-    n_rows : uint32 array of shape (n_nodes,)
-    evidence : float64 array of shape (n_nodes,)
-        Of more than `few` rows its logarithm.
+    split : float64 array of shape (n_inner,)
     values : float64 array of shape (n_nodes, n_values)
         Posterior means of the probability of the second of two classes, or of all.
+    evidence : float64 array of shape (n_nodes,)
+        That of the rows over all prunings; of more than `few` rows its logarithm.
     """
-    cdef Py_ssize_t n = inner.shape[0] + leaf.shape[0], n_classes = leaves.shape[0]
-    cdef const float64_t[::1] inverse = 1.0 / (n_classes * alpha + np.arange(products.shape[0]))
-    cdef Dirichlet prior
-    cdef uint32_t[:, ::1] counts = np.empty((n, n_classes), dtype=np.uint32)
-    rows_, evidence_, values_ = np.empty(n, dtype=np.uint32), np.empty(n), np.empty((n, n_classes - (n_classes == 2)))
-    cdef uint32_t[::1] n_rows = rows_
-    cdef float64_t[::1] evidence = evidence_
+    cdef Py_ssize_t i, j, k, t, left, n = inner.shape[0] + leaf.shape[0], n_targets = len(n_classes)
+    cdef Py_ssize_t n_counts = leaves.shape[0]
+    cdef bint is_plain = n_targets == 1 and n_counts == 2
+    cdef float64_t own
+    cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
+    cdef const float64_t[::1] of_sums
+    cdef uint32_t few = <uint32_t> products.shape[0] - 1
+    split_, values_ = np.empty(inner.shape[0]), np.empty((n, sum(1 if c == 2 else c for c in n_classes)))
+    evidence_ = np.empty(n)
+    cdef float64_t[::1] split = split_, evidence = evidence_
     cdef float64_t[:, ::1] values = values_
-    prior.alpha, prior.few, prior.n_known = alpha, <uint32_t> products.shape[0] - 1, <uint32_t> log_gammas.shape[0]
-    prior.products, prior.products_of_sums, prior.inverse = &products[0], &products_of_sums[0], &inverse[0]
-    prior.log_gammas, prior.log_gammas_of_sums = &log_gammas[0], &log_gammas_of_sums[0]
+    cdef uint32_t[:, ::1] counts = np.empty((n, n_counts), dtype=np.uint32)
+    cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
+    cdef dirichlet* priors = <dirichlet*> malloc(n_targets * sizeof(dirichlet))
+    if priors == NULL:
+        raise MemoryError("no memory for averaging trees")
+    for t in range(n_targets):
+        priors[t].n_classes, priors[t].alpha, priors[t].few, priors[t].products = n_classes[t], alpha, few, &products[0]
+        priors[t].n_known, priors[t].log_gammas = <uint32_t> log_gammas.shape[0], &log_gammas[0]
+        of_sums = products_of_sums[t]
+        priors[t].products_of_sums = &of_sums[0]
+        of_sums = log_gammas_of_sums[t]
+        priors[t].log_gammas_of_sums = &of_sums[0]
     with nogil:
-        # Two classes are the usual case, and the loops are unrolled for them.
-        if n_classes == 2:
-            _evidence_of_nodes(&prior, inner, left_child, leaf, leaves, 2, counts, n_rows, evidence, values)
-        else:
-            _evidence_of_nodes(&prior, inner, left_child, leaf, leaves, n_classes, counts, n_rows, evidence, values)
-    return rows_, evidence_, values_
-
-
-cdef inline void _evidence_of_nodes(
-    const Dirichlet* prior, const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf,
-    const uint32_t[:, ::1] leaves, Py_ssize_t n_classes, uint32_t[:, ::1] counts, uint32_t[::1] n_rows,
-    float64_t[::1] evidence, float64_t[:, ::1] values
-) noexcept nogil:
-    cdef Py_ssize_t i, j, k, left
-    for j in range(leaf.shape[0]):
-        i = leaf[j]
-        for k in range(n_classes):
-            counts[i, k] = leaves[k, j]
-        n_rows[i] = _evidence_of_counts(prior, &counts[i, 0], n_classes, &evidence[i], &values[i, 0])
-    for j in range(inner.shape[0] - 1, -1, -1):
-        i, left = inner[j], left_child[j]
-        for k in range(n_classes):
-            counts[i, k] = counts[left, k] + counts[left + 1, k]
-        n_rows[i] = _evidence_of_counts(prior, &counts[i, 0], n_classes, &evidence[i], &values[i, 0])
+        for j in range(leaf.shape[0]):
+            i = leaf[j]
+            for k in range(n_counts):
+                counts[i, k] = <uint32_t> leaves[k, j]
+            # Two classes are the usual case, and the loops are unrolled for them.
+            if is_plain:
+                evidence[i] = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+            else:
+                evidence[i] = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+        for j in range(inner.shape[0] - 1, -1, -1):
+            i, left = inner[j], left_child[j]
+            for k in range(n_counts):
+                counts[i, k] = counts[left, k] + counts[left + 1, k]
+            if is_plain:
+                own = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+            else:
+                own = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+            evidence[i] = _over_prunings(
+                own, split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
+            )
+        free(priors)
+    return split_, values_, evidence_
 
 
 cdef enum:
@@ -265,10 +284,10 @@ cdef void _sums_of_branches(
         second[i] = second[left] + second[left + 1]
 
 
-def number_evidence(
+def number_posterior(
     const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
     const float64_t[::1] location, const float64_t[::1] rate, float64_t weight, float64_t shape,
-    const float64_t[::1] factors
+    const float64_t[::1] factors, const float64_t[::1] log_factors, const float64_t[:] split_prior
 ):
     """The same for numbers: normal with unknown mean and variance, whose prior is normal-inverse-gamma.
 
@@ -281,20 +300,21 @@ def number_evidence(
     weight, shape : float
         How many rows the mean is worth; shape of the prior of the precision.
     factors : float64 array of shape (few + 1,)
-        gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows.
-
-    Returns
-    -------
-    n_rows, evidence, values
-        As for classes; of the evidence, the factor (2 pi rate)^(-1/2) of each row and target is left out.
+        gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows. Of the evidence, the
+        factor (2 pi rate)^(-1/2) of each row and target is left out, as it is the same in all prunings.
+    log_factors : float64 array
+        The logarithms of these, and of more.
+    split_prior
+        As for classes.
     """
-    cdef Py_ssize_t i, b, t, block, begin, end, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
+    cdef Py_ssize_t i, b, t, left, block, begin, end, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
     cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, exponent, twice = <uint32_t> (2 * shape)
     cdef bint is_half = 0.5 * twice == shape
     cdef float64_t found
-    rows_, evidence_, values_ = np.empty(n, dtype=np.int32), np.empty(n), np.empty((n, n_targets))
-    cdef int32_t[::1] n_rows = rows_
-    cdef float64_t[::1] evidence = evidence_, first, second, mean, spread, power
+    cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
+    split_, values_, evidence_ = np.empty(inner.shape[0]), np.empty((n, n_targets)), np.empty(n)
+    cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
+    cdef float64_t[::1] split = split_, evidence = evidence_, first, second, mean, spread, power
     cdef float64_t[:, ::1] values = values_
     first, second = np.empty((2, n))
     mean, spread, power = np.empty((3, BLOCK))
@@ -315,7 +335,10 @@ def number_evidence(
                     values[i, t] = location[t] + mean[b]
                     total, exponent = <uint32_t> n_rows[i], twice + <uint32_t> n_rows[i]
                     if total > few:
-                        found = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
+                        if total < log_factors.shape[0]:
+                            found = log_factors[total]
+                        else:
+                            found = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
                         found -= (shape + 0.5 * total) * log(spread[b])
                         evidence[i] = found if t == 0 else evidence[i] + found
                         continue
@@ -327,7 +350,12 @@ def number_evidence(
                         if exponent >> EXPONENT_BITS:
                             found *= _power(1.0 / spread[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
                     evidence[i] = found if t == 0 else evidence[i] * found
-    return rows_.view(np.uint32), evidence_, values_
+        for b in range(inner.shape[0] - 1, -1, -1):
+            i, left = inner[b], left_child[b]
+            evidence[i] = _over_prunings(
+                evidence[i], split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[b]
+            )
+    return split_, values_, evidence_
 
 
 def largest_whole(const int32_t[::1] leaf, const float32_t[::1] weight):

@@ -13,10 +13,13 @@ from .workspace cimport Node, Task, Workspace, slot_histogram
 cdef enum:
     # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
     UPDATES_PER_CODE = 8            # what it takes to search a code in both children
-    THREAD_GRAIN = 1 << 13          # work that is worth another thread: some 3 microseconds, with up to 1 to start it
+    THREAD_GRAIN = 3 << 11          # work that is worth another thread: some 2.5 microseconds, and up to 1 to start it
     # A node of up to so many rows is counted by columns, each thread those that it searches; of more rows, by rows:
     # then no thread has to read them all, but what they counted must be added up.
     ROWS_BY_COLUMNS = 1 << 11
+    # Shares of columns are those that suit a node of so many rows: always the same, so that a thread has the cells of
+    # a parent in its cache.
+    USUAL_ROWS = 1 << 8
 
 
 cdef int64_t _work_of_task(const Workspace* ws, const Task* task) noexcept nogil:
@@ -161,12 +164,10 @@ cdef void search_task(
     _keep_best(ws, &difference, thread)
 
 
-cdef Columns _share_of_columns(
-    const Workspace* ws, Py_ssize_t n_rows, int32_t share, int32_t n_shares
-) noexcept nogil:
-    """Neighbours, whose cells lie together, with about as much work as other shares, where `n_rows` are counted."""
+cdef Columns _share_of_columns(const Workspace* ws, int32_t share, int32_t n_shares) noexcept nogil:
+    """Neighbours, whose cells lie together, with about as much work as other shares."""
     cdef Columns columns = Columns(ws.table.n_columns, ws.table.n_columns)
-    cdef int64_t work = 0, total = n_rows * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
+    cdef int64_t work = 0, total = USUAL_ROWS * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
     cdef int32_t c
     for c in range(ws.table.n_columns):
         if work * n_shares // total >= share:
@@ -174,7 +175,7 @@ cdef Columns _share_of_columns(
         if work * n_shares // total > share:
             columns.end = c
             break
-        work += n_rows + UPDATES_PER_CODE * ws.table.columns[c].n_codes
+        work += USUAL_ROWS + UPDATES_PER_CODE * ws.table.columns[c].n_codes
     return columns
 
 
@@ -184,8 +185,7 @@ cdef void _search_part(
 ) noexcept nogil:
     """One share of the columns."""
     cdef const Node* node = &ws.nodes[counted.node]
-    cdef Py_ssize_t n_rows = node.end - node.begin if n_parts == 0 else 0
-    cdef Columns columns = _share_of_columns(ws, n_rows, share, n_shares)
+    cdef Columns columns = _share_of_columns(ws, share, n_shares)
     cdef int32_t c
     if n_parts == 0:
         _count(ws, node.begin, node.end, &columns, thread, &counted.histogram)
