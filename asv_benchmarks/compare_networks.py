@@ -92,6 +92,12 @@ def tables(repeats: int, scale: float) -> dict[str, Times]:
         ("categories", network, rows.astype("category")),
         ("categories", network, many.astype("category")),
         ("categories", network, rows.iloc[:1000].astype("category")),
+        ("strings", network, rows.iloc[:1000]),
+        (
+            "whole numbers",
+            network,
+            pd.DataFrame({name: rows[name].astype("category").cat.codes.astype(int) for name in rows}),
+        ),
         ("categories, 117495 parameters", large, wide.astype("category")),
     ]
     out = {}
@@ -106,7 +112,7 @@ def tables(repeats: int, scale: float) -> dict[str, Times]:
     places = {name: index for index, name in enumerate(network.node_names_)}
     given = BayesianNetwork([(places[parent], places[child]) for parent, child in network.edges_])
     call = {"fastens": lambda: given.fit(whole)}
-    out[f"fit of tables, {len(rows)} rows, whole numbers"] = interleaved(call, repeats)
+    out[f"fit of tables, {len(rows)} rows, array of whole numbers"] = interleaved(call, repeats)
     codes, parts = model._code_rows(rows), model._network
     n_threads = resolve_n_jobs(None)
     call = {"fastens": lambda: family_counts(codes, parts.sizes, parts.families, None, n_threads)}
@@ -123,7 +129,7 @@ def published(repeats: int, scale: float) -> dict[str, Times]:
     kinds = {
         "categories": categories,
         "strings": rows.astype("str"),
-        "shared objects": pd.DataFrame({name: rows[name].to_numpy(dtype=object).copy() for name in rows}, dtype=object),
+        "shared objects": pd.DataFrame({name: _shared(categories[name]) for name in rows}, dtype=object),
         "objects of their own": pd.DataFrame(
             {name: ["".join([*value, "?"])[:-1] for value in rows[name]] for name in rows}, dtype=object
         ),
@@ -142,6 +148,11 @@ def published(repeats: int, scale: float) -> dict[str, Times]:
         path.write_bytes(gzip.decompress((folder / "barley.bif.gz").read_bytes()))
         out["read the published barley"] = interleaved({"fastens": lambda: BayesianNetwork.read_bif(path)}, repeats)
     return out
+
+
+def _shared(column: pd.Series) -> np.ndarray:
+    """The values of categories as objects, one for each category."""
+    return np.array(column.cat.categories.tolist(), dtype=object)[column.cat.codes]
 
 
 def structures(repeats: int, scale: float) -> dict[str, Times]:

@@ -18,7 +18,8 @@ from fastens.columns.kernels.distinct import Distinct
 from fastens.columns.kernels.numbers import map_codes, mark_present, places_in_range, places_in_window, whole_range
 from fastens.columns.objects import number_strings
 
-MOST_OBJECTS = 1 << 12  # looked up by identity; more are likely to be one for each row
+MOST_OBJECTS = 1 << 12  # looked up by identity; more, or one for every few rows, are likely to be each row's own
+FEWEST_OBJECTS = 1 << 6
 MOST_NUMBERS = 1 << 16  # found by their bits; more are sooner sorted
 FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
@@ -193,7 +194,7 @@ def _of_fixed(values: NDArray[Any]) -> Factorized:
 def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
     pointers = np.asarray(_Pointers(values))
-    distinct = Distinct(values.size, MOST_OBJECTS)
+    distinct = Distinct(values.size, min(MOST_OBJECTS, max(values.size // 8, FEWEST_OBJECTS)))
     if not distinct.add_words(pointers):
         distinct = Distinct(values.size, values.size)
         number_strings(distinct, pointers)

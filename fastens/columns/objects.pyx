@@ -8,6 +8,7 @@ from fastens.engine.kernels.structs cimport int64_t
 
 cdef extern from "Python.h":
     bint PyUnicode_CheckExact(PyObject* value)
+    bint PyUnicode_IS_COMPACT(PyObject* text)
     int PyUnicode_KIND(PyObject* text)
     const char* PyUnicode_DATA(PyObject* text)
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject* text)
@@ -18,7 +19,7 @@ cdef enum:
 
 cdef inline Text _text_of(PyObject* value) noexcept:
     cdef Text text
-    if PyUnicode_CheckExact(value):
+    if PyUnicode_CheckExact(value) and PyUnicode_IS_COMPACT(value):     # the characters are in the object
         text.kind = PyUnicode_KIND(value) >> 1      # of 1, 2 and 4 bytes a character
         text.length = PyUnicode_GET_LENGTH(value) * PyUnicode_KIND(value)
         text.data = <const char*> PyUnicode_DATA(value)

@@ -20,10 +20,18 @@ cdef enum:
 cdef uint64_t ODD = 0x9E3779B97F4A7C15      # 2**64 over the golden ratio: multiples differ in their first bits
 cdef uint64_t OTHER = 0xC2B2AE3D27D4EB4F
 cdef uint64_t[9] FIRST_BYTES                # masks
+cdef uint64_t[9] LAST_BYTES
+cdef uint64_t FIRST_BYTE = 0                # a word in which that byte is 1
+cdef uint64_t LAST_BYTE = 0
+cdef int _n
 
 memset(FIRST_BYTES, 0, sizeof(FIRST_BYTES))
+memset(LAST_BYTES, 0, sizeof(LAST_BYTES))
 for _n in range(9):
     memset(&FIRST_BYTES[_n], 0xFF, _n)
+    memset(<char*> LAST_BYTES + 8 * _n + 8 - _n, 0xFF, _n)
+memset(&FIRST_BYTE, 1, 1)
+memset(<char*> &LAST_BYTE + 7, 1, 1)
 
 ctypedef fused number_t:
     uint8_t
@@ -151,14 +159,14 @@ cdef int64_t _find_text(
     return _find(seen, low, high, Text(data, length, kind), row)
 
 
-cdef inline int64_t _find_short_text(Seen* seen, Text text, const char* end, int64_t row) noexcept nogil:
-    cdef uint64_t word
-    cdef int64_t number
-    if text.length > 7 or text.data + 8 > end:
-        return _find_text(seen, text.data, text.length, text.kind, end, row)
-    word = (_word_at(text.data) & FIRST_BYTES[text.length]) | <uint64_t> (4 * text.length + text.kind) << 56
-    number = _find_recent(seen, word)
-    return number if number >= 0 else _keep(seen, word, _find_text(seen, text.data, text.length, text.kind, end, row))
+cdef inline int64_t _find_short_text(
+    Seen* seen, uint64_t word, Text text, const char* end, int64_t row
+) noexcept nogil:
+    # A text of less than eight bytes; `word` holds them, and its extent in the byte that is left.
+    cdef int64_t number = _find_recent(seen, word)
+    if number >= 0:
+        return number
+    return _keep(seen, word, _find_text(seen, text.data, text.length, text.kind, end, row))
 
 
 cdef int64_t _find_missing(Seen* seen, int64_t row) noexcept nogil:
@@ -174,18 +182,23 @@ cdef inline int64_t _find_in(
 ) noexcept nogil:
     cdef Text text
     cdef const char* end
+    cdef uint64_t word
     if layout == WORDS:
         return _find_word(seen, _word_at(source.data + place * source.stride), row)
     text = text_at(source, layout, place)
-    if layout == TEXTS and text.kind == IDENTITY:
-        return _find_word(seen, <uint64_t> <size_t> text.data, row)
-    if layout == OFFSETS_32 or layout == OFFSETS_64:
-        end = source.end
-    elif layout == VIEWS:
-        end = text.data + max(text.length, <int64_t> INLINE)
-    else:
-        return _find_text(seen, text.data, text.length, text.kind, text.data + text.length, row)
-    return _find_short_text(seen, text, end, row)
+    end = text.data + text.length
+    if layout == TEXTS:         # what is before them, the head of their objects, may be read
+        if text.kind == IDENTITY:   # never among the recent words, where an address might look like a text
+            return _find(seen, <uint64_t> <size_t> text.data, 0, Text(NULL, 0, IDENTITY), row)
+        if text.length < 8:
+            word = _word_at(end - 8) & LAST_BYTES[text.length]
+            return _find_short_text(seen, word | FIRST_BYTE * (4 * text.length + text.kind), text, end, row)
+    elif layout != FIXED:
+        end = source.end if layout != VIEWS else text.data + max(text.length, <int64_t> INLINE)
+        if text.length < 8 and text.data + 8 <= end:
+            word = _word_at(text.data) & FIRST_BYTES[text.length]
+            return _find_short_text(seen, word | LAST_BYTE * (4 * text.length + text.kind), text, end, row)
+    return _find_text(seen, text.data, text.length, text.kind, end, row)
 
 
 cdef inline int64_t _number_rows(

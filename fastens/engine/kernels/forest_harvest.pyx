@@ -79,7 +79,8 @@ cdef void free_harvest(Harvest* harvest) noexcept nogil:
 
 cdef _copied(const void* first, Py_ssize_t n_rows, dtype):
     array = np.empty(n_rows, dtype)
-    memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
+    if n_rows > 0:      # there may be no words, and no room for any
+        memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
     return array
 
 
