@@ -18,6 +18,8 @@ The rule, fixed before any of the second group was looked at:
   half a percent of the least, the one that is better than a pruned tree on the most tables; of equal ones that with the
   least geometric mean. Then the second group is run once more, with this default alone, and whatever comes out is
   reported.
+  (When the first group had been seen and the second had not, 255 bins were taken in place of the 65,535 that the last
+  clause asks for: better than pruning on as many tables, in half the time where columns are continuous.)
 """
 
 from __future__ import annotations
