@@ -80,26 +80,35 @@ except ImportError:
 NAME = PEER.name if PEER else "pgmpy"
 
 
+def kinds_of(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The same values as columns of every kind."""
+    categories = rows.astype("category")
+    return {
+        "categories": categories,
+        "strings": rows.astype("str"),
+        "shared objects": pd.DataFrame({name: _shared(categories[name]) for name in rows}, dtype=object),
+        "objects of their own": pd.DataFrame(
+            {name: ["".join([*value, "?"])[:-1] for value in rows[name]] for name in rows}, dtype=object
+        ),
+        "whole numbers": pd.DataFrame({name: categories[name].cat.codes.astype(np.int64) for name in rows}),
+    }
+
+
+def _shared(column: pd.Series) -> np.ndarray:
+    """The values of categories as objects, one for each category."""
+    return np.array(column.cat.categories.tolist(), dtype=object)[column.cat.codes]
+
+
 def tables(repeats: int, scale: float) -> dict[str, Times]:
     """Fit the tables of 37 variables, the size of alarm, structure given, smoothed by 1."""
     network = make_network(37, (2, 5), 2)
     rows = pd.DataFrame(network.sample(int(200_000 * scale), random_state=0), columns=network.node_names_)
     many = pd.DataFrame(network.sample(int(1_000_000 * scale), random_state=0), columns=network.node_names_)
     large = large_network()
-    wide = pd.DataFrame(large.sample(int(20_000 * scale), random_state=0), columns=large.node_names_)
-    cases = [
-        ("strings", network, rows),
-        ("categories", network, rows.astype("category")),
-        ("categories", network, many.astype("category")),
-        ("categories", network, rows.iloc[:1000].astype("category")),
-        ("strings", network, rows.iloc[:1000]),
-        (
-            "whole numbers",
-            network,
-            pd.DataFrame({name: rows[name].astype("category").cat.codes.astype(int) for name in rows}),
-        ),
-        ("categories, 117495 parameters", large, wide.astype("category")),
-    ]
+    wide = pd.DataFrame(large.sample(int(20_000 * scale), random_state=0), columns=large.node_names_).astype("category")
+    cases = [("categories", network, many.astype("category")), (f"{large.n_parameters_} parameters", large, wide)]
+    for n_rows in (200_000, 20_000, 1_000):
+        cases += [(kind, network, X) for kind, X in kinds_of(rows.iloc[: int(n_rows * scale)]).items()]
     out = {}
     for kind, origin, X in cases:
         model = BayesianNetwork(origin.edges_)
@@ -125,18 +134,8 @@ def published(repeats: int, scale: float) -> dict[str, Times]:
     folder = Path(os.environ.get("FASTENS_DATA", HERE.parent.parent / "shared" / "data"), "networks")
     network = BayesianNetwork.read_bif(folder / "alarm.bif")
     rows = pd.DataFrame(network.sample(int(100_000 * scale), random_state=0), columns=network.node_names_)
-    categories = rows.astype("category")
-    kinds = {
-        "categories": categories,
-        "strings": rows.astype("str"),
-        "shared objects": pd.DataFrame({name: _shared(categories[name]) for name in rows}, dtype=object),
-        "objects of their own": pd.DataFrame(
-            {name: ["".join([*value, "?"])[:-1] for value in rows[name]] for name in rows}, dtype=object
-        ),
-        "whole numbers": pd.DataFrame({name: categories[name].cat.codes.astype(np.int64) for name in rows}),
-    }
     out = {}
-    for kind, X in kinds.items():
+    for kind, X in kinds_of(rows).items():
         for n_threads in (1, None):
             model = BayesianNetwork(network.edges_, n_jobs=n_threads)
             calls = {"fastens": lambda X=X, model=model: model.fit(X)}
@@ -148,11 +147,6 @@ def published(repeats: int, scale: float) -> dict[str, Times]:
         path.write_bytes(gzip.decompress((folder / "barley.bif.gz").read_bytes()))
         out["read the published barley"] = interleaved({"fastens": lambda: BayesianNetwork.read_bif(path)}, repeats)
     return out
-
-
-def _shared(column: pd.Series) -> np.ndarray:
-    """The values of categories as objects, one for each category."""
-    return np.array(column.cat.categories.tolist(), dtype=object)[column.cat.codes]
 
 
 def structures(repeats: int, scale: float) -> dict[str, Times]:

@@ -63,7 +63,7 @@ def test_sums_of_entries_are_those_of_the_twin(rng):
 
 
 def test_threads_change_nothing(rng):
-    codes, sizes = make_codes(rng, n_rows=200_000)
+    codes, sizes = make_codes(rng, n_rows=500_000)
     weights = rng.random(codes.shape[1])
     tables = [rng.standard_normal((*sizes[list(family)], 2)) for family in FAMILIES]
     results = []
