@@ -1,19 +1,10 @@
 """Numbers as places in a range, and codes of one numbering as those of another."""
 
 from fastens.columns.kernels.whole cimport whole_t
-from fastens.engine.kernels.structs cimport (
-    float32_t, float64_t, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-)
+from fastens.engine.kernels.structs cimport float32_t, float64_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 ctypedef fused number_t:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
+    whole_t
     float32_t
     float64_t
 
