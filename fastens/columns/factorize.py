@@ -6,6 +6,7 @@ What takes time with Python's objects is done once for each distinct value, not 
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -57,6 +58,26 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, float):
         return math.isnan(value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _order(value: Any) -> tuple[str, Any]:
+    """Sort key of categories: numbers before strings."""
+    return ("number", value) if isinstance(value, numbers.Real) else ("string", value)
+
+
+def sorted_categories(values: list[Any], name: str) -> list[Any]:
+    """The values of a column, called `name`, without missing ones: numbers before strings."""
+    found = {value for value in values if not is_missing(value)}
+    kinds = set(map(type, found))
+    if kinds == {str}:
+        return sorted(found)
+    for kind in sorted(kinds, key=str):
+        if not issubclass(kind, str | bool | int | float):
+            wrong = next(value for value in values if type(value) is kind)
+            raise ValueError(
+                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {wrong!r}."
+            )
+    return sorted(found, key=_order)
 
 
 def factorize(column: Any) -> Factorized:
