@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.blocks import code_whole_numbers
+from fastens.columns.blocks import code_categories, code_whole_numbers
 from fastens.columns.factorize import (
     NARROW_TYPES,
     Factorized,
@@ -140,10 +140,11 @@ class Table:
         """Threads that are worth starting to read columns; codes that are there already are not worth any."""
         if self.n_rows * len(columns) <= GRAIN:
             return 1
-        n_columns = sum(not self._has_codes(index) for index in columns)
+        n_columns = sum(not self.has_codes(index) for index in columns)
         return n_threads if self.n_rows * n_columns > GRAIN else 1
 
-    def _has_codes(self, index: int) -> bool:
+    def has_codes(self, index: int) -> bool:
+        """Whether a column is codes of categories already, or has been read."""
         native = self.natives[index]
         is_declared = getattr(getattr(native, "dtype", None), "name", None) == "category"
         return is_declared or index in self._factorized or isinstance(native, Categories)
@@ -372,9 +373,13 @@ class TableEncoder:
     @classmethod
     def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[TableEncoder, NDArray[np.unsignedinteger]]:
         """An encoder that takes every column for categories, and the `codes` of the table."""
+        n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
         found = None
         if table.block is not None:
-            found = code_whole_numbers(table.block, threads_for(table.block.size, n_threads, BLOCK_GRAIN))
+            found = code_whole_numbers(table.block, n_near)
+        elif all(map(table.has_codes, range(len(table)))):
+            columns = range(len(table))
+            found = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
         if found is not None:
             return cls(table.names, found.categories), found.codes.T
         encoder = cls.fit(table, "all", n_threads=n_threads)

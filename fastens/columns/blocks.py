@@ -1,14 +1,16 @@
-"""A table of whole numbers as codes: all columns in one pass over the rows."""
+"""A table of whole numbers, or of categories, as codes: all columns in one pass over the rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.factorize import NARROW_TYPES
-from fastens.columns.kernels.blocks import code_block
+from fastens.columns.factorize import NARROW_TYPES, Factorized, sorted_categories
+from fastens.columns.kernels.blocks import code_block, code_columns
 
 FIRST_ROWS = 1 << 10  # whose least numbers are likely to be those of all rows
 NARROW, MOST_PLACES = (1 << 8) - 1, (1 << 16) - 1  # that codes of one byte, and of two, have beside 0
@@ -70,6 +72,36 @@ def _code_above(X: NDArray[Any], low: Any, n_places: int, n_threads: int) -> Cod
         [as_value(first + place) for place in (range(last + 1) if n == last + 1 else _close_gaps(column, places))]
         for first, last, n, column, places in zip(lows, lasts, come.sum(axis=1).tolist(), codes, come, strict=True)
     ]
+    return CodedBlock(codes, categories)
+
+
+def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threads: int = 1) -> CodedBlock | None:
+    """Codes of columns that have been factorized to codes of one byte, -1 where missing; None for others.
+
+    Categories that do not come are left out; `names` are what an error calls the columns.
+    """
+    given = [column.codes for column in columns]
+    if any(codes.dtype != np.int8 for codes in given) or given[0].size == 0:
+        return None
+    missing = NARROW
+    n_parts = 1 if n_threads == 1 else PARTS * n_threads
+    codes = np.empty((len(given), given[0].size), dtype=np.uint8)
+    present = np.zeros((n_parts, len(given), missing + 2), dtype=np.uint8)
+    n_first = np.zeros((n_parts, len(given)), dtype=np.int64)
+    lows = np.zeros(len(given), dtype=np.uint8)
+    code_columns([own.view(np.uint8) for own in given], lows, codes, present, n_first, n_threads)
+    come = present.any(axis=0)[:, :missing]
+    categories: list[list[Any] | None] = []
+    for column, name, own, flags in zip(columns, names, codes, come, strict=True):
+        is_used = flags[: len(column.values)]
+        values = column.values if is_used.all() else list(compress(column.values, is_used.tolist()))
+        known = sorted_categories(values, name)
+        if known != column.values:
+            position = {category: place for place, category in enumerate(known, 1)}
+            table = np.zeros(missing + 1, dtype=np.uint8)
+            table[1 : len(column.values) + 1] = [position.get(value, 0) for value in column.values]
+            own[:] = table[own]
+        categories.append(known)
     return CodedBlock(codes, categories)
 
 

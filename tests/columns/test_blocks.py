@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fastens import BayesianNetwork
+from fastens import BayesianNetwork, tables
 from fastens.columns.blocks import FIRST_ROWS, MOST_PLACES, code_whole_numbers
+from fastens.tables import TableEncoder, table_from_frame
 from reference.columns import code_table
 
 TYPES = [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
@@ -109,3 +110,37 @@ def test_arrays_and_frames_of_whole_numbers_give_the_same(rng, dtype):
         np.testing.assert_array_equal(door._learn_table(given).T, expected)
         assert door._encoder.categories == categories
         np.testing.assert_array_equal(door._check_table(given).T, expected)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_frames_of_categories_are_coded_at_once(rng, monkeypatch, n_threads):
+    monkeypatch.setattr(tables, "BLOCK_GRAIN", 1)
+    words = np.array(["b", "a", "d", "c"])
+    frame = pd.DataFrame(
+        {
+            "sorted": pd.Categorical(words[rng.integers(0, 4, 999)]),
+            "turned": pd.Categorical(words[rng.integers(0, 4, 999)], categories=["d", "never", "c", "b", "a", "nor"]),
+            "holes": pd.Categorical([None, "b", "a"] * 333),
+            "numbers": pd.Categorical(rng.integers(-3, 3, 999)),
+            "booleans": pd.Categorical(rng.integers(0, 2, 999) > 0, categories=[True, False]),
+            "both": pd.Categorical([1, "b", 0.5] * 333, categories=["b", 1, 0.5]),
+            "none": pd.Categorical([None] * 999),
+            "many": pd.Categorical(rng.permutation(999) % 127),
+        }
+    )
+    for given in (frame, frame[::-2], frame[["turned"]], frame[:1]):
+        encoder, codes = TableEncoder.fit_codes(table_from_frame(given), n_threads)
+        expected = TableEncoder.fit(table_from_frame(given), "all")
+        assert encoder.categories == expected.categories
+        assert encoder.names == expected.names
+        np.testing.assert_array_equal(codes, expected.codes(table_from_frame(given)))
+        assert codes.flags.f_contiguous
+        assert codes.dtype == np.uint8
+    frame["wide"] = pd.Categorical(rng.permutation(999) % 128)  # codes of two bytes
+    encoder, codes = TableEncoder.fit_codes(table_from_frame(frame), n_threads)
+    np.testing.assert_array_equal(codes, encoder.codes(table_from_frame(frame)))
+    table = table_from_frame(
+        pd.DataFrame({"a": frame["none"], "b": pd.Categorical(pd.to_datetime(["2020-01-01"] * 999))})
+    )
+    with pytest.raises(ValueError, match="Column 'b' must hold categories that are strings, numbers or booleans"):
+        TableEncoder.fit_codes(table, n_threads)

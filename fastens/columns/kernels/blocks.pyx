@@ -1,6 +1,7 @@
 """Tables of whole numbers as codes, all columns in one pass over the rows."""
 
 from cython.parallel cimport prange
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from fastens.engine.kernels.structs cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -21,11 +22,16 @@ cdef enum:
     BLOCK = 8192        # rows of all columns whose codes are looked at while they are near
 
 
+cdef struct Column:
+    const char* x
+    Py_ssize_t stride
+
+
 cdef struct Part:
     # Rows that one thread codes.
-    const char* x
-    Py_ssize_t row_stride
-    Py_ssize_t column_stride
+    const Column* columns
+    bint by_rows                # the numbers of a row are neighbours
+    Py_ssize_t first
     Py_ssize_t n_rows
     Py_ssize_t n_columns
     Py_ssize_t n_codes          # of a column: all rows
@@ -94,26 +100,29 @@ cdef uint64_t _take_tile(
 
 
 cdef inline uint64_t _take_tiles(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
+    cdef Py_ssize_t stride = part.columns[0].stride
     cdef uint64_t bits = 0
     cdef Py_ssize_t across, down
     for down in range((part.n_rows + TILE - 1) // TILE):
         for across in range((part.n_columns + TILE - 1) // TILE):
             bits |= _take_tile(
-                part.x + down * TILE * part.row_stride + across * TILE * sizeof(unsigned_t), part.row_stride,
-                lows + across * TILE, min(<Py_ssize_t> TILE, part.n_rows - down * TILE),
-                min(<Py_ssize_t> TILE, part.n_columns - across * TILE),
-                codes + across * TILE * part.n_codes + down * TILE, part.n_codes)
+                part.columns[across * TILE].x + (part.first + down * TILE) * stride, stride, lows + across * TILE,
+                min(<Py_ssize_t> TILE, part.n_rows - down * TILE), min(<Py_ssize_t> TILE, part.n_columns - across * TILE),
+                codes + across * TILE * part.n_codes + part.first + down * TILE, part.n_codes)
     return bits
 
 
 cdef inline uint64_t _take_block(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
     cdef uint64_t bits = 0
     cdef Py_ssize_t j
-    if part.column_stride == <Py_ssize_t> sizeof(unsigned_t) < part.row_stride:
+    cdef Column column
+    if part.by_rows:
         return _take_tiles(part, lows, codes)
     for j in range(part.n_columns):
+        column = part.columns[j]
         bits |= _take_column(
-            part.x + j * part.column_stride, part.row_stride, lows[j], part.n_rows, codes + j * part.n_codes)
+            column.x + part.first * column.stride, column.stride, lows[j], part.n_rows,
+            codes + j * part.n_codes + part.first)
     return bits
 
 
@@ -138,7 +147,7 @@ cdef inline void _mark(const code_t* codes, Py_ssize_t n, uint8_t* present, int6
 
 cdef inline Part _rows_of(Part whole, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
     cdef Part part = whole
-    part.x += first * whole.row_stride
+    part.first += first
     part.n_rows = max(0, min(n, whole.n_rows - first))
     return part
 
@@ -152,13 +161,37 @@ cdef uint64_t _code_part(
     cdef Part rows
     for block in range((part.n_rows + BLOCK - 1) // BLOCK):
         rows = _rows_of(part, block * BLOCK, BLOCK)
-        bits |= _take_block(rows, lows, codes + block * BLOCK)
+        bits |= _take_block(rows, lows, codes)
         if bits >= <uint64_t> part.n_places:
             break
         for j in range(part.n_columns):
             _mark(
-                codes + j * part.n_codes + block * BLOCK, rows.n_rows, present + j * (part.n_places + 1), n_first + j)
+                codes + j * part.n_codes + rows.first, rows.n_rows, present + j * (part.n_places + 1), n_first + j)
     return bits
+
+
+cdef bint _code(
+    const Column* columns, bint by_rows, const unsigned_t[::1] lows, code_t[:, ::1] codes, uint8_t[:, :, ::1] present,
+    int64_t[:, ::1] n_first, int n_threads
+):
+    cdef Part whole = Part(columns, by_rows, 0, codes.shape[1], codes.shape[0], codes.shape[1], present.shape[2] - 1)
+    cdef Py_ssize_t n_parts = present.shape[0]
+    cdef Py_ssize_t n = (whole.n_rows + n_parts - 1) // n_parts
+    cdef uint64_t bits = 0
+    cdef Py_ssize_t part
+    for part in prange(
+        n_parts, nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads, use_threads_if=n_threads > 1
+    ):
+        bits |= _code_part(
+            _rows_of(whole, part * n, n), &lows[0], &codes[0, 0], &present[part, 0, 0], &n_first[part, 0])
+    return bits < <uint64_t> whole.n_places
+
+
+cdef Column* _new_columns(Py_ssize_t n) except NULL:
+    cdef Column* columns = <Column*> malloc(n * sizeof(Column))
+    if columns == NULL:
+        raise MemoryError
+    return columns
 
 
 def code_block(
@@ -175,18 +208,33 @@ def code_block(
     parts of the rows; it has an entry for each place that a code may have, and one more, and is all zeros, as is
     `n_first`. False, and nothing of use written, where there are other places.
     """
-    cdef Part whole
-    whole.x = <const char*> &X[0, 0]
-    whole.row_stride, whole.column_stride = X.strides[0], X.strides[1]
-    whole.n_rows, whole.n_columns = X.shape[0], X.shape[1]
-    whole.n_codes, whole.n_places = codes.shape[1], present.shape[2] - 1
-    cdef Py_ssize_t n_parts = present.shape[0]
-    cdef Py_ssize_t n = (whole.n_rows + n_parts - 1) // n_parts
-    cdef uint64_t bits = 0
-    cdef Py_ssize_t part
-    for part in prange(
-        n_parts, nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads, use_threads_if=n_threads > 1
-    ):
-        bits |= _code_part(
-            _rows_of(whole, part * n, n), &lows[0], &codes[0, 0] + part * n, &present[part, 0, 0], &n_first[part, 0])
-    return bits < <uint64_t> whole.n_places
+    cdef Py_ssize_t j
+    cdef bint by_rows = X.strides[1] == <Py_ssize_t> sizeof(unsigned_t) < X.strides[0]
+    cdef Column* columns = _new_columns(X.shape[1])
+    try:
+        for j in range(X.shape[1]):
+            columns[j] = Column(<const char*> &X[0, j], X.strides[0])
+        return _code(columns, by_rows, lows, codes, present, n_first, n_threads)
+    finally:
+        free(columns)
+
+
+def code_columns(
+    list X,
+    const unsigned_t[::1] lows,
+    code_t[:, ::1] codes,
+    uint8_t[:, :, ::1] present,
+    int64_t[:, ::1] n_first,
+    int n_threads,
+):
+    """The same for columns as vectors of the type of `lows`."""
+    cdef Py_ssize_t j
+    cdef const unsigned_t[:] column
+    cdef Column* columns = _new_columns(len(X))
+    try:
+        for j in range(codes.shape[0]):
+            column = X[j]
+            columns[j] = Column(<const char*> &column[0], column.strides[0])
+        return _code(columns, False, lows, codes, present, n_first, n_threads)
+    finally:
+        free(columns)
