@@ -21,6 +21,7 @@ from fastens.columns.objects import number_strings
 
 MOST_OBJECTS = 1 << 12  # looked up by identity; more, or one for every few rows, are likely to be each row's own
 FEWEST_OBJECTS = 1 << 6
+FIRST_OBJECTS = 1 << 8  # where nearly all of these are different, the others are likely to be too
 MOST_NUMBERS = 1 << 16  # found by their bits; more are sooner sorted
 FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
@@ -216,7 +217,9 @@ def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
     pointers = np.asarray(_Pointers(values))
     distinct = Distinct(values.size, min(MOST_OBJECTS, max(values.size // 8, FEWEST_OBJECTS)))
-    if not distinct.add_words(pointers):
+    head = pointers[:FIRST_OBJECTS]
+    is_shared = len(head) < FIRST_OBJECTS or Distinct(FIRST_OBJECTS, FIRST_OBJECTS - FIRST_OBJECTS // 8).add_words(head)
+    if not (is_shared and distinct.add_words(pointers)):
         distinct = Distinct(values.size, values.size)
         number_strings(distinct, pointers)
     found = values[distinct.rows].tolist()

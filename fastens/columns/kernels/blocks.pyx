@@ -107,7 +107,8 @@ cdef inline uint64_t _take_tiles(Part part, const unsigned_t* lows, code_t* code
         for across in range((part.n_columns + TILE - 1) // TILE):
             bits |= _take_tile(
                 part.columns[across * TILE].x + (part.first + down * TILE) * stride, stride, lows + across * TILE,
-                min(<Py_ssize_t> TILE, part.n_rows - down * TILE), min(<Py_ssize_t> TILE, part.n_columns - across * TILE),
+                min(<Py_ssize_t> TILE, part.n_rows - down * TILE),
+                min(<Py_ssize_t> TILE, part.n_columns - across * TILE),
                 codes + across * TILE * part.n_codes + part.first + down * TILE, part.n_codes)
     return bits
 
