@@ -90,7 +90,7 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
     n_first = np.zeros((n_parts, len(given)), dtype=np.int64)
     lows = np.zeros(len(given), dtype=np.uint8)
     code_columns([own.view(np.uint8) for own in given], lows, codes, present, n_first, n_threads)
-    come = present.any(axis=0)[:, :missing]
+    come = np.asarray(present.any(axis=0))[:, :missing]
     categories: list[list[Any] | None] = []
     for column, name, own, flags in zip(columns, names, codes, come, strict=True):
         is_used = flags[: len(column.values)]

@@ -144,3 +144,13 @@ def test_frames_of_categories_are_coded_at_once(rng, monkeypatch, n_threads):
     )
     with pytest.raises(ValueError, match="Column 'b' must hold categories that are strings, numbers or booleans"):
         TableEncoder.fit_codes(table, n_threads)
+
+
+def test_columns_of_pandas_without_what_is_not_public(monkeypatch):
+    frame = pd.DataFrame({"a": ["x", "y", None], "b": [1.5, 2.5, 1.5], "c": pd.Categorical(["v", "u", "v"])})
+    frame["d"] = pd.Series([1, "z", True], dtype=object)
+    expected, codes = TableEncoder.fit_codes(table_from_frame(frame))
+    monkeypatch.delattr(pd.DataFrame, "_get_column_array")
+    found, others = TableEncoder.fit_codes(table_from_frame(frame))
+    assert found.categories == expected.categories == [["x", "y"], [1.5, 2.5], ["u", "v"], [1, "z"]]
+    np.testing.assert_array_equal(codes, others)
