@@ -1,0 +1,37 @@
+"""Tables that are read as they stand, and those that are made wide: grey values at half the resolution, words of texts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import CountVectorizer
+
+from benchmarks.datasets import Table
+from comparison.category_tables import Task, read
+
+# Of 784 columns: a tree on more takes minutes to prune.
+MOST_WIDE_ROWS = 5_000
+WORDS = 300
+
+
+def read_wide(name: str, task: Task) -> Table:
+    """A table of choice: see `posterior_tables`."""
+    if name == "mnist":
+        return read(name, task, MOST_WIDE_ROWS)
+    if name == "mnist_14":
+        return _halved(read("mnist", task, 2 * MOST_WIDE_ROWS))
+    table = read(name, task)
+    return _words(table) if name.startswith("text_") else table
+
+
+def _halved(table: Table) -> Table:
+    """Images of half as many pixels a side, each the mean of four."""
+    pixels = table.X.to_numpy(np.float64)
+    means = pixels.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196)
+    return Table("mnist_14", pd.DataFrame(means), table.y, table.n_classes)
+
+
+def _words(table: Table) -> Table:
+    """Whether each of the words that are in the most texts is in a text."""
+    found = CountVectorizer(binary=True, max_features=WORDS).fit_transform(table.X["text"].astype(str))
+    return Table(table.name, pd.DataFrame(found.toarray().astype(np.int8)), table.y, table.n_classes)
