@@ -38,7 +38,7 @@ from fastens import (
 )
 from fastens.engine.leaf_priors import ClassPrior
 from fastens.engine.prunings import Prunings
-from fastens.engine.split_priors import SearchCost
+from fastens.engine.split_priors import TableSearch
 
 Row = list[str]
 MOST_ALPHAS = 20
@@ -243,7 +243,7 @@ def average_by(model: Any, power: float, odds: float, rows: float, by_shares: fl
     n_classes, tree, counts = len(model.classes_), model._ensemble.tree(0), model._node_statistics
     alpha = rows * ((1 - by_shares) / n_classes + by_shares * model._class_shares)
     leaves = ClassPrior(tuple(alpha.tolist()), (n_classes,))
-    n_splits = SearchCost(model._n_thresholds, None, random_thresholds=False).n_splits(tree)
+    n_splits = TableSearch(model._n_thresholds, None, random_thresholds=False).n_splits(tree)
     prunings = Prunings(tree.left_child, leaves.log_evidence(counts), odds / (odds + n_splits**power))
     model._ensemble = model._ensemble.with_values(np.ascontiguousarray(prunings.average(leaves.values(counts)).T))
 

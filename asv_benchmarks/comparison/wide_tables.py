@@ -1,4 +1,4 @@
-"""Tables that are read as they stand, and those that are made wide: grey values at half the resolution, words of texts."""
+"""Tables that are read as they stand, and those made wide: grey values at half the resolution, words of texts."""
 
 from __future__ import annotations
 

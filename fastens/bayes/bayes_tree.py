@@ -31,12 +31,15 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     ----------
     alpha : float or None, default=None
         Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
-        beforehand. None: one row in all, half of it the same for all classes, half by their shares of all weights.
+        beforehand. None: 0.2 ln S rows in all (at least 0.5), half of them the same for all classes, half by their
+        shares of all weights, S being the number of thresholds of all features: the more splits there were to choose
+        from, the purer leaves are by chance.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" has odds of 6 to M, as many of these are nearly
+        given the best of: the prior of the particular split. "search" has odds of 3 to M, as many of these are nearly
         the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
-        for a (1 + depth)^-b.
+        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
+        that part the node's own rows.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' probabilities: all, or, with "honest", the half that
         the tree was not grown on. Only then is the posterior that of a tree fixed beforehand; with "train" the prior
@@ -158,8 +161,10 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     @property
     def _leaf_prior(self) -> ClassPrior:
         n_classes = len(self.classes_)
-        alpha = tuple((0.5 / n_classes + 0.5 * self._class_shares).tolist()) if self.alpha is None else self.alpha
-        return ClassPrior(alpha, (n_classes,))
+        if self.alpha is not None:
+            return ClassPrior(self.alpha, (n_classes,))
+        n_rows = max(0.2 * np.log(max(self._n_thresholds.sum(), 1.0)), 0.5)
+        return ClassPrior(tuple((n_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
         is_known = float(tree.weight[0]) < MOST_COUNTED and (weight is None or bool((weight == np.rint(weight)).all()))
@@ -252,9 +257,10 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         The prior variance of a leaf's targets, as a share of the variance of all.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" has odds of 6 to M, as many of these are nearly
+        given the best of: the prior of the particular split. "search" has odds of 3 to M, as many of these are nearly
         the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
-        for a (1 + depth)^-b.
+        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
+        that part the node's own rows.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' values: all, or, with "honest", the half that the tree
         was not grown on.
