@@ -56,7 +56,7 @@ class NodeSearch:
     of_node: Array
     n_features: int
     # Chosen on the 67 tables of choice: see docs/posterior.md.
-    odds: ClassVar[float] = 3.0
+    odds: ClassVar[float] = 5.0
 
     def n_splits(self, tree: Tree) -> Array:
         """As for `SearchCost`."""
@@ -136,7 +136,7 @@ def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float
     prior : float, pair or str
         A number g: g for all. A pair (a, b): a (1 + depth)^-b (Chipman, George & McCulloch 1998). "features": 1 / (2 F)
         for F features. "strict": 1 / (2 M) where a node chose from M splits, which is the prior probability of the one
-        it has; "search": its odds are 3 to M (6 where M is of the table), as many of them are nearly the same.
+        it has; "search": its odds are 5 to M (6 where M is of the table), as many of them are nearly the same.
     tree : Tree
         The tree.
     cost : SearchCost
