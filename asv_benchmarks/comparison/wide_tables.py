@@ -12,6 +12,8 @@ from comparison.category_tables import Task, read
 # Of 784 columns: a tree on more takes minutes to prune.
 MOST_WIDE_ROWS = 5_000
 WORDS = 300
+# Tables of fewer rows are split into folds five times.
+SMALL = 1_000
 
 
 def read_wide(name: str, task: Task) -> Table:
