@@ -24,12 +24,13 @@ The rule, fixed before any of the second group was looked at:
   a leaf's prior worth a fifth of the logarithm of S, the number of all thresholds. That the rows may go with S came
   when the groups of choice had been seen, and REPORTING had not.)
 - The fourth choice, written with the third run of REPORTING known, which lost tables that have next to no noise, and
-  with its candidates known on the groups of choice, where tables without noise want less of a prior, too. Candidates: a leaf's prior is worth a (ln S) (L / n)^b
-  rows where the whole tree parts n rows by L leaves, which are few where there is no noise; b is 0 and a one of 0.15,
-  0.2, 0.25, 0.3, or b is 1/2 and a one of 0.6, 0.8, 1, 1.2; and the odds are 2, 3, 4, 5 or 6. The rule is that of the
-  third choice. As REPORTING has been looked at too often by now, FRESH is reported besides, on which no average over
-  prunings was ever tried: all tables of numbers with at least 1,000 rows and at most 300 columns, but for counts and
-  costs that are nearly all 0; the classes are the quarters of the numbers. Both are run once, with the default alone.
+  with its candidates known on the groups of choice, where tables without noise want less of a prior, too: a leaf's
+  prior is worth a (ln S) (L / n)^b rows where the whole tree parts n rows by L leaves, which are few where there is no
+  noise; b is 0 and a one of 0.15, 0.2, 0.25, 0.3, or b is 1/2 and a one of 0.6, 0.8, 1, 1.2; and the odds are 2, 3, 4,
+  5 or 6. The rule is that of the third choice. As REPORTING has been looked at too often by now, FRESH is reported
+  besides, on which no average over prunings was ever tried: all tables of numbers with at least 1,000 rows and at most
+  300 columns, but for counts and costs that are nearly all 0; the classes are the quarters of the numbers. Both are run
+  once, with the default alone.
 """
 
 from __future__ import annotations

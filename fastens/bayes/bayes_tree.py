@@ -158,11 +158,11 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         n_classes = len(self.classes_)
         weight = np.bincount(data.y.astype(np.intp), data.sample_weight, n_classes)
-        # So coarse that the rounding of sums in another order does not show.
+        # So coarse that the rounding of sums in another order does not show; so is `noise`.
         self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
-        grown = self._ensemble.tree(0)
-        mixed = min(grown.n_leaves / float(grown.weight[0]), 1.0)
-        self._prior_rows = max(float(np.log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(mixed)), _FEWEST_ROWS)
+        noise = min(float(np.float32(self._ensemble.n_leaves[0] / weight.sum())), 1.0)
+        n_rows = np.log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(noise)
+        self._prior_rows = max(float(n_rows), _FEWEST_ROWS)
 
     @property
     def _leaf_prior(self) -> ClassPrior:

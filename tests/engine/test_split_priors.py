@@ -8,7 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fastens.engine.split_priors import TableSearch, split_probability, thresholds_of_features
+from fastens.engine.split_priors import (
+    NodeSearch,
+    TableSearch,
+    n_splits_of,
+    split_probability,
+    thresholds_of_features,
+)
 
 CODES = np.array([2, 3, 12, 102])  # no threshold at all, 1, 10 and 100 of them
 THRESHOLDS = thresholds_of_features(CODES)
@@ -43,6 +49,21 @@ def test_number_of_sets_of_categories(n_categories):
     sets = [s for s in itertools.product([0, 1], repeat=n_categories) if 0 < sum(s) < n_categories]
     assert cost.n_splits(nodes([0], 1000.0, is_set=True)) == len(sets) / 2  # a set and the rest are the same split
     assert cost.n_splits(nodes([0], 2.0, is_set=True)) == 1
+
+
+def test_number_of_splits_by_node():
+    tree = nodes([1, 2, 3, -1], 1000.0)
+    tree.n_usable, tree.n_groups = np.array([4, 2, 3, 0]), np.array([2, 12, 5, 0])
+    for looked_at, usable in ((None, [3, 2, 3, 1]), (2, [2, 2, 2, 1])):
+        found = n_splits_of(tree, 3, looked_at, random_thresholds=False)
+        np.testing.assert_array_equal(found, np.array(usable) * [1, 11, 4, 1])
+        np.testing.assert_array_equal(n_splits_of(tree, 3, looked_at, random_thresholds=True), usable)
+    tree.category_set[:] = 0
+    np.testing.assert_array_equal(n_splits_of(tree, 3, None, random_thresholds=False), [3, 2 * 2047, 3 * 15, 1])
+    own = NodeSearch(found, 3)
+    np.testing.assert_allclose(split_probability("search", tree, own), 5 / (5 + found))
+    np.testing.assert_allclose(split_probability("strict", tree, own), 0.5 / found)
+    assert split_probability("features", tree, own) == 1 / 6
 
 
 def test_many_categories_have_a_prior():
