@@ -6,6 +6,7 @@ What takes time with Python's objects is done once for each distinct value, not 
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from fastens.columns.objects import number_strings
 
 MOST_OBJECTS = 1 << 12  # looked up by identity; more, or one for every few rows, are likely to be each row's own
 FEWEST_OBJECTS = 1 << 6
+FIRST_OBJECTS = 1 << 8  # where nearly all of these are different, the others are likely to be too
 MOST_NUMBERS = 1 << 16  # found by their bits; more are sooner sorted
 FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
@@ -57,6 +59,26 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, float):
         return math.isnan(value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _order(value: Any) -> tuple[str, Any]:
+    """Sort key of categories: numbers before strings."""
+    return ("number", value) if isinstance(value, numbers.Real) else ("string", value)
+
+
+def sorted_categories(values: list[Any], name: str) -> list[Any]:
+    """The values of a column, called `name`, without missing ones: numbers before strings."""
+    found = {value for value in values if not is_missing(value)}
+    kinds = set(map(type, found))
+    if kinds == {str}:
+        return sorted(found)
+    for kind in sorted(kinds, key=str):
+        if not issubclass(kind, str | bool | int | float):
+            wrong = next(value for value in values if type(value) is kind)
+            raise ValueError(
+                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {wrong!r}."
+            )
+    return sorted(found, key=_order)
 
 
 def factorize(column: Any) -> Factorized:
@@ -195,7 +217,9 @@ def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
     pointers = np.asarray(_Pointers(values))
     distinct = Distinct(values.size, min(MOST_OBJECTS, max(values.size // 8, FEWEST_OBJECTS)))
-    if not distinct.add_words(pointers):
+    head = pointers[:FIRST_OBJECTS]
+    is_shared = len(head) < FIRST_OBJECTS or Distinct(FIRST_OBJECTS, FIRST_OBJECTS - FIRST_OBJECTS // 8).add_words(head)
+    if not (is_shared and distinct.add_words(pointers)):
         distinct = Distinct(values.size, values.size)
         number_strings(distinct, pointers)
     found = values[distinct.rows].tolist()
