@@ -20,7 +20,7 @@ from fastens.columns.factorize import (
     is_missing,
     sorted_categories,
 )
-from fastens.columns.frames import arrays_of, common_kind, is_one_block, names_of, opened
+from fastens.columns.frames import arrays_of, block_of, common_kind, names_of, opened
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads, threads_for
 
@@ -81,7 +81,7 @@ class Table:
         return [column for _, column in self.source.items()]
 
     @cached_property
-    def _arrays(self) -> list[Any]:
+    def arrays(self) -> list[Any]:
         """The same, but those of a pandas frame as arrays."""
         return arrays_of(self.source) if self._has_series else self.natives
 
@@ -156,7 +156,7 @@ class Table:
 
     def has_codes(self, index: int) -> bool:
         """Whether a column is codes of categories already, or has been read."""
-        found = self._arrays[index]
+        found = self.arrays[index]
         is_declared = getattr(getattr(found, "dtype", None), "name", None) == "category"
         return is_declared or index in self._factorized or isinstance(found, Categories)
 
@@ -177,7 +177,7 @@ class Table:
         """A column factorized, once."""
         found = self._factorized.get(index)
         if found is None:
-            array = self._arrays[index]
+            array = self.arrays[index]
             if isinstance(array, Categories):
                 found = Factorized(array.codes, array.values, may_be_absent=True)
             elif self._has_series:
@@ -211,8 +211,8 @@ def _table_of(frame: Any) -> Table:
     if kind == "f":
         array = frame.to_numpy()
         array = array if _is_ready(array) else None
-    elif kind is not None and kind in "biu" and is_one_block(frame):
-        block = frame.to_numpy()
+    elif kind is not None and kind in "biu":
+        block = block_of(frame)
     return Table(frame, names if all(isinstance(name, str) for name in names) else None, array, block)
 
 
@@ -362,10 +362,8 @@ class TableEncoder:
     def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[TableEncoder, NDArray[np.unsignedinteger]]:
         """An encoder that takes every column for categories, and the `codes` of the table."""
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
-        found = None
-        if table.block is not None:
-            found = code_whole_numbers(table.block, n_near)
-        elif all(map(table.has_codes, range(len(table)))):
+        found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
+        if found is None and all(map(table.has_codes, range(len(table)))):
             columns = range(len(table))
             found = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
         if found is not None:

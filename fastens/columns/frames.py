@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 
 
 def opened(frame: Any) -> Any:
@@ -25,27 +27,39 @@ def common_kind(frame: Any) -> str | None:
     """The kind of NumPy's type that all columns of a frame share; None where they have several, or others."""
     if isinstance(frame, nw.DataFrame):
         return "f" if set(frame.schema.values()) in ({nw.Float64}, {nw.Float32}) else None
-    types = frame.dtypes.tolist()
-    first = types[0] if types else None
-    return first.kind if isinstance(first, np.dtype) and all(dtype == first for dtype in types) else None
+    first = _taker_of(frame)(0).dtype if frame.shape[1] else None
+    if not isinstance(first, np.dtype):
+        return None
+    return first.kind if all(dtype == first for dtype in frame.dtypes.tolist()) else None
 
 
-def is_one_block(frame: Any) -> bool:
-    """Whether a pandas frame gives its columns as one array without copying them."""
-    head = frame.iloc[:1]
-    return np.may_share_memory(head.to_numpy(), head.to_numpy())
+def block_of(frame: Any) -> NDArray[Any] | None:
+    """The columns of a pandas frame, all of one type, as one array; None where they would have to be copied."""
+    take = _taker_of(frame)
+    first, last = take(0), take(frame.shape[1] - 1)
+    if first.base is None or first.base is not last.base:
+        return None
+    block = frame.to_numpy()
+    return block if np.may_share_memory(block, first) else None
 
 
 def arrays_of(frame: Any) -> list[Any]:
-    """The columns of a pandas frame as arrays: those of NumPy, or pandas' own.
+    """The columns of a pandas frame as arrays: those of NumPy, or pandas' own."""
+    return list(map(_taker_of(frame), range(frame.shape[1])))
+
+
+def _taker_of(frame: Any) -> Callable[[int], Any]:
+    """What gives the column at a place.
 
     Each Series that pandas makes takes ten microseconds, more than the values of a small table. What makes none of them
     is not public; where it is gone, they are made.
     """
-    take = getattr(frame, "_get_column_array", None)
-    if take is not None:
-        return [take(index) for index in range(frame.shape[1])]
-    return [column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array for _, column in frame.items()]
+
+    def take(index: int) -> Any:
+        column = frame.iloc[:, index]
+        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+
+    return getattr(frame, "_get_column_array", take)
 
 
 def index_values(index: Any) -> list[Any]:
