@@ -176,9 +176,9 @@ class NaiveGrower:
         for side in (rows[goes_left], rows[~goes_left]):
             gradient, hessian = (self.w * self.g)[side].sum(), (self.w * self.h)[side].sum()
             enough = rules.min_samples_leaf
-            if rules.min_samples_uncertain and self._has_given_values(feature):
-                if hessian >= np.ceil(rules.min_samples_leaf * self.mean_hessian):
-                    enough = min(enough, rules.min_samples_uncertain)
+            is_uncertain = hessian >= np.ceil(rules.min_samples_leaf * self.mean_hessian)
+            if rules.min_samples_uncertain and is_uncertain and self._has_given_values(feature):
+                enough = min(enough, rules.min_samples_uncertain)
             if len(side) < enough or hessian < np.ceil(rules.min_child_weight * scale):
                 return -np.inf, None
             if self.w[side].sum() < rules.min_weight_leaf:
