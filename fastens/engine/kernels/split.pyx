@@ -126,7 +126,8 @@ cdef void _scan_numeric(
     cdef Sums missing = cell_sums(histogram, feature.offset, layout)
     cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
-    cdef bint together = histogram.packed and (rules.min_uncertain_count == rules.min_count or not has_given_values(feature))
+    cdef bint is_strict = rules.min_uncertain_count == rules.min_count or not has_given_values(feature)
+    cdef bint together = histogram.packed and is_strict
     if together:
         _scan_packed(cells, last, False, layout, rules, room, scan)
     else:
