@@ -26,7 +26,8 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from benchmarks.datasets import Table, generated
 from comparison.category_tables import Task, read
-from comparison.posterior_tables import CHOOSING, REPORTING, REPORTING_NUMBERS
+from comparison.posterior_tables import CHOOSING, FRESH, REPORTING, REPORTING_NUMBERS, WIDER
+from comparison.wide_tables import SMALL, quarters, read_wide
 from fastens import (
     BayesTreeClassifier,
     BayesTreeRegressor,
@@ -38,7 +39,7 @@ from fastens import (
 )
 from fastens.engine.leaf_priors import ClassPrior
 from fastens.engine.prunings import Prunings
-from fastens.engine.split_priors import SearchCost
+from fastens.engine.split_priors import TableSearch
 
 Row = list[str]
 MOST_ALPHAS = 20
@@ -145,7 +146,12 @@ def loss_of(model: Any, X: Any, y: np.ndarray, table: Table) -> float:
     return float(log_loss(y, model.predict_proba(X), labels=np.arange(table.n_classes)))
 
 
-def compared(tables: dict[str, Task], fits: dict[str, Callable[[Any, np.ndarray], Any]], n_folds: int) -> Iterator[Row]:
+def compared(
+    tables: dict[str, Task],
+    fits: dict[str, Callable[[Any, np.ndarray], Any]],
+    n_folds: int,
+    read: Callable[[str, Task], Table] = read,
+) -> Iterator[Row]:
     """A row for each table: losses and seconds; and one that sums them up."""
     names = list(fits)
     yield ["table", *names, *(f"{name} [s]" for name in names)]
@@ -166,14 +172,21 @@ def compared(tables: dict[str, Task], fits: dict[str, Callable[[Any, np.ndarray]
     yield [f"{names[0]} is better, others' time", "", *wins, "", *times]
 
 
+SINGLE_TREES: dict[str, Callable[[Any, np.ndarray], Any]] = {
+    "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
+    "pruned": lambda X, y: PrunedTree().fit(X, y),
+    "whole": lambda X, y: PrunedTree(n_folds=0).fit(X, y),
+}
+
+
 def trees() -> Iterator[Row]:
     """Single trees: log loss in three folds."""
-    fits = {
-        "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
-        "pruned": lambda X, y: PrunedTree().fit(X, y),
-        "whole": lambda X, y: PrunedTree(n_folds=0).fit(X, y),
-    }
-    return compared(REPORTING, fits, 3)
+    return compared(REPORTING, SINGLE_TREES, 3)
+
+
+def fresh() -> Iterator[Row]:
+    """Single trees on quarters of numbers: log loss in three folds."""
+    return compared(FRESH, SINGLE_TREES, 3, lambda name, task: quarters(read(name, task)))
 
 
 def scikit_learn() -> Iterator[Row]:
@@ -213,38 +226,49 @@ def forests() -> Iterator[Row]:
 def choose() -> Iterator[Row]:
     """Single trees on the tables of choice: geometric mean of log losses, and on how many it is below pruning's.
 
-    Splits have odds to M^power; a leaf's prior is worth some rows, a part of them by the shares of all rows.
+    First on all tables, then on those of the earlier choices and on the wider ones. A leaf's prior is worth
+    a (ln S) (leaves / rows)^b rows; splits have odds to the number of splits, of the table or of the node itself.
     """
-    splits = list(itertools.product((0.9, 1.0, 1.1), (4.0, 6.0, 8.0, 12.0)))
-    leaves = list(itertools.product((0.7, 1.0, 1.4), (0.0, 0.5, 1.0)))
-    candidates = list(itertools.product((65_535, 255), splits, leaves))
-    yield ["bins", "power", "odds", *(f"{rows} rows, {part} by shares" for rows, part in leaves)]
-    losses: dict[Any, list[float]] = {candidate: [] for candidate in candidates}
-    pruned = []
-    for name, task in CHOOSING.items():
-        table = read(name, task)
-        for rows, others in StratifiedKFold(3, shuffle=True, random_state=0).split(table.X, table.y):
-            X, y, X_test, y_test = table.X.iloc[rows], table.y[rows], table.X.iloc[others], table.y[others]
-            pruned.append(loss_of(PrunedTree().fit(X, y), X_test, y_test, table))
-            models = {bins: BayesTreeClassifier(random_state=0, max_bins=bins).fit(X, y) for bins in (65_535, 255)}
-            for (bins, split, leaf), found in losses.items():
-                average_by(models[bins], *split, *leaf)
-                found.append(loss_of(models[bins], X_test, y_test, table))
-    of_pruned = np.reshape(pruned, (-1, 3)).mean(axis=1)
-    for bins, split in itertools.product((65_535, 255), splits):
-        of_leaves = [np.reshape(losses[bins, split, leaf], (-1, 3)).mean(axis=1) for leaf in leaves]
-        told = (f"{np.exp(np.log(x).mean()):.4f} ({(x < of_pruned).sum()})" for x in of_leaves)
-        yield [str(bins), *map(str, split), *told]
-    yield ["pruned", "", "", f"{np.exp(np.log(of_pruned).mean()):.4f}"]
+    rows = [*itertools.product((0.15, 0.2, 0.25, 0.3), (0.0,)), *itertools.product((0.6, 0.8, 1.0, 1.2), (0.5,))]
+    splits = list(itertools.product(("table", "node"), (2.0, 3.0, 4.0, 5.0, 6.0)))
+    yield ["a", "b", *(f"{odds:g} to M of the {whose}" for whose, odds in splits)]
+    tables = [read_wide(name, task) for name, task in (CHOOSING | WIDER).items()]
+    found = np.array([_candidates_on(table, rows, splits) for table in tables])
+    pruned, of_candidates = found[:, 0], found[:, 1:].reshape(len(found), len(rows), len(splits))
+    for (a, b), column in zip(rows, np.moveaxis(of_candidates, 1, 0), strict=True):
+        yield [f"{a:g}", f"{b:g}", *(_told(losses, pruned) for losses in column.T)]
+    yield ["pruned", "", _told(pruned, pruned)]
 
 
-def average_by(model: Any, power: float, odds: float, rows: float, by_shares: float) -> None:
+def _told(losses: np.ndarray, pruned: np.ndarray) -> str:
+    parts = (slice(None), slice(None, len(CHOOSING)), slice(len(CHOOSING), None))
+    return " / ".join(f"{np.exp(np.log(losses[p]).mean()):.4f} ({(losses[p] < pruned[p]).sum()})" for p in parts)
+
+
+def _candidates_on(table: Table, rows: list[tuple[float, float]], splits: list[tuple[str, float]]) -> np.ndarray:
+    """The mean losses of a pruned tree and of all candidates."""
+    found = []
+    for seed in range(5 if len(table.y) < SMALL else 1):
+        for own, others in StratifiedKFold(3, shuffle=True, random_state=seed).split(table.X, table.y):
+            X, y, X_test, y_test = table.X.iloc[own], table.y[own], table.X.iloc[others], table.y[others]
+            losses = [loss_of(PrunedTree().fit(X, y), X_test, y_test, table)]
+            model = BayesTreeClassifier(random_state=0).fit(X, y)
+            for row, split in itertools.product(rows, splits):
+                average_by(model, *row, *split)
+                losses.append(loss_of(model, X_test, y_test, table))
+            found.append(losses)
+    return np.mean(found, axis=0)
+
+
+def average_by(model: Any, a: float, b: float, whose: str, odds: float) -> None:
     """Average a tree by a candidate's prior."""
     n_classes, tree, counts = len(model.classes_), model._ensemble.tree(0), model._node_statistics
-    alpha = rows * ((1 - by_shares) / n_classes + by_shares * model._class_shares)
+    n_rows = a * np.log(max(model._n_thresholds.sum(), 2.0)) * (tree.n_leaves / tree.weight[0]) ** b
+    alpha = max(n_rows, 0.05) / 2 * (1 / n_classes + model._class_shares)
     leaves = ClassPrior(tuple(alpha.tolist()), (n_classes,))
-    n_splits = SearchCost(model._n_thresholds, None, random_thresholds=False).n_splits(tree)
-    prunings = Prunings(tree.left_child, leaves.log_evidence(counts), odds / (odds + n_splits**power))
+    of_table = TableSearch(model._n_thresholds, None, random_thresholds=False).n_splits(tree)
+    n_splits = model._n_splits if whose == "node" else of_table
+    prunings = Prunings(tree.left_child, leaves.log_evidence(counts), odds / (odds + n_splits))
     model._ensemble = model._ensemble.with_values(np.ascontiguousarray(prunings.average(leaves.values(counts)).T))
 
 
@@ -291,6 +315,7 @@ def predicting(model: Any, X: np.ndarray) -> float:
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "trees": trees,
+    "fresh": fresh,
     "scikit-learn": scikit_learn,
     "numbers": numbers,
     "forests": forests,
@@ -302,10 +327,12 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--tables", nargs="+", choices=[*REPORTING, *REPORTING_NUMBERS], help="default: all of a part")
+    parser.add_argument(
+        "--tables", nargs="+", choices=[*REPORTING, *FRESH, *REPORTING_NUMBERS], help="default: all of a part"
+    )
     args = parser.parse_args()
     for part in args.parts:
-        for tables in (REPORTING, REPORTING_NUMBERS):
+        for tables in (REPORTING, FRESH, REPORTING_NUMBERS):
             for name in [name for name in tables if args.tables and name not in args.tables]:
                 del tables[name]
         print(f"\n{PARTS[part].__doc__}\n")

@@ -337,10 +337,12 @@ def _encode_frame(
     """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
     table = table_from_frame(X)
     _check_not_empty(table.n_rows, len(table))
+    if as_codes:
+        return table.names, *TableEncoder.fit_codes(table, n_threads)
     encoder = TableEncoder.fit(
         table, categorical_features, missing_is_category=missing_is_category, n_threads=n_threads
     )
-    return table.names, encoder, _encoded(encoder, table, n_threads, as_codes=as_codes)
+    return table.names, encoder, encoder.transform(table, n_threads)
 
 
 @shared

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +11,18 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.factorize import NARROW_TYPES, Factorized, factorize, index_values, is_missing
+from fastens.columns.blocks import code_categories, code_whole_numbers
+from fastens.columns.factorize import (
+    NARROW_TYPES,
+    Factorized,
+    factorize,
+    factorize_array,
+    is_missing,
+    sorted_categories,
+)
+from fastens.columns.frames import arrays_of, block_of, common_kind, names_of, opened
 from fastens.columns.kernels.numbers import map_codes
-from fastens.engine.threads import in_threads
+from fastens.engine.threads import in_threads, threads_for
 
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
@@ -23,6 +31,8 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
+
+BLOCK_GRAIN = 500_000  # numbers of a block: some 300 microseconds
 
 
 class Categories(NamedTuple):
@@ -44,7 +54,7 @@ class Table:
     source: Any
     names: list[str] | None = None  # of the columns, where all of them are strings
     array: Floats | None = None  # the whole table, where it is one array of floats already
-    block: NDArray[np.integer] | None = None  # the same of whole numbers
+    block: NDArray[Any] | None = None  # the same of whole numbers, or of booleans
     _factorized: dict[int, Factorized] = field(default_factory=dict, repr=False)
     _columns: dict[int, Column] = field(default_factory=dict, repr=False)
 
@@ -70,6 +80,16 @@ class Table:
             return [column.to_native() for column in self.source.iter_columns()]
         return [column for _, column in self.source.items()]
 
+    @cached_property
+    def arrays(self) -> list[Any]:
+        """The same, but those of a pandas frame as arrays."""
+        return arrays_of(self.source) if self._has_series else self.natives
+
+    @cached_property
+    def _has_series(self) -> bool:
+        is_native = self.block is not None or isinstance(self.source, nw.DataFrame)
+        return not is_native and nw.dependencies.is_pandas_dataframe(self.source)
+
     def column(self, index: int) -> Column:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
         native = self.natives[index]
@@ -94,7 +114,7 @@ class Table:
         if isinstance(dtype, np.dtype):  # of NumPy, or of pandas, which narwhals takes longer to name
             if dtype.kind == "O":
                 return self._is_of_words(index)
-            return dtype.kind in "UT" if isinstance(native, np.ndarray) else dtype.kind == "b"
+            return dtype.kind in "UT" if isinstance(self.source, np.ndarray) else dtype.kind == "b"
         if getattr(dtype, "name", None) == "category":
             return True
         return self._is_declared(index)
@@ -122,7 +142,7 @@ class Table:
         found: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
-            found[index] = _categories_of(self.read(index).present(), self.name(index))
+            found[index] = sorted_categories(self.read(index).present(), self.name(index))
 
         in_threads(learn, columns, self.threads_to_read(columns, n_threads))
         return found
@@ -131,13 +151,14 @@ class Table:
         """Threads that are worth starting to read columns; codes that are there already are not worth any."""
         if self.n_rows * len(columns) <= GRAIN:
             return 1
-        n_columns = sum(not self._has_codes(index) for index in columns)
+        n_columns = sum(not self.has_codes(index) for index in columns)
         return n_threads if self.n_rows * n_columns > GRAIN else 1
 
-    def _has_codes(self, index: int) -> bool:
-        native = self.natives[index]
-        is_declared = getattr(getattr(native, "dtype", None), "name", None) == "category"
-        return is_declared or index in self._factorized or isinstance(native, Categories)
+    def has_codes(self, index: int) -> bool:
+        """Whether a column is codes of categories already, or has been read."""
+        found = self.arrays[index]
+        is_declared = getattr(getattr(found, "dtype", None), "name", None) == "category"
+        return is_declared or index in self._factorized or isinstance(found, Categories)
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
         """Write to `out` each row's position among the categories.
@@ -156,9 +177,13 @@ class Table:
         """A column factorized, once."""
         found = self._factorized.get(index)
         if found is None:
-            native = self.natives[index]
-            is_read = isinstance(native, Categories)
-            found = Factorized(native.codes, native.values, may_be_absent=True) if is_read else factorize(native)
+            array = self.arrays[index]
+            if isinstance(array, Categories):
+                found = Factorized(array.codes, array.values, may_be_absent=True)
+            elif self._has_series:
+                found = factorize_array(array, lambda: self.natives[index])
+            else:
+                found = factorize(array)
             self._factorized[index] = found
         return found
 
@@ -176,46 +201,19 @@ def table_from_frame(frame: Any) -> Table:
     """A table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
     if isinstance(frame, Table):
         return frame
-    return _table_of(_opened(frame))
+    return _table_of(opened(frame))
 
 
 def _table_of(frame: Any) -> Table:
-    names = _names_of(frame)
+    names = names_of(frame)
     array = block = None
-    kind = _common_kind(frame)
+    kind = common_kind(frame)
     if kind == "f":
         array = frame.to_numpy()
         array = array if _is_ready(array) else None
-    elif kind in ("i", "u") and _is_one_block(frame):
-        block = frame.to_numpy()
+    elif kind is not None and kind in "biu":
+        block = block_of(frame)
     return Table(frame, names if all(isinstance(name, str) for name in names) else None, array, block)
-
-
-def _opened(frame: Any) -> Any:
-    """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
-    frame = nw.to_native(frame, pass_through=True)
-    if nw.dependencies.is_pandas_dataframe(frame) and frame.columns.is_unique:
-        return frame
-    return nw.from_native(frame, eager_only=True)
-
-
-def _names_of(frame: Any) -> list[Any]:
-    return frame.columns if isinstance(frame, nw.DataFrame) else index_values(frame.columns)
-
-
-def _common_kind(frame: Any) -> str | None:
-    """The kind of NumPy's type that all columns of a frame share; None where they have several, or others."""
-    if isinstance(frame, nw.DataFrame):
-        return "f" if set(frame.schema.values()) in ({nw.Float64}, {nw.Float32}) else None
-    types = frame.dtypes.tolist()
-    first = types[0] if types else None
-    return first.kind if isinstance(first, np.dtype) and all(dtype == first for dtype in types) else None
-
-
-def _is_one_block(frame: Any) -> bool:
-    """Whether a pandas frame gives its columns as one array without copying them."""
-    head = frame.iloc[:1]
-    return np.may_share_memory(head.to_numpy(), head.to_numpy())
 
 
 def _is_ready(array: NDArray[Any]) -> bool:
@@ -282,25 +280,6 @@ def _not_numbers(name: str, found: Any, *, is_time: bool) -> ValueError:
 
 
 # Categories --------------------------------------------------
-
-
-def _order(value: Any) -> tuple[str, Any]:
-    """Sort key of categories: numbers before strings."""
-    return ("number", value) if isinstance(value, numbers.Real) else ("string", value)
-
-
-def _categories_of(values: list[Any], name: str) -> list[Any]:
-    found = {value for value in values if not is_missing(value)}
-    kinds = set(map(type, found))
-    if kinds == {str}:
-        return sorted(found)
-    for kind in sorted(kinds, key=str):
-        if not issubclass(kind, str | bool | int | float):
-            wrong = next(value for value in values if type(value) is kind)
-            raise ValueError(
-                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {wrong!r}."
-            )
-    return sorted(found, key=_order)
 
 
 def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_]:
@@ -379,6 +358,19 @@ class TableEncoder:
         categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
         return cls(table.names, categories, missing_is_category=missing_is_category)
 
+    @classmethod
+    def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[TableEncoder, NDArray[np.unsignedinteger]]:
+        """An encoder that takes every column for categories, and the `codes` of the table."""
+        n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
+        found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
+        if found is None and all(map(table.has_codes, range(len(table)))):
+            columns = range(len(table))
+            found = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
+        if found is not None:
+            return cls(table.names, found.categories), found.codes.T
+        encoder = cls.fit(table, "all", n_threads=n_threads)
+        return encoder, encoder.codes(table, n_threads)
+
     def extended(self, table: Table) -> TableEncoder:
         """An encoder that also knows the categories of a table, after its own."""
         known = [index for index, found in enumerate(self.categories) if found is not None]
@@ -444,8 +436,8 @@ class TableEncoder:
         """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
         if isinstance(frame, Table):
             return frame
-        frame = _opened(frame)
-        columns = _names_of(frame)
+        frame = opened(frame)
+        columns = names_of(frame)
         if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
             return _table_of(frame)
         missing = sorted(set(self.names) - set(columns))

@@ -52,7 +52,10 @@ class CodeDoor(AttributeDoor):
         return self.categorical_features == "all"
 
     def _learn_table(self, X: Any) -> Any:
-        found = _ranges_of(X, self._door_threads()) if self._reads_codes and _holds_numbers(X) else None
+        is_ready = self._reads_codes and _holds_numbers(X)
+        if is_ready and X.dtype.kind != "f":
+            return super()._learn_table(Table(X, block=X))
+        found = _ranges_of(X, self._door_threads()) if is_ready else None
         if found is None:
             return super()._learn_table(X)
         codes, categories = found

@@ -18,9 +18,9 @@ from fastens.engine.midpoints import cut_half_way
 from fastens.engine.pruning import cut
 from fastens.engine.prunings import Prunings
 from fastens.engine.sampling import content_hashes, mixed
-from fastens.engine.split_priors import SearchCost, thresholds_of_features
+from fastens.engine.split_priors import NodeSearch, n_splits_of, n_splittable, thresholds_of_features
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.engine.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.forest_members import single_tree
 from fastens.ensemble.posterior_averaging import SPLIT_PRIOR, TRAIN
@@ -44,9 +44,12 @@ class BaseBayesTree(BaseDecisionTree):
     """The average over all prunings of one grown tree."""
 
     _takes_several_targets = False
+    _tells_search = True
     # What `reweight` may change, besides the prior of the leaves.
     _PRIOR: ClassVar[tuple[str, ...]] = ("split_prior", "temperature")
     _n_thresholds: Array
+    # Of each node: see `SearchCost`.
+    _n_splits: Array
     _node_statistics: Array
     _honest_seed: int
 
@@ -70,6 +73,7 @@ class BaseBayesTree(BaseDecisionTree):
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
+        self._n_splits = self._count_splits(tree)
         if not self._has_random_thresholds():
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
@@ -77,6 +81,11 @@ class BaseBayesTree(BaseDecisionTree):
         self._node_statistics = self._evidence(data)
         self._average()
         return self
+
+    def _count_splits(self, tree: Tree) -> Array:
+        assert isinstance(tree, SearchedTree)
+        n_features, n_drawn = n_splittable(self._n_thresholds), self._features_per_split()
+        return n_splits_of(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds())
 
     def _evidence(self, data: TrainingData) -> Array:
         """The statistics of all nodes from the rows that are evidence, (n_statistics, n_nodes)."""
@@ -145,7 +154,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     @cached_property
     def _prunings(self) -> Prunings:
-        cost = SearchCost(self._n_thresholds, self._features_per_split(), self._has_random_thresholds())
+        cost = NodeSearch(self._n_splits, n_splittable(self._n_thresholds))
         prior = PruningPrior(self._leaf_prior, self.split_prior, cost, self.temperature)
         return prior.posterior(self._ensemble.tree(0), self._node_statistics)
 
@@ -305,7 +314,7 @@ class BaseBayesTree(BaseDecisionTree):
         return (*super()._fitted_names(), "_n_thresholds")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return super()._fitted_arrays() | {"node_statistics": self._node_statistics}
+        return super()._fitted_arrays() | {"node_statistics": self._node_statistics, "n_splits": self._n_splits}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
@@ -313,7 +322,10 @@ class BaseBayesTree(BaseDecisionTree):
         n_nodes, expected = len(self._ensemble.left_child), len(self._leaf_prior.statistics(np.zeros(1)))
         if statistics.shape != (expected, n_nodes) or not np.isfinite(statistics).all():
             raise ValueError("the statistics and the tree do not fit together")
-        self._node_statistics = statistics.astype(np.float64)
+        n_splits = arrays["n_splits"]
+        if n_splits.shape != (n_nodes,) or not (n_splits >= 1).all():
+            raise ValueError("the numbers of splits and the tree do not fit together")
+        self._node_statistics, self._n_splits = statistics.astype(np.float64), n_splits.astype(np.float64)
 
 
 def _in_steps(numbers: Array, total_weight: float) -> Array:

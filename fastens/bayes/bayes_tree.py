@@ -18,6 +18,7 @@ from fastens.parameters import one_of, real
 
 Array = NDArray[np.float64]
 MODES = ("bayes", "map", "gibbs")
+_FEWEST_ROWS = 0.05
 
 
 class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
@@ -31,12 +32,15 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     ----------
     alpha : float or None, default=None
         Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
-        beforehand. None: one row in all, half of it the same for all classes, half by their shares of all weights.
+        beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
+        all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
+        leaves by chance. L leaves part n rows: few leaves do where there is little noise.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" has odds of 6 to M, as many of these are nearly
+        given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
         the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
-        for a (1 + depth)^-b.
+        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
+        that part the node's own rows.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' probabilities: all, or, with "honest", the half that
         the tree was not grown on. Only then is the posterior that of a tree fixed beforehand; with "train" the prior
@@ -122,6 +126,8 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     _modes = MODES
     # Of the weights.
     _class_shares: Array
+    # What the default prior of a leaf is worth.
+    _prior_rows: float
 
     def __init__(
         self,
@@ -152,14 +158,18 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         n_classes = len(self.classes_)
         weight = np.bincount(data.y.astype(np.intp), data.sample_weight, n_classes)
-        # So coarse that the rounding of sums in another order does not show.
+        # So coarse that the rounding of sums in another order does not show; so is `noise`.
         self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
+        noise = min(float(np.float32(self._ensemble.n_leaves[0] / weight.sum())), 1.0)
+        n_rows = np.log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(noise)
+        self._prior_rows = max(float(n_rows), _FEWEST_ROWS)
 
     @property
     def _leaf_prior(self) -> ClassPrior:
         n_classes = len(self.classes_)
-        alpha = tuple((0.5 / n_classes + 0.5 * self._class_shares).tolist()) if self.alpha is None else self.alpha
-        return ClassPrior(alpha, (n_classes,))
+        if self.alpha is not None:
+            return ClassPrior(self.alpha, (n_classes,))
+        return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
         is_known = float(tree.weight[0]) < MOST_COUNTED and (weight is None or bool((weight == np.rint(weight)).all()))
@@ -227,12 +237,14 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "_class_shares")
+        return (*super()._fitted_names(), "_class_shares", "_prior_rows")
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         shares = self._class_shares
         if shares.shape != (len(self.classes_),) or not ((shares >= 0) & (shares <= 1)).all():
             raise ValueError("the shares and the classes do not fit together")
+        if not 0 < self._prior_rows < np.inf:
+            raise ValueError("the prior's rows are no positive number")
         super()._restore_fitted(arrays)
 
 
@@ -252,9 +264,10 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         The prior variance of a leaf's targets, as a share of the variance of all.
     split_prior : {"search", "strict", "features"}, float or pair, default="search"
         Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" has odds of 6 to M, as many of these are nearly
+        given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
         the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
-        for a (1 + depth)^-b.
+        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
+        that part the node's own rows.
     evidence : {"train", "honest"}, default="train"
         Whose rows tell the prunings' posterior and the leaves' values: all, or, with "honest", the half that the tree
         was not grown on.

@@ -11,18 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counting import GRAIN, Counts
-from fastens.bayes.kernels.families import add_family_entries, count_families
+from fastens.bayes.kernels.families import add_family_entries, add_margins, count_families, find_complete
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
 Family = tuple[int, ...]
 MOST_CELLS = 1 << 27  # of one table: a gigabyte
+JOIN_GRAIN = 2_000_000  # families times rows from which on it pays to look for families to count together
+JOINT_CELLS = 1 << 10  # that the kernel counts side by side
+NEAR_FAMILIES = 4  # the last ones, which a family may be put together with
+LOOK_GRAIN = 10_000_000  # codes that are looked at, in some 300 microseconds
 COUNT_GRAIN = 1_000_000  # codes that are counted: some 300 microseconds
 
 
 def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
     """Combinations of the values of a family's variables."""
-    return math.prod(sizes[column] for column in family)
+    return math.prod([sizes[column] for column in family])
 
 
 class FamilyLayout:
@@ -38,6 +42,7 @@ class FamilyLayout:
 
     def __init__(self, families: Sequence[Family], sizes: NDArray[np.int64]) -> None:
         known = sizes.tolist()
+        self.families, self.sizes = families, sizes
         self.shapes = [tuple([known[column] for column in family]) for family in families]
         self.starts = _running([len(family) for family in families])
         self.columns = np.array([column for family in families for column in family], dtype=np.int64)
@@ -45,20 +50,77 @@ class FamilyLayout:
         self.strides = np.array(strides, dtype=np.int64)
         self.offsets = _running(map(math.prod, self.shapes))
 
-    def count(self, codes: NDArray[Any], sizes: NDArray[np.int64], weights: Array | None, n_threads: int) -> Counts:
-        """The counts of `family_counts`, in one array."""
+    def count(
+        self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], n_threads: int
+    ) -> Counts:
+        """The counts of `family_counts`, in one array; `is_complete` is what `complete_columns` says."""
         out = np.zeros(self.offsets[-1], dtype=np.int64 if weights is None else np.float64)
-        if codes.size and out.size:
-            n_threads = min(threads_for(self.columns.size * codes.shape[1], n_threads, COUNT_GRAIN), len(self.shapes))
-            is_complete = np.zeros(len(codes), dtype=np.uint8)
-            where = self.starts, self.columns, self.strides, self.offsets
-            count_families(codes, sizes, *where, weights, is_complete, out, n_threads)
+        if not codes.size or not out.size:
+            return out
+        n_rows = codes.shape[1]
+        is_large = len(self.families) * n_rows >= JOIN_GRAIN and out.size <= n_rows
+        if is_large and weights is None and is_complete[self.columns].all():
+            families, places = _joined_families(self.families, self.sizes.tolist())
+            joint = FamilyLayout(families, self.sizes)
+            found = np.zeros(joint.offsets[-1], dtype=np.int64)
+            joint._count_rows(codes, None, is_complete, found, n_threads)
+            self._add_margins(joint, places, found, out)
+        else:
+            self._count_rows(codes, weights, is_complete, out, n_threads)
         return out
+
+    def _count_rows(
+        self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
+    ) -> None:
+        """Count each family by itself."""
+        n_threads = min(threads_for(self.columns.size * codes.shape[1], n_threads, COUNT_GRAIN), len(self.shapes))
+        where = self.starts, self.columns, self.strides, self.offsets
+        count_families(codes, self.sizes, *where, weights, is_complete, out, n_threads)
+
+    def _add_margins(self, joint: FamilyLayout, places: list[int], counts: Counts, out: Counts) -> None:
+        """Add the counts of joint families to those of the families at `places` in them."""
+        axes = [joint.families[place] for place in places]
+        known, strides = self.sizes.tolist(), self.strides.tolist()
+        own = [
+            dict(zip(family, strides[first:last], strict=True))
+            for family, (first, last) in zip(self.families, pairwise(self.starts.tolist()), strict=True)
+        ]
+        add_margins(
+            counts,
+            joint.offsets[places],
+            _running(map(len, axes)),
+            np.array([known[column] for found in axes for column in found], dtype=np.int64),
+            np.array([own[f].get(column, 0) for f, found in enumerate(axes) for column in found], dtype=np.int64),
+            self.offsets,
+            np.zeros(max(map(len, axes)), dtype=np.int64),
+            out,
+        )
 
     def split(self, cells: NDArray[Any]) -> list[NDArray[Any]]:
         """The part of each family, with an axis for each of its variables."""
         parts = zip(self.shapes, pairwise(self.offsets.tolist()), strict=True)
         return [cells[first:last].reshape(shape) for shape, (first, last) in parts]
+
+
+def _joined_families(families: Sequence[Family], sizes: list[int]) -> tuple[list[Family], list[int]]:
+    """Families put together where the values of all their variables have few combinations, and the place of each."""
+    joined: list[set[int]] = []
+    cells: list[int] = []
+    places: list[int] = []
+    for family in families:
+        best, fewest = len(joined), math.inf
+        for place in range(max(0, len(joined) - NEAR_FAMILIES), len(joined)):
+            n_more = math.prod([sizes[column] for column in family if column not in joined[place]])
+            if n_more < fewest and n_more * cells[place] <= JOINT_CELLS:
+                best, fewest = place, n_more
+        if best == len(joined):
+            joined.append(set(family))
+            cells.append(n_cells(family, sizes))
+        else:
+            joined[best].update(family)
+            cells[best] *= int(fewest)
+        places.append(best)
+    return [tuple(sorted(found)) for found in joined], places
 
 
 def _running(numbers: Iterable[int]) -> NDArray[np.int64]:
@@ -95,7 +157,15 @@ def family_counts(
         with a missing value in the family are left out.
     """
     layout = FamilyLayout(families, sizes)
-    return layout.split(layout.count(codes, sizes, weights, n_threads))
+    return layout.split(layout.count(codes, weights, complete_columns(codes, sizes, n_threads), n_threads))
+
+
+def complete_columns(codes: NDArray[Any], sizes: NDArray[np.int64], n_threads: int = 1) -> NDArray[np.uint8]:
+    """For each column 1 where every code is that of a position."""
+    out = np.ones(len(codes), dtype=np.uint8)
+    if codes.size:
+        find_complete(codes, sizes, out, threads_for(codes.size, n_threads, LOOK_GRAIN))
+    return out
 
 
 def add_family_logs(

@@ -18,7 +18,7 @@ from fastens.bayes.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counting import CODE_DTYPES, encode
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Groups, Smoothing
 from fastens.bayes.discrete_network import DiscreteNetwork, joined
-from fastens.bayes.families import MOST_CELLS, FamilyLayout, n_cells
+from fastens.bayes.families import MOST_CELLS, FamilyLayout, complete_columns, n_cells
 from fastens.bayes.family_scores import SCORES
 from fastens.bayes.graphs import Parents, parents_from
 from fastens.bayes.incomplete import climb_by_em, climb_by_gradient, objective, shares
@@ -342,11 +342,12 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
                     f"{n_cells(family, sizes):.3g}."
                 )
         layout = FamilyLayout(network.families, data.sizes)
-        cells = layout.count(data.codes, data.sizes, data.weights, data.n_threads).astype(np.float64)
+        is_complete = complete_columns(data.codes, data.sizes, data.n_threads)
+        cells = layout.count(data.codes, data.weights, is_complete, data.n_threads).astype(np.float64)
         groups = self._groups(layout.shapes)
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
-        if data.codes.size and data.codes.min() == 0:
+        if not is_complete.all():
             pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
             self._climb(network.with_tables(self._first_tables(network, counts)), data, pseudo)
             return

@@ -239,7 +239,8 @@ cdef object _read_strings(_Stream stream, int layout, int64_t n_rows):
             continue
         source = _source_of(&stream.array, layout)
         distinct = Distinct(stream.array.length, stream.array.length + 1)
-        distinct.add(&source, <Layout> layout, stream.array.length)
+        with nogil:
+            distinct.add(&source, <Layout> layout, stream.array.length)
         done += stream.array.length
         if done == n_rows and not parts:
             return distinct.codes, distinct.texts()

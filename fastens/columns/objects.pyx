@@ -4,9 +4,9 @@ from cpython.object cimport PyObject
 from libc.string cimport memset
 
 from fastens.columns.kernels.distinct cimport IDENTITY, TEXTS, Distinct, Source, Text
-from fastens.engine.kernels.structs cimport int64_t
+from fastens.engine.kernels.structs cimport int64_t, prefetch
 
-cdef extern from "Python.h":
+cdef extern from "Python.h" nogil:
     bint PyUnicode_CheckExact(PyObject* value)
     bint PyUnicode_IS_COMPACT(PyObject* text)
     int PyUnicode_KIND(PyObject* text)
@@ -15,9 +15,10 @@ cdef extern from "Python.h":
 
 cdef enum:
     BLOCK = 512         # texts looked up at a time
+    AHEAD = 32          # objects asked for before they are looked at
 
 
-cdef inline Text _text_of(PyObject* value) noexcept:
+cdef inline Text _text_of(PyObject* value) noexcept nogil:
     cdef Text text
     if PyUnicode_CheckExact(value) and PyUnicode_IS_COMPACT(value):     # the characters are in the object
         text.kind = PyUnicode_KIND(value) >> 1      # of 1, 2 and 4 bytes a character
@@ -31,19 +32,23 @@ cdef inline Text _text_of(PyObject* value) noexcept:
 def number_strings(Distinct distinct, const int64_t[:] pointers):
     """Number objects, strings by their characters and others by identity; False where there are too many.
 
-    `pointers` are the objects' addresses; the objects live as long as their array does, as the interpreter's lock is
-    held meanwhile.
+    `pointers` are the objects' addresses. They live as long as their array holds them: nobody may change it meanwhile.
     """
     cdef Text[BLOCK] texts
     cdef Source source
-    cdef Py_ssize_t first, i, n
+    cdef Py_ssize_t first, block, i, n, n_rows = pointers.shape[0]
+    cdef bint is_done = True
     memset(&source, 0, sizeof(Source))
     source.places = <const char*> texts
-    for first in range(0, pointers.shape[0], BLOCK):
-        n = min(<Py_ssize_t> BLOCK, pointers.shape[0] - first)
-        for i in range(n):
-            texts[i] = _text_of(<PyObject*> <size_t> pointers[first + i])
-        source.first = 0
-        if not distinct.add(&source, TEXTS, n):
-            return False
-    return True
+    with nogil:
+        for block in range((n_rows + BLOCK - 1) // BLOCK):
+            first = block * BLOCK
+            n = min(<Py_ssize_t> BLOCK, n_rows - first)
+            for i in range(n):
+                prefetch(<const void*> <size_t> pointers[min(first + i + AHEAD, n_rows - 1)])
+                texts[i] = _text_of(<PyObject*> <size_t> pointers[first + i])
+            source.first = 0
+            is_done = distinct.add(&source, TEXTS, n)
+            if not is_done:
+                break
+    return is_done

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.kernels.forest_data import ForestData
 from fastens.engine.kernels.forest_grow import TreeWorker
-from fastens.engine.trees import MeasuredTree, Tree
+from fastens.engine.trees import MeasuredTree, SearchedTree, Tree
 
 if TYPE_CHECKING:
     from fastens.engine.binned import BinnedMatrix
@@ -148,6 +148,8 @@ class ForestGrower:
         Threads for several trees, a tree each; for a single one, threads inside it.
     with_squares : bool
         Grow a `MeasuredTree`; of numbers only.
+    with_search : bool
+        Grow a `SearchedTree`; not with `with_squares`.
 
     Examples
     --------
@@ -169,10 +171,11 @@ class ForestGrower:
         n_threads: int = 1,
         *,
         with_squares: bool = False,
+        with_search: bool = False,
     ) -> None:
         centres = [_centres(limits) for limits in matrix.thresholds] if rules.random_thresholds else None
-        self._data = ForestData(matrix, centres, target, rules, with_squares)
-        self._tree = MeasuredTree if with_squares else Tree
+        self._data = ForestData(matrix, centres, target, rules, with_squares, with_search)
+        self._tree = MeasuredTree if with_squares else SearchedTree if with_search else Tree
         self._value_dtype = target.value_dtype
         self._n_rows = matrix.n_rows
         self._n_threads = n_threads

@@ -83,6 +83,24 @@ class MeasuredTree(Tree):
     squares: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class SearchedTree(Tree):
+    """A tree as it was grown, with what its splits were chosen from.
+
+    Attributes
+    ----------
+    n_usable : int32 array of shape (n_nodes,)
+        How many features a split could be on: those that are allowed there, and known not to be constant in the node
+        above; 0 at leaves.
+    n_groups : int32 array of shape (n_nodes,)
+        How many values (bins or categories, a missing one among them) the node's rows have of the feature that it is
+        split on; 0 at leaves. Not where thresholds are random.
+    """
+
+    n_usable: np.ndarray
+    n_groups: np.ndarray
+
+
 # The types that an array may have; the first one is that of anything else.
 TREE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
     "feature": (np.int32,),

@@ -14,7 +14,7 @@ from fastens.engine.binned import BinnedMatrix
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.engine.prunings import Prunings
 from fastens.engine.sampling import content_hashes
-from fastens.engine.split_priors import NAMES, SearchCost, thresholds_of_features
+from fastens.engine.split_priors import NAMES, TableSearch, thresholds_of_features
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.bags import Samples, multiplied
@@ -87,7 +87,7 @@ class PosteriorAveraging(BaseFastens):
 
     def _pruning_prior(self) -> PruningPrior:
         options = self._averaging_options()
-        cost = SearchCost(self._n_thresholds, self._features_per_split(), self._has_random_thresholds())
+        cost = TableSearch(self._n_thresholds, self._features_per_split(), self._has_random_thresholds())
         return PruningPrior(self._leaf_prior(options), options["split_prior"], cost, options["temperature"])
 
     # Fit --------------------------------------------------

@@ -173,6 +173,26 @@ def test_another_prior_is_as_if_fitted_with_it(model, iris):
     assert changed.get_params() == fitted.get_params()
 
 
+def test_prior_counts_the_splits_of_the_node_itself():
+    """Of 20 and 3 thresholds and a constant column, the right node has 4 and 3 left."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(21).repeat(20), rng.integers(0, 4, 420), np.zeros(420)])
+    y = (X[:, 0] >= 16) * (1 + (X[:, 0] >= 18) * (rng.random(420) < 0.9))
+    model = BayesTreeClassifier(max_depth=2).fit(X, y)
+    assert model._ensemble.feature.tolist()[:3] == [0, -1, 0]
+    np.testing.assert_array_equal(model._n_splits, [2 * 20, 1, 2 * 4, 1, 1])
+    prior = model._prunings._terms[2]
+    np.testing.assert_allclose(np.exp(prior[[0, 2]]), [5 / 45, 5 / 13])
+
+
+def test_file_whose_numbers_of_splits_do_not_fit(iris, tmp_path):
+    model = BayesTreeClassifier().fit(*iris)
+    model._n_splits = model._n_splits[1:]
+    model.save(tmp_path / "tree.fastens")
+    with pytest.raises(ValueError, match="the numbers of splits and the tree do not fit together"):
+        fastens.load(tmp_path / "tree.fastens")
+
+
 def test_reweight_refuses_what_is_no_prior(iris):
     model = BayesTreeClassifier().fit(*iris)
     with pytest.raises(ValueError, match=r"reweight takes alpha, split_prior, temperature; got 'max_depth'"):
@@ -183,12 +203,14 @@ def test_reweight_refuses_what_is_no_prior(iris):
         BayesTreeClassifier(split_prior=1.0).fit(*iris)
 
 
-def test_default_prior_is_one_row(iris):
+def test_default_prior_goes_with_the_splits_and_the_leaves(iris):
     X, y = iris
     weight = np.where(y == 0, 4.0, 1.0)
     model = BayesTreeClassifier(max_depth=3).fit(X, y, weight)
     shares = np.bincount(y, weight) / weight.sum()
-    np.testing.assert_allclose(model._leaf_prior.alpha, 1 / 6 + shares / 2, atol=1e-6)
+    n_thresholds = sum(len(np.unique(column)) - 1 for column in X.T)
+    n_rows = np.log(n_thresholds) * np.sqrt(model.get_n_leaves() / weight.sum())
+    np.testing.assert_allclose(model._leaf_prior.alpha, n_rows * (1 / 6 + shares / 2), rtol=1e-5)
     before = model._leaf_prior
     model.partial_fit(X[y == 1], y[y == 1])
     assert model._leaf_prior == before

@@ -19,10 +19,10 @@ from fastens.engine.averaging import (
 from fastens.engine.binning import learn_binning
 from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior
-from fastens.engine.split_priors import SearchCost
+from fastens.engine.split_priors import TableSearch
 
 N_ROWS = 3000
-COST = SearchCost(np.full(6, 50.0), None, random_thresholds=False)
+COST = TableSearch(np.full(6, 50.0), None, random_thresholds=False)
 SPLITS = [0.5, 0.03, 1 - 1e-9, (0.95, 1.0), "search"]
 
 

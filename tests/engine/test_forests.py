@@ -93,6 +93,30 @@ def test_every_split_is_the_best(kind, criterion, limits):
     check_nodes(tree, matrix, target, rules, weight)
 
 
+@pytest.mark.parametrize("random_thresholds", [False, True])
+@pytest.mark.parametrize(("kind", "criterion"), CASES)
+@pytest.mark.parametrize("categorical", [(), (2, 6)])
+def test_what_splits_were_chosen_from(kind, criterion, categorical, random_thresholds):
+    X, signal = make_rows(n_features=7)
+    X[:, 5], X[:, 6] = 1.0, signal > 0
+    matrix, target = bin_rows(X, categorical=categorical), make_target(signal, kind)
+    weight = np.random.default_rng(1).integers(0, 4, len(X)).astype(np.float64)
+    rules = TreeRules(criterion, random_thresholds=random_thresholds)
+    [tree] = ForestGrower(matrix, target, rules, with_search=True).grow([TreeSample(weight, None, 0)])
+    assert_same_trees([tree], [grow_one(matrix, target, rules, weight)])
+    rows, _ = rows_of_nodes(tree, matrix.columns, np.flatnonzero(weight > 0))
+    above = {int(left) + side: node for node, left in enumerate(tree.left_child) if left for side in (0, 1)}
+    for node in range(tree.n_nodes):
+        if tree.feature[node] < 0:
+            assert tree.n_usable[node] == tree.n_groups[node] == 0
+            continue
+        known = rows[above[node]] if node else []
+        constant = [len(np.unique(codes[known])) == 1 for codes in matrix.columns]
+        assert tree.n_usable[node] == 7 - sum(constant)
+        if not random_thresholds:
+            assert tree.n_groups[node] == len(np.unique(matrix.columns[tree.feature[node], rows[node]]))
+
+
 @pytest.mark.parametrize("max_bins", [10, 1000])
 @pytest.mark.parametrize("n_rows", [2, 3, 40, 300])
 def test_nodes_of_any_size(n_rows, max_bins):

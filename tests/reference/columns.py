@@ -22,13 +22,18 @@ def column_values(column: Any) -> list[Any]:
 
 def categories(values: list[Any]) -> list[Any]:
     """The distinct values, numbers before strings, of equal ones the first."""
-    found: list[Any] = []
-    for value in values:
-        if value is not None and value not in found:
-            found.append(value)
+    found = [value for value in dict.fromkeys(values) if value is not None]
     return sorted(v for v in found if not isinstance(v, str)) + sorted(v for v in found if isinstance(v, str))
 
 
 def positions(values: list[Any], known: list[Any]) -> list[int | None]:
     """For each value its place among categories, -1 for one that is not there, None for a missing one."""
     return [None if value is None else known.index(value) if value in known else -1 for value in values]
+
+
+def code_table(rows: Any) -> tuple[list[list[int]], list[list[Any]]]:
+    """For each column of a matrix its codes, 1 and up, and its categories."""
+    columns = [[plain(value) for value in column] for column in rows.T]
+    known = [categories(column) for column in columns]
+    places = [{value: place for place, value in enumerate(own, 1)} for own in known]
+    return [[place[value] for value in column] for column, place in zip(columns, places, strict=True)], known

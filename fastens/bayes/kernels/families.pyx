@@ -158,6 +158,17 @@ cdef void _look_for_gaps(const any_code_t* codes, Py_ssize_t n, int64_t size, ui
     is_complete[0] = least == 1 and most <= size
 
 
+def find_complete(
+    const any_code_t[:, ::1] codes, const int64_t[::1] sizes, uint8_t[::1] is_complete, int n_threads
+):
+    """Write in which columns every code is that of a position."""
+    cdef Py_ssize_t j
+    for j in prange(
+        codes.shape[0], nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1
+    ):
+        _look_for_gaps(&codes[j, 0], codes.shape[1], sizes[j], &is_complete[j])
+
+
 def count_families(
     const any_code_t[:, ::1] codes,
     const int64_t[::1] sizes,
@@ -166,21 +177,14 @@ def count_families(
     const int64_t[::1] strides,
     const int64_t[::1] offsets,
     const float64_t[::1] weight,
-    uint8_t[::1] is_complete,
+    const uint8_t[::1] is_complete,
     count_t[::1] out,
     int n_threads,
 ):
-    """Add to out[offsets[f] + cell] the weight of each row, or 1, for each family f; a thread owns whole families.
-
-    Writes to `is_complete` in which columns nothing is missing.
-    """
+    """Add to out[offsets[f] + cell] the weight of each row, or 1, for each family f; a thread owns whole families."""
     cdef Py_ssize_t n_rows = codes.shape[1]
     cdef const float64_t* weights = first_of(weight)
     cdef Py_ssize_t f
-    for f in prange(
-        codes.shape[0], nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1
-    ):
-        _look_for_gaps(&codes[f, 0], n_rows, sizes[f], &is_complete[f])
     for f in prange(
         starts.shape[0] - 1, nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
         use_threads_if=n_threads > 1,
@@ -188,6 +192,53 @@ def count_families(
         _count(
             &codes[0, 0], weights, n_rows, _family_of(f, &starts[0], &columns[0], &strides[0]), &sizes[0],
             &is_complete[0], offsets[f + 1] - offsets[f], &out[offsets[f]])
+
+
+cdef void _sum_out(
+    const int64_t* counts, const int64_t* sizes, const int64_t* strides, Py_ssize_t n_axes, int64_t n_cells,
+    int64_t* places, int64_t* out
+) noexcept nogil:
+    # The last axis changes fastest; `places`, all zeros, are those on each axis, and are so again in the end.
+    cdef int64_t i, cell = 0
+    cdef Py_ssize_t k
+    for i in range(n_cells):
+        out[cell] += counts[i]
+        k = n_axes - 1
+        while k >= 0:
+            places[k] += 1
+            cell += strides[k]
+            if places[k] < sizes[k]:
+                break
+            cell -= places[k] * strides[k]
+            places[k] = 0
+            k -= 1
+
+
+def add_margins(
+    const int64_t[::1] counts,
+    const int64_t[::1] begins,
+    const int64_t[::1] starts,
+    const int64_t[::1] sizes,
+    const int64_t[::1] strides,
+    const int64_t[::1] offsets,
+    int64_t[::1] places,
+    int64_t[::1] out,
+):
+    """Add to out[offsets[f] + cell] the counts of a joint table, whose other columns are summed out.
+
+    The table of family f stands in `counts` from begins[f] on. Its axes have `sizes` and, in the family's table, the
+    `strides` from starts[f] on; 0 where they are summed out. `places`, all zeros, has room for the axes of any table.
+    """
+    cdef Py_ssize_t f, k
+    cdef int64_t n_cells
+    with nogil:
+        for f in range(starts.shape[0] - 1):
+            n_cells = 1
+            for k in range(starts[f], starts[f + 1]):
+                n_cells *= sizes[k]
+            _sum_out(
+                &counts[begins[f]], &sizes[starts[f]], &strides[starts[f]], starts[f + 1] - starts[f], n_cells,
+                &places[0], &out[offsets[f]])
 
 
 cdef inline void _add_entries(

@@ -1,6 +1,6 @@
 from libc.string cimport memcpy
 
-from fastens.engine.kernels.structs cimport int32_t, int64_t, uint8_t, uint64_t
+from fastens.engine.kernels.structs cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef struct Slot:
@@ -107,7 +107,11 @@ cdef inline Text text_at(const Source* source, Layout layout, int64_t place) noe
 
 cdef class Distinct:
     cdef Seen seen
-    cdef object codes_
+    cdef object codes_      # an array, at `narrow` or at `wide`
+    cdef uint8_t* narrow
+    cdef uint32_t* wide
+    cdef bint is_wide
     cdef int64_t n_done
     cdef int64_t most
-    cdef bint add(self, Source* source, Layout layout, int64_t n) except -1
+    cdef bint add(self, Source* source, Layout layout, int64_t n) except -1 nogil
+    cdef int _widen(self) except -1

@@ -248,7 +248,8 @@ cdef class Distinct:
     """
 
     def __cinit__(self, int64_t n_rows, int64_t most):
-        self.codes_ = np.empty(n_rows, dtype=np.uint8)
+        cdef uint8_t[::1] narrow = np.empty(n_rows, dtype=np.uint8)
+        self.codes_, self.narrow = narrow.base, &narrow[0] if n_rows else NULL
         self.most = most
         self.seen.most = min(most, <int64_t> NARROW)
         self.seen.missing = -1
@@ -260,44 +261,49 @@ cdef class Distinct:
         free(self.seen.texts)
         free(self.seen.rows)
 
-    cdef bint add(self, Source* source, Layout layout, int64_t n) except -1:
+    cdef bint add(self, Source* source, Layout layout, int64_t n) except -1 nogil:
         """Number the next rows; False where there are too many distinct values."""
         cdef int64_t done = 0
-        cdef uint8_t[::1] narrow
-        cdef uint32_t[::1] wide
-        if n == 0:
-            return True
-        if self.codes_.itemsize == 1:
-            narrow = self.codes_
-            with nogil:
-                done = _number(&self.seen, source, layout, n, self.n_done, &narrow[self.n_done])
+        if not self.is_wide:
+            done = _number(&self.seen, source, layout, n, self.n_done, self.narrow + self.n_done)
             if 0 <= done < n and self.most > NARROW:
-                self.codes_ = self.codes_.astype(np.uint32)
-                self.seen.most = self.most
+                with gil:
+                    self._widen()
         if done >= 0:
             self.n_done += done
-        if 0 <= done < n and self.codes_.itemsize > 1:
+        if 0 <= done < n and self.is_wide:
             source.first += done
-            wide = self.codes_
-            with nogil:
-                n -= done
-                done = _number(&self.seen, source, layout, n, self.n_done, &wide[self.n_done])
+            n -= done
+            done = _number(&self.seen, source, layout, n, self.n_done, self.wide + self.n_done)
             if done >= 0:
                 self.n_done += done
         if done < 0:
-            raise MemoryError
+            with gil:
+                raise MemoryError
         return done == n
+
+    cdef int _widen(self) except -1:
+        cdef uint32_t[::1] wide = self.codes_.astype(np.uint32)
+        self.codes_, self.wide, self.is_wide = wide.base, &wide[0], True
+        self.seen.most = self.most
+        return 0
 
     def add_words(self, const int64_t[:] words):
         """Number numbers of eight bytes."""
         cdef Source source = _source_of(<const char*> &words[0], words.strides[0])
-        return self.add(&source, WORDS, words.shape[0])
+        cdef bint is_done
+        with nogil:
+            is_done = self.add(&source, WORDS, words.shape[0])
+        return is_done
 
     def add_fixed(self, const uint8_t[:, :] texts):
         """Number texts of one length, a row of bytes each."""
         cdef Source source = _source_of(<const char*> &texts[0, 0], texts.strides[0])
+        cdef bint is_done
         source.length = texts.shape[1]
-        return self.add(&source, FIXED, texts.shape[0])
+        with nogil:
+            is_done = self.add(&source, FIXED, texts.shape[0])
+        return is_done
 
     @property
     def codes(self):

@@ -72,6 +72,7 @@ cdef void _record_split(
     node.feature = open.split.feature
     node.gain = open.split.gain
     node.left_child = grown.n
+    node.n_usable, node.n_groups = open.split.n_usable, open.split.n_groups
     if open.split.is_set:
         node.category_set = grown.n_words
         memcpy(grown.words + grown.n_words, set_words, n_words * sizeof(uint32_t))

@@ -16,11 +16,12 @@ CRITERIA = {
 cdef class ForestData:
     """What all trees of a forest share: binned rows, targets, rules. Arguments are trusted."""
 
-    def __init__(self, matrix, centres, target, rules, with_squares=False):
+    def __init__(self, matrix, centres, target, rules, with_squares=False, with_search=False):
         self.kept = []
         self._set_table(matrix, centres)
         self._set_targets(target, rules.criterion)
         self.n_squares = self.forest.targets.n_targets if with_squares else 0
+        self.with_search = with_search
         self._set_rules(rules)
 
     cdef size_t _pointer(self, array, dtype) except 0:

@@ -86,7 +86,7 @@ cdef class TreeWorker:
         self.data = data
         self.n_threads = min(n_threads, MAX_THREADS)
         self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
-        self.harvest.n_squares = data.n_squares
+        self.harvest.n_squares, self.harvest.with_search = data.n_squares, data.with_search
         self.per_square = np.ones(data.n_squares)
         self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
@@ -384,6 +384,8 @@ cdef class TreeWorker:
             harvest.category_set[to + i] = node.category_set
             harvest.n_samples[to + i] = <int32_t>(node.end - node.begin)
             harvest.gain[to + i] = <float32_t>(node.gain * self.sample.gain_unit)
+            if harvest.with_search:
+                harvest.n_usable[to + i], harvest.n_groups[to + i] = node.n_usable, node.n_groups
             if self.data.n_squares > 0:
                 self._write_squares(node, self.sums + i * (self.data.n_values + 1), to + i)
         if tree.n_words > 0:

@@ -5,6 +5,7 @@ cdef struct Harvest:
     # Grown trees, one after another in the arrays that a model has.
     int32_t n_values, n_squares     # a node
     bint narrow                     # they are float32
+    bint with_search                # what a split was chosen from is told too
     Py_ssize_t n_nodes, n_words
     int32_t n_trees
     int32_t* feature
@@ -17,6 +18,8 @@ cdef struct Harvest:
     int32_t* n_samples
     float32_t* weight
     float64_t* squares
+    int32_t* n_usable
+    int32_t* n_groups
     uint32_t* words
     int64_t* ends                   # (n_trees, 2): nodes and words up to the end of each tree
     Py_ssize_t nodes_capacity, words_capacity, trees_capacity

@@ -39,6 +39,11 @@ cdef bint reserve_tree(Harvest* harvest, Py_ssize_t n_nodes, Py_ssize_t n_words)
                 harvest.n_squares == 0
                 or _resize(<void**>&harvest.squares, nodes * harvest.n_squares * sizeof(float64_t))
             )
+            and (
+                not harvest.with_search
+                or _resize(<void**>&harvest.n_usable, nodes * sizeof(int32_t))
+                and _resize(<void**>&harvest.n_groups, nodes * sizeof(int32_t))
+            )
         ):
             return False
         harvest.nodes_capacity = nodes
@@ -73,6 +78,8 @@ cdef void free_harvest(Harvest* harvest) noexcept nogil:
     free(harvest.n_samples)
     free(harvest.weight)
     free(harvest.squares)
+    free(harvest.n_usable)
+    free(harvest.n_groups)
     free(harvest.words)
     free(harvest.ends)
 
@@ -104,6 +111,9 @@ cdef list take_trees(Harvest* harvest):
     if harvest.n_squares > 0:
         squares = _copied(harvest.squares, n * harvest.n_squares, np.float64)
         arrays["squares"] = squares.reshape(n, harvest.n_squares)
+    if harvest.with_search:
+        arrays["n_usable"] = _copied(harvest.n_usable, n, np.int32)
+        arrays["n_groups"] = _copied(harvest.n_groups, n, np.int32)
     trees = []
     for t in range(harvest.n_trees):
         end, last_word = harvest.ends[2 * t], harvest.ends[2 * t + 1]

@@ -60,6 +60,7 @@ cdef struct Tree:
 cdef struct Best:
     Question question
     float64_t gain
+    int32_t n_usable                # features, as far as was known before
 
 
 cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
@@ -233,7 +234,7 @@ cdef bint _find_split(const Tree* tree, RecordNode* node, Best* best) noexcept n
     cdef Question questions[64]
     cdef int32_t drawn[64]
     cdef int32_t i, n, n_asked, n_seen = 0, n_left = forest.table.n_features - node.n_excluded
-    best.gain = -INFINITY
+    best.gain, best.n_usable = -INFINITY, n_left
     if _weight(tree, n_rows, node.second) < 2 * tree.sample.min_weight:
         return False
     record_ranges(records, n_rows, tree.n_bytes, &ranges)
@@ -316,6 +317,7 @@ cdef inline void _record_split(
     to.feature = question.feature
     to.gain = max(best.gain, 0.0)
     to.left_child = grown.n
+    to.n_usable = best.n_usable
     to.last_code = <uint16_t>question.last_code
     # Without missing rows here, later ones follow the larger side.
     to.missing_left = <uint8_t>(question.missing_left if question.has_missing else (

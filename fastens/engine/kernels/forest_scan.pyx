@@ -302,7 +302,7 @@ cdef void finish_split(
     const Forest* forest, Room* room, const NodeSums* node, const Groups* groups, FoundSplit* best
 ) noexcept nogil:
     """Write down which codes go left."""
-    best.is_set = groups.is_set
+    best.is_set, best.n_groups = groups.is_set, groups.n
     if groups.is_set:
         _write_set(forest, room, node, groups, best)
     else:

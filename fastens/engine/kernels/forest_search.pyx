@@ -84,7 +84,7 @@ cdef bint find_split(
     cdef NodeSums node
     cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, open.key, 0)
     cdef int32_t i, n, n_seen = 0, n_left = forest.table.n_features - open.n_excluded
-    best.feature, best.gain = -1, -INFINITY
+    best.feature, best.gain, best.n_usable = -1, -INFINITY, n_left
     node.rows, node.n_rows = sample.entries + open.begin, open.end - open.begin
     node.lower, node.upper = open.lower, open.upper
     if is_pure_word(forest, sample, open.total) or (

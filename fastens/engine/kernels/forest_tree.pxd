@@ -148,6 +148,7 @@ cdef struct ForestNode:
     int32_t left_child              # 0: leaf
     uint64_t total                  # packed sums of its rows
     int32_t category_set            # first word, -1 for a threshold
+    int32_t n_usable, n_groups      # see FoundSplit
     uint16_t last_code              # codes 1 .. last_code go left
     uint8_t missing_left
 
@@ -155,6 +156,8 @@ cdef struct ForestNode:
 cdef struct FoundSplit:
     float64_t gain
     int32_t feature                 # -1: none
+    int32_t n_usable                # features that the node may split on, as far as was known before
+    int32_t n_groups                # codes that it has of the feature
     int32_t position                # of the last code that goes left, among those found
     int32_t last_code
     bint missing_left

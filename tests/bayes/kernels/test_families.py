@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fastens.bayes import families as module
 from fastens.bayes.counting import CODE_DTYPES
-from fastens.bayes.families import add_family_logs, family_counts
+from fastens.bayes.families import add_family_logs, complete_columns, family_counts
 from reference import families as plain
 
 FAMILIES = [(0,), (1, 0), (3, 2, 0, 1), (2, 4), (4,)]
@@ -44,6 +45,28 @@ def test_counts_where_nothing_is_missing(rng, weighted, size):
     expected = plain.family_counts(codes, sizes, families, np.ones(codes.shape[1]) if weights is None else weights)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("sizes", [[2, 3, 5, 4, 1, 2, 7], [2, 300, 5, 40, 1, 2, 7], [1] * 7])
+def test_families_counted_together(rng, monkeypatch, sizes, n_threads):
+    monkeypatch.setattr(module, "JOIN_GRAIN", 0)
+    sizes = np.array(sizes)
+    codes = (1 + rng.random((7, 100_000)) * sizes[:, None]).astype(CODE_DTYPES[int(sizes.max() > 250)])
+    families = [(0,), (1, 0), (3, 2, 0, 1), (2, 4), (4,), (6, 5, 4), (5,), (2, 1), (5, 6), (3, 1), (6,)]
+    whole = plain.family_counts(codes, sizes, families, np.ones(codes.shape[1]))
+    for one, other in zip(family_counts(codes, sizes, families, None, n_threads), whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    codes[2, 7] = 0  # what is missing in one family must not be missed in others
+    holed = plain.family_counts(codes, sizes, families, np.ones(codes.shape[1]))
+    for one, other in zip(family_counts(codes, sizes, families, None, n_threads), holed, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_which_columns_are_complete():
+    codes = np.array([[1, 2, 1], [1, 0, 2], [1, 3, 2], [2, 2, 2]], dtype=np.uint16)
+    assert complete_columns(codes, np.array([2, 2, 2, 3])).tolist() == [1, 0, 0, 1]
+    assert complete_columns(codes[:, :0], np.array([2, 2, 2, 3])).tolist() == [1, 1, 1, 1]
 
 
 def test_cells_beyond_16_bits(rng):
