@@ -35,9 +35,9 @@ import numpy as np
 
 cdef enum:
     KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the widest feature
-    # Up to so many rows, whose records stay in the second cache, payloads lie apart from them: what a thread writes
-    # there, 16 rows to a cache line, the others have to fetch.
-    APART_ROWS = 1 << 16
+    # Up to so many rows, which stay in the second cache, what a row adds to histograms is ready made, and apart from
+    # the records: where a thread writes, the others have to fetch.
+    MOST_WORDS = 1 << 16
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
 
 
@@ -78,11 +78,11 @@ cdef class Grower:
         ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
         ws.code_stride = self.matrix.n_rows
         ws.quantised.payload.first, ws.quantised.payload.stride = &payloads[0, 0], payloads.strides[0]
-        if ws.n_threads > 1 and self.matrix.n_payloads == 1 and self.matrix.n_rows <= APART_ROWS:
-            ws.payloads = <uint32_t*>malloc(self.matrix.n_rows * sizeof(uint32_t))
-            if ws.payloads == NULL:
-                raise MemoryError(f"no memory for the payloads of {self.matrix.n_rows} rows")
-            ws.quantised.payload.first, ws.quantised.payload.stride = <uint8_t*>ws.payloads, sizeof(uint32_t)
+        if self.matrix.n_payloads == 1 and self.matrix.n_rows <= MOST_WORDS:
+            ws.quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
+            if ws.quantised.words == NULL:
+                raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
+            ws.table.words = ws.quantised.words
         ws.table.payloads, ws.table.payload_stride = ws.quantised.payload.first, ws.quantised.payload.stride
         self._set_columns()
         self._set_features()

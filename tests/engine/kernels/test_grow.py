@@ -30,7 +30,7 @@ def assert_like_twin(tree, nodes, rel=1e-6):
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "max_bins"), [(2, 255), (41, 255), (500, 20), (500, 1000), (2000, 255), (40_000, 10)]
+    ("n_rows", "max_bins"), [(2, 255), (41, 255), (500, 20), (500, 1000), (2000, 255), (40_000, 10), (70_000, 10)]
 )
 @pytest.mark.parametrize("categorical", [(), (1, 4)])
 def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
@@ -259,11 +259,15 @@ def test_a_sample_of_rows_and_features():
     assert one.n_nodes != other.n_nodes or (one.feature != other.feature).any()
 
 
-def test_gradients_that_are_not_finite():
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("of_hessian", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_derivatives_that_are_not_finite(value, of_hessian, weighted):
     X, gradients, hessians = make_rows(100)
-    gradients[3] = np.nan
+    (hessians if of_hessian else gradients)[3] = value
+    weight = np.ones(100) if weighted else None
     with pytest.raises(FloatingPointError, match="finite"):
-        TreeGrower(bin_rows(X), GrowthRules()).grow(gradients, hessians)
+        TreeGrower(bin_rows(X), GrowthRules(), weight).grow(gradients, hessians)
 
 
 def test_weights_of_any_size():
