@@ -57,6 +57,8 @@ class Factorized(NamedTuple):
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or the missing value of a frame."""
+    if type(value) is str:
+        return False
     if isinstance(value, float):
         return math.isnan(value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
@@ -217,17 +219,23 @@ def _of_fixed(values: NDArray[Any]) -> Factorized:
 
 def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
-    pointers = np.asarray(_Pointers(values))
-    distinct = Distinct(values.size, min(MOST_OBJECTS, max(values.size // 8, FEWEST_OBJECTS)))
-    head = pointers[:FIRST_OBJECTS]
-    is_shared = len(head) < FIRST_OBJECTS or Distinct(FIRST_OBJECTS, FIRST_OBJECTS - FIRST_OBJECTS // 8).add_words(head)
-    if not (is_shared and distinct.add_words(pointers)):
-        distinct = Distinct(values.size, values.size)
-        number_strings(distinct, pointers)
+    distinct = _number_objects(np.asarray(_Pointers(values)))
     found = values[distinct.rows].tolist()
     if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, found))):
         return None
     return Factorized(distinct.codes, [_plain(value) for value in found])
+
+
+def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
+    n_rows, head = len(pointers), pointers[:FIRST_OBJECTS]
+    many = FIRST_OBJECTS - FIRST_OBJECTS // 8
+    if n_rows < MOST_OBJECTS or Distinct(FIRST_OBJECTS, many).add_words(head):
+        distinct = Distinct(n_rows, min(MOST_OBJECTS, max(n_rows // 8, FEWEST_OBJECTS)))
+        if distinct.add_words(pointers):
+            return distinct
+    distinct = Distinct(n_rows, n_rows)
+    number_strings(distinct, pointers)
+    return distinct
 
 
 class _Pointers:

@@ -9,6 +9,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+WIDE = 100  # columns
+
 
 def opened(frame: Any) -> Any:
     """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
@@ -24,13 +26,16 @@ def names_of(frame: Any) -> list[Any]:
 
 
 def common_kind(frame: Any) -> str | None:
-    """The kind of NumPy's type that all columns of a frame share; None where they have several, or others."""
+    """The kind of NumPy's type, numbers or booleans, that all columns of a frame share; None for other frames."""
     if isinstance(frame, nw.DataFrame):
         return "f" if set(frame.schema.values()) in ({nw.Float64}, {nw.Float32}) else None
     first = _taker_of(frame)(0).dtype if frame.shape[1] else None
-    if not isinstance(first, np.dtype):
+    if not isinstance(first, np.dtype) or first.kind not in "fbiu":
         return None
-    return first.kind if all(dtype == first for dtype in frame.dtypes.tolist()) else None
+    # A list of all types takes longer than the columns, unless there are many.
+    is_wide = frame.shape[1] > WIDE
+    types = frame.dtypes.tolist() if is_wide else [column.dtype for column in arrays_of(frame)]
+    return first.kind if all(dtype == first for dtype in types) else None
 
 
 def block_of(frame: Any) -> NDArray[Any] | None:
