@@ -176,6 +176,7 @@ def compared(
 SINGLE_TREES: dict[str, Callable[[Any, np.ndarray], Any]] = {
     "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
     "pruned": lambda X, y: PrunedTree().fit(X, y),
+    "ten folds": lambda X, y: PrunedTree(n_folds=10).fit(X, y),
     "whole": lambda X, y: PrunedTree(n_folds=0).fit(X, y),
 }
 
