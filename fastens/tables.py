@@ -16,10 +16,11 @@ from fastens.columns.factorize import (
     NARROW_TYPES,
     Factorized,
     factorize,
-    index_values,
+    factorize_array,
     is_missing,
     sorted_categories,
 )
+from fastens.columns.frames import arrays_of, block_of, common_kind, names_of, opened
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads, threads_for
 
@@ -78,6 +79,16 @@ class Table:
         if isinstance(self.source, nw.DataFrame):
             return [column.to_native() for column in self.source.iter_columns()]
         return [column for _, column in self.source.items()]
+
+    @cached_property
+    def arrays(self) -> list[Any]:
+        """The same, but those of a pandas frame as arrays."""
+        return arrays_of(self.source) if self._has_series else self.natives
+
+    @cached_property
+    def _has_series(self) -> bool:
+        is_native = self.block is not None or isinstance(self.source, nw.DataFrame)
+        return not is_native and nw.dependencies.is_pandas_dataframe(self.source)
 
     def column(self, index: int) -> Column:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
@@ -145,9 +156,9 @@ class Table:
 
     def has_codes(self, index: int) -> bool:
         """Whether a column is codes of categories already, or has been read."""
-        native = self.natives[index]
-        is_declared = getattr(getattr(native, "dtype", None), "name", None) == "category"
-        return is_declared or index in self._factorized or isinstance(native, Categories)
+        found = self.arrays[index]
+        is_declared = getattr(getattr(found, "dtype", None), "name", None) == "category"
+        return is_declared or index in self._factorized or isinstance(found, Categories)
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
         """Write to `out` each row's position among the categories.
@@ -166,9 +177,13 @@ class Table:
         """A column factorized, once."""
         found = self._factorized.get(index)
         if found is None:
-            native = self.natives[index]
-            is_read = isinstance(native, Categories)
-            found = Factorized(native.codes, native.values, may_be_absent=True) if is_read else factorize(native)
+            array = self.arrays[index]
+            if isinstance(array, Categories):
+                found = Factorized(array.codes, array.values, may_be_absent=True)
+            elif self._has_series:
+                found = factorize_array(array, lambda: self.natives[index])
+            else:
+                found = factorize(array)
             self._factorized[index] = found
         return found
 
@@ -186,46 +201,19 @@ def table_from_frame(frame: Any) -> Table:
     """A table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
     if isinstance(frame, Table):
         return frame
-    return _table_of(_opened(frame))
+    return _table_of(opened(frame))
 
 
 def _table_of(frame: Any) -> Table:
-    names = _names_of(frame)
+    names = names_of(frame)
     array = block = None
-    kind = _common_kind(frame)
+    kind = common_kind(frame)
     if kind == "f":
         array = frame.to_numpy()
         array = array if _is_ready(array) else None
-    elif kind is not None and kind in "biu" and _is_one_block(frame):
-        block = frame.to_numpy()
+    elif kind is not None and kind in "biu":
+        block = block_of(frame)
     return Table(frame, names if all(isinstance(name, str) for name in names) else None, array, block)
-
-
-def _opened(frame: Any) -> Any:
-    """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
-    frame = nw.to_native(frame, pass_through=True)
-    if nw.dependencies.is_pandas_dataframe(frame) and frame.columns.is_unique:
-        return frame
-    return nw.from_native(frame, eager_only=True)
-
-
-def _names_of(frame: Any) -> list[Any]:
-    return frame.columns if isinstance(frame, nw.DataFrame) else index_values(frame.columns)
-
-
-def _common_kind(frame: Any) -> str | None:
-    """The kind of NumPy's type that all columns of a frame share; None where they have several, or others."""
-    if isinstance(frame, nw.DataFrame):
-        return "f" if set(frame.schema.values()) in ({nw.Float64}, {nw.Float32}) else None
-    types = frame.dtypes.tolist()
-    first = types[0] if types else None
-    return first.kind if isinstance(first, np.dtype) and all(dtype == first for dtype in types) else None
-
-
-def _is_one_block(frame: Any) -> bool:
-    """Whether a pandas frame gives its columns as one array without copying them."""
-    head = frame.iloc[:1]
-    return np.may_share_memory(head.to_numpy(), head.to_numpy())
 
 
 def _is_ready(array: NDArray[Any]) -> bool:
@@ -374,10 +362,8 @@ class TableEncoder:
     def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[TableEncoder, NDArray[np.unsignedinteger]]:
         """An encoder that takes every column for categories, and the `codes` of the table."""
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
-        found = None
-        if table.block is not None:
-            found = code_whole_numbers(table.block, n_near)
-        elif all(map(table.has_codes, range(len(table)))):
+        found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
+        if found is None and all(map(table.has_codes, range(len(table)))):
             columns = range(len(table))
             found = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
         if found is not None:
@@ -450,8 +436,8 @@ class TableEncoder:
         """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
         if isinstance(frame, Table):
             return frame
-        frame = _opened(frame)
-        columns = _names_of(frame)
+        frame = opened(frame)
+        columns = names_of(frame)
         if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
             return _table_of(frame)
         missing = sorted(set(self.names) - set(columns))

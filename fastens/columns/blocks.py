@@ -24,12 +24,12 @@ class CodedBlock(NamedTuple):
     categories: list[list[Any] | None]  # of each column, sorted
 
 
-def code_whole_numbers(X: NDArray[Any], n_threads: int = 1) -> CodedBlock | None:
+def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> CodedBlock | None:
     """Codes of a table in which every distinct number of a column is a category.
 
     Parameters
     ----------
-    X : array of integers or booleans, shape (n_rows, n_columns)
+    X : array of integers or booleans, shape (n_rows, n_columns), or list of columns
         The numbers, in any order in memory.
     n_threads : int, default=1
         Threads.
@@ -39,35 +39,55 @@ def code_whole_numbers(X: NDArray[Any], n_threads: int = 1) -> CodedBlock | None
     CodedBlock or None
         None where the numbers of a column are too far from each other, or of another type.
     """
-    if X.dtype.kind not in "biu" or X.size == 0 or not X.dtype.isnative or not X.flags.aligned:
+    columns = [X] if isinstance(X, np.ndarray) else X
+    if any(not isinstance(column, np.ndarray) or column.dtype != columns[0].dtype for column in columns):
         return None
-    found = _code_above(X, X[:FIRST_ROWS].min(axis=0), NARROW, n_threads)
+    dtype = columns[0].dtype
+    if (
+        dtype.kind not in "biu"
+        or columns[0].size == 0
+        or not dtype.isnative
+        or not all(c.flags.aligned for c in columns)
+    ):
+        return None
+    found = _code_above(X, _of_each(X, np.min, FIRST_ROWS), NARROW, n_threads)
     if found is not None:
         return found
-    low, high = X.min(axis=0), X.max(axis=0)
+    low, high = _of_each(X, np.min), _of_each(X, np.max)
     n_places = max(int(last) - int(first) + 1 for first, last in zip(low, high, strict=True))
-    return _code_above(X, low, n_places, n_threads) if n_places <= min(2 * len(X), MOST_PLACES) else None
+    return _code_above(X, low, n_places, n_threads) if n_places <= min(2 * len(columns[0]), MOST_PLACES) else None
 
 
-def _code_above(X: NDArray[Any], low: Any, n_places: int, n_threads: int) -> CodedBlock | None:
+def _of_each(X: NDArray[Any] | list[Any], what: Any, n_rows: int | None = None) -> NDArray[Any]:
+    """The least or largest of the first numbers of each column."""
+    if isinstance(X, np.ndarray):
+        return what(X[:n_rows], axis=0)
+    return np.array([what(column[:n_rows]) for column in X], dtype=X[0].dtype)
+
+
+def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n_threads: int) -> CodedBlock | None:
     """Codes, None where a number is less than its column's `low`, or further from it than `n_places`."""
-    n_rows, n_columns = X.shape
     dtype = NARROW_TYPES[n_places > NARROW]
-    unsigned = np.dtype(f"u{X.itemsize}")
+    unsigned = np.dtype(f"u{low.itemsize}")
     n_parts = 1 if n_threads == 1 else PARTS * n_threads
     room = 1 << (n_places - 1).bit_length()
-    codes = np.empty((n_columns, n_rows), dtype=dtype)
-    present = np.zeros((n_parts, n_columns, room + 1), dtype=np.uint8)
-    n_first = np.zeros((n_parts, n_columns), dtype=np.int64)
-    if not code_block(X.view(unsigned), low.view(unsigned), codes, present, n_first, n_threads):
+    codes = np.empty((len(low), len(X) if isinstance(X, np.ndarray) else len(X[0])), dtype=dtype)
+    present = np.zeros((n_parts, len(low), room + 1), dtype=np.uint8)
+    n_first = np.zeros((n_parts, len(low)), dtype=np.int64)
+    state = low.view(unsigned), codes, present, n_first, n_threads
+    if isinstance(X, np.ndarray):
+        is_done = code_block(X.view(unsigned), *state)
+    else:
+        is_done = code_columns([column.view(unsigned) for column in X], *state)
+    if not is_done:
         return None
     come = np.asarray(present.any(axis=0))
     lows, lasts = low.tolist(), (room - come[:, ::-1].argmax(axis=1)).tolist()
     most_codes = NARROW if dtype.itemsize == 1 else MOST_PLACES
-    most = 1 if X.dtype.kind == "b" else int(np.iinfo(X.dtype).max)
+    most = 1 if low.dtype.kind == "b" else int(np.iinfo(low.dtype).max)
     if max(lasts) == most_codes or any(first + last > most for first, last in zip(lows, lasts, strict=True)):
         return None  # a place has no code, or differences went round
-    as_value = bool if X.dtype.kind == "b" else int
+    as_value = bool if low.dtype.kind == "b" else int
     categories: list[list[Any] | None] = [
         [as_value(first + place) for place in (range(last + 1) if n == last + 1 else _close_gaps(column, places))]
         for first, last, n, column, places in zip(lows, lasts, come.sum(axis=1).tolist(), codes, come, strict=True)
@@ -90,7 +110,7 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
     n_first = np.zeros((n_parts, len(given)), dtype=np.int64)
     lows = np.zeros(len(given), dtype=np.uint8)
     code_columns([own.view(np.uint8) for own in given], lows, codes, present, n_first, n_threads)
-    come = present.any(axis=0)[:, :missing]
+    come = np.asarray(present.any(axis=0))[:, :missing]
     categories: list[list[Any] | None] = []
     for column, name, own, flags in zip(columns, names, codes, come, strict=True):
         is_used = flags[: len(column.values)]

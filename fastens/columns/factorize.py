@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.columns.arrow import read_texts
+from fastens.columns.frames import index_values
 from fastens.columns.kernels.distinct import Distinct
 from fastens.columns.kernels.numbers import map_codes, mark_present, places_in_range, places_in_window, whole_range
 from fastens.columns.objects import number_strings
@@ -56,6 +57,8 @@ class Factorized(NamedTuple):
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or the missing value of a frame."""
+    if type(value) is str:
+        return False
     if isinstance(value, float):
         return math.isnan(value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
@@ -84,9 +87,11 @@ def sorted_categories(values: list[Any], name: str) -> list[Any]:
 def factorize(column: Any) -> Factorized:
     """Factorize a NumPy vector, or a column of a frame of any kind."""
     if isinstance(column, np.ndarray):
-        return _of_array(column, lambda: _one_by_one(column.tolist()) if column.dtype.kind == "O" else _sorted(column))
+        is_object = column.dtype.kind == "O"
+        return _of_array(column) or (_one_by_one(column.tolist()) if is_object else _sorted(column))
     if nw.dependencies.is_pandas_series(column):
-        return _of_pandas(column)
+        is_plain = isinstance(column.dtype, np.dtype)
+        return factorize_array(column.to_numpy() if is_plain else column.array, lambda: column)
     if isinstance(column, nw.Series):
         return factorize(column.to_native())
     found = read_texts(column, len(column)) if hasattr(column, "__arrow_c_stream__") else None
@@ -96,25 +101,24 @@ def factorize(column: Any) -> Factorized:
 # By library --------------------------------------------------
 
 
-def _of_pandas(column: Any) -> Factorized:
-    dtype, array = column.dtype, column.array
-    if isinstance(dtype, np.dtype):
-        return _of_array(column.to_numpy(), lambda: _by_method(column))
-    codes = getattr(array, "codes", None)
+def factorize_array(array: Any, series: Callable[[], Any]) -> Factorized:
+    """Factorize a column of pandas as an array; `series` makes a Series of it, where there is no faster way."""
+    found = _of_pandas(array)
+    return _by_method(series()) if found is None else found
+
+
+def _of_pandas(array: Any) -> Factorized | None:
+    if isinstance(array, np.ndarray):
+        return _of_array(array)
+    dtype, codes = array.dtype, getattr(array, "codes", None)
     if codes is not None:
         return Factorized(np.asarray(codes), index_values(array.categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
-        return _of_array(array.to_numpy(dtype=object), lambda: _by_method(column))
+        return _of_array(array.to_numpy(dtype=object))
     arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
     found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
-    return _by_method(column) if found is None else Factorized(*found)
-
-
-def index_values(index: Any) -> list[Any]:
-    """The values of an index of pandas; strings in Arrow's memory without the detour of its own method."""
-    is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
-    return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
+    return None if found is None else Factorized(*found)
 
 
 def _by_method(column: Any) -> Factorized:
@@ -142,18 +146,18 @@ def _of_any(native: Any) -> Factorized:
 # By type --------------------------------------------------
 
 
-def _of_array(values: NDArray[Any], slowly: Callable[[], Factorized]) -> Factorized:
-    """A NumPy vector; `slowly` factorizes it where there is no faster way."""
+def _of_array(values: NDArray[Any]) -> Factorized | None:
+    """A NumPy vector; None where it is not of the usual kinds."""
     kind = values.dtype.kind
     if values.size == 0 or not values.dtype.isnative or not values.flags.aligned:
-        return slowly()
+        return None
     if kind == "b" or (kind in "iuf" and values.itemsize in (1, 2, 4, 8) and values.dtype != np.float16):
-        return _in_window(values) or _in_range(values) or _of_words(values) or slowly()
+        return _in_window(values) or _in_range(values) or _of_words(values)
     if kind == "O":
-        return _of_objects(values) or slowly()
+        return _of_objects(values)
     if kind in "US" and values.itemsize:
         return _of_fixed(values)
-    return slowly()
+    return None
 
 
 def _in_window(values: NDArray[Any]) -> Factorized | None:
@@ -215,17 +219,23 @@ def _of_fixed(values: NDArray[Any]) -> Factorized:
 
 def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
-    pointers = np.asarray(_Pointers(values))
-    distinct = Distinct(values.size, min(MOST_OBJECTS, max(values.size // 8, FEWEST_OBJECTS)))
-    head = pointers[:FIRST_OBJECTS]
-    is_shared = len(head) < FIRST_OBJECTS or Distinct(FIRST_OBJECTS, FIRST_OBJECTS - FIRST_OBJECTS // 8).add_words(head)
-    if not (is_shared and distinct.add_words(pointers)):
-        distinct = Distinct(values.size, values.size)
-        number_strings(distinct, pointers)
+    distinct = _number_objects(np.asarray(_Pointers(values)))
     found = values[distinct.rows].tolist()
     if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, found))):
         return None
     return Factorized(distinct.codes, [_plain(value) for value in found])
+
+
+def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
+    n_rows, head = len(pointers), pointers[:FIRST_OBJECTS]
+    many = FIRST_OBJECTS - FIRST_OBJECTS // 8
+    if n_rows < MOST_OBJECTS or Distinct(FIRST_OBJECTS, many).add_words(head):
+        distinct = Distinct(n_rows, min(MOST_OBJECTS, max(n_rows // 8, FEWEST_OBJECTS)))
+        if distinct.add_words(pointers):
+            return distinct
+    distinct = Distinct(n_rows, n_rows)
+    number_strings(distinct, pointers)
+    return distinct
 
 
 class _Pointers:

@@ -34,6 +34,9 @@ class GrowthRules:
         Largest number of splits between the root and a leaf.
     min_samples_leaf : int
         Smallest number of rows in a leaf, exactly, whatever their weights.
+    min_samples_uncertain : int or None
+        Smallest number of rows that a split of categories, or between at most six values, leaves on a side where the
+        sum of their hessians is that of `min_samples_leaf` average rows; None for `min_samples_leaf`.
     min_child_weight : float
         Smallest sum of hessians in a leaf.
     min_weight_leaf : float
@@ -78,6 +81,7 @@ class GrowthRules:
     max_leaf_nodes: int | None = 31
     max_depth: int | None = None
     min_samples_leaf: int = 20
+    min_samples_uncertain: int | None = None
     min_child_weight: float = 1e-3
     min_weight_leaf: float = 0.0
     min_gain_to_split: float = 0.0
@@ -134,6 +138,8 @@ class TreeGrower:
     ) -> None:
         self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
         growing = replace(rules, max_delta_step=None) if renews_leaves else rules
+        if constant_hessian:
+            growing = replace(growing, min_samples_uncertain=None)
         self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
         # The nodes of the last tree that the grower's, of which some were cut, are parts of.
         self._places: NDArray[np.int32] | None = None
@@ -238,8 +244,9 @@ class JointTreeGrower(TreeGrower):
     """Grows trees that have a value for each of several outputs in every leaf.
 
     The gain of a split is the sum of its gains for the outputs. `min_child_weight` is of the mean hessian of the
-    outputs; limits of values (`path_smooth`, `max_delta_step`) are kept, but splits are chosen as if values were free.
-    Monotone constraints hold for every output; a split whose sides are in the wrong order for one gains nothing for it.
+    outputs, and `min_samples_uncertain` is not used; limits of values (`path_smooth`, `max_delta_step`) are kept, but
+    splits are chosen as if values were free. Monotone constraints hold for every output; a split whose sides are in the
+    wrong order for one gains nothing for it.
 
     Parameters
     ----------
@@ -263,6 +270,7 @@ class JointTreeGrower(TreeGrower):
     """
 
     def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
+        rules = replace(rules, min_samples_uncertain=None)
         return JointGrower(matrix, rules, self._sample_weight, constant_hessian, n_threads, matrix.n_payloads)
 
     def grow(

@@ -24,6 +24,7 @@ RULES = {
     "max_leaf_nodes": whole(2) | NONE,
     "max_depth": whole(1) | NONE,
     "min_samples_leaf": whole(1),
+    "min_samples_uncertain": whole(1) | NONE,
     "min_child_weight": real(0),
     "min_gain_to_split": real(0),
     "split_penalty": real(0) | NONE,
@@ -86,6 +87,11 @@ PARAMETERS = """\
         Most splits between the root and a leaf.
     min_samples_leaf : int, default=20
         Fewest rows in a leaf, whatever their weights.
+    min_samples_uncertain : int or None, default=None
+        Fewest rows that a split may leave on a side where the model is as unsure of them as of `min_samples_leaf`
+        average rows, by the sum of hessians; for splits of categories, and of features of at most six values, where no
+        threshold can be moved to suit the noise. None: a quarter of `min_samples_leaf`; `min_samples_leaf` itself,
+        for no such splits, in ranking. Not used with several targets.
     min_child_weight : float, default=1e-3
         Smallest sum of hessians in a leaf.
     min_gain_to_split : float, default=0

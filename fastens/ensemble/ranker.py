@@ -108,6 +108,7 @@ class GradientBoostingRanker(BoostedTrees):
         max_leaf_nodes: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
+        min_samples_uncertain: int | None = None,
         min_child_weight: float = 1e-3,
         min_gain_to_split: float = 0.0,
         split_penalty: float | None = None,

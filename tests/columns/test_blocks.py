@@ -33,6 +33,9 @@ def check(X, dtype=np.uint8, n_threads=1):
     assert found.categories == categories
     kind = bool if X.dtype.kind == "b" else int
     assert all(type(value) is kind for values in found.categories for value in values)
+    apart = code_whole_numbers(list(X.T), n_threads)
+    np.testing.assert_array_equal(apart.codes, expected)
+    assert apart.categories == categories
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -85,8 +88,11 @@ def test_wide_ranges(rng, order):
 def test_other_tables_are_left_to_others():
     for X in (np.zeros((2, 2)), np.zeros((0, 2), dtype=int), np.zeros((2, 2), dtype=">i4"), np.full((2, 2), "a")):
         assert code_whole_numbers(X) is None
+    assert code_whole_numbers([np.zeros(2, dtype=np.int8), np.zeros(2, dtype=np.int16)]) is None
+    assert code_whole_numbers([pd.array([1, 2])]) is None
     unaligned = np.zeros(33, dtype=np.uint8)[1:].view(np.int32)[:, None]
     assert code_whole_numbers(unaligned) is None
+    assert code_whole_numbers(list(unaligned.T)) is None
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -104,6 +110,7 @@ def test_arrays_and_frames_of_whole_numbers_give_the_same(rng, dtype):
     X = rng.choice([0, 3], (300, 4)).astype(dtype)
     X[:, 1] = X[:, 1] > 0
     frames = [pd.DataFrame(X, columns=list("abcd")), pd.DataFrame({name: X[:, j] for j, name in enumerate("abcd")})]
+    frames.append(pd.concat([pd.Series(X[:, j].copy(), name=name) for j, name in enumerate("abcd")], axis=1))
     expected, categories = code_table(X)
     for given in frames if dtype == np.bool_ else (*frames, X, np.asfortranarray(X)):
         door = BayesianNetwork([]).fit(given)
@@ -144,3 +151,13 @@ def test_frames_of_categories_are_coded_at_once(rng, monkeypatch, n_threads):
     )
     with pytest.raises(ValueError, match="Column 'b' must hold categories that are strings, numbers or booleans"):
         TableEncoder.fit_codes(table, n_threads)
+
+
+def test_columns_of_pandas_without_what_is_not_public(monkeypatch):
+    frame = pd.DataFrame({"a": ["x", "y", None], "b": [1.5, 2.5, 1.5], "c": pd.Categorical(["v", "u", "v"])})
+    frame["d"] = pd.Series([1, "z", True], dtype=object)
+    expected, codes = TableEncoder.fit_codes(table_from_frame(frame))
+    monkeypatch.delattr(pd.DataFrame, "_get_column_array")
+    found, others = TableEncoder.fit_codes(table_from_frame(frame))
+    assert found.categories == expected.categories == [["x", "y"], [1.5, 2.5], ["u", "v"], [1, "z"]]
+    np.testing.assert_array_equal(codes, others)

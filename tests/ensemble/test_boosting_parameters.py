@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
-from sklearn.model_selection import TimeSeriesSplit
+from sklearn.model_selection import TimeSeriesSplit, train_test_split
 
 import fastens
 from fastens import (
@@ -30,6 +31,7 @@ EFFECTS = {
     "max_leaf_nodes": ({}, 31, 4),
     "max_depth": ({}, None, 2),
     "min_samples_leaf": ({}, 20, 5),
+    "min_samples_uncertain": ({**PARTS, "loss": "log_cosh", "min_samples_leaf": 40}, None, 40),
     "min_child_weight": ({}, 1e-3, 50.0),
     "min_gain_to_split": ({}, 0.0, 20.0),
     "split_penalty": ({}, None, 20.0),
@@ -81,6 +83,7 @@ WRONG = {
     "max_leaf_nodes": 1,
     "max_depth": 0,
     "min_samples_leaf": 0,
+    "min_samples_uncertain": 0,
     "min_child_weight": -1.0,
     "min_gain_to_split": -1.0,
     "split_penalty": -1.0,
@@ -220,3 +223,18 @@ def test_penalties_of_splits_follow_the_loss(rng):
         for model in (GradientBoostingClassifier(split_penalty=penalty) for penalty in (0.0, None, 20.0))
     ]
     assert losses[0] > losses[1] > losses[2]
+
+
+def test_few_uncertain_rows_make_a_leaf_of_given_values():
+    """Every game of three moves on six squares, a rule without noise; a quarter of the games are kept to test."""
+    games = np.array(list(itertools.product(range(3), repeat=6)), dtype=np.float64)
+    won = (games[:, 0] == games[:, 1]) | (games[:, 2] == 1) & (games[:, 3] == 2)
+    X, X_test, y, y_test = train_test_split(games, won, random_state=0)
+    whole, few = (GradientBoostingClassifier(min_samples_uncertain=n).fit(X, y) for n in (20, None))
+    assert log_loss(y_test, few.predict_proba(X_test)) < 0.8 * log_loss(y_test, whole.predict_proba(X_test))
+    fewest = [model.to_dataframe().query("feature.isna()")["n_samples"].min() for model in (whole, few)]
+    assert fewest[0] >= 20 > fewest[1] >= 5
+    # A little noise makes every value another one: thresholds have to be chosen, and keep the limit.
+    noisy = X + np.random.default_rng(0).uniform(0, 0.1, X.shape)
+    table = GradientBoostingClassifier().fit(noisy, y).to_dataframe()
+    assert table.query("feature.isna()")["n_samples"].min() >= 20

@@ -122,9 +122,9 @@ cdef void scan_categories(
         if one_hot:
             clear_sums(&left)
         add_sums(&left, &cell)
-        if not is_large_enough(&left, rules) or (k + 1 > most and n - k - 1 > most):
+        if not is_large_enough(&left, rules, True) or (k + 1 > most and n - k - 1 > most):
             continue
-        if not leaves_enough(&left, &scan.total, rules):
+        if not leaves_enough(&left, &scan.total, rules, True):
             if one_hot:
                 continue
             break

@@ -1,11 +1,17 @@
 # What a split gains, and the record of a search: shared by the searches over thresholds and over sets of categories.
 
-from .structs cimport CellLayout, Histogram, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
+from .structs cimport CellLayout, Feature, Histogram, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
+
+
+cdef enum:
+    GIVEN_VALUES = 6                # a feature of no more values has no thresholds to choose among
 
 
 cdef struct SplitRules:
     # What makes a split allowed, in the fixed-point units of the sums.
     int64_t min_count
+    int64_t min_uncertain_count     # enough rows where values are given, if they are as uncertain as `min_count` others
+    int64_t uncertain_hessian       # the sum of hessians of those
     int64_t min_hessian
     int64_t min_weight
     float64_t l2
@@ -118,12 +124,22 @@ cdef inline void add_sums(Sums* into, const Sums* other) noexcept nogil:
     into.weight += other.weight
 
 
-cdef inline bint is_large_enough(const Sums* left, const SplitRules* rules) noexcept nogil:
-    return left.count >= rules.min_count and left.weight >= rules.min_weight
+cdef inline bint has_given_values(const Feature* feature) noexcept nogil:
+    """Whether its splits are between given values, not at thresholds that a row or two could move."""
+    return feature.is_categorical or feature.n_codes - 1 <= GIVEN_VALUES
 
 
-cdef inline bint leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules) noexcept nogil:
-    return total.count - left.count >= rules.min_count and total.weight - left.weight >= rules.min_weight
+cdef inline bint is_large_enough(const Sums* left, const SplitRules* rules, bint given) noexcept nogil:
+    if left.weight < rules.min_weight:
+        return False
+    if left.count >= rules.min_count:
+        return True
+    return given and left.count >= rules.min_uncertain_count and left.hessian >= rules.uncertain_hessian
+
+
+cdef inline bint leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules, bint given) noexcept nogil:
+    cdef Sums rest = sums_difference(total, left)
+    return is_large_enough(&rest, rules, given)
 
 
 cdef inline void keep_split(float64_t gain, int32_t code, bint missing_left, Scan* scan) noexcept nogil:

@@ -1,7 +1,7 @@
 from .frontier cimport Limits, Outcome
 from .gain cimport SplitRules
 from .quantise cimport Quantised, RowGradients, Scales
-from .structs cimport float64_t, int32_t
+from .structs cimport float64_t, int32_t, int64_t
 from .workspace cimport Workspace
 
 
@@ -16,6 +16,7 @@ cdef class Grower:
     cdef _set_columns(self)
     cdef _set_features(self)
     cdef _set_rules(self)
+    cdef int64_t _min_uncertain_count(self)
     cdef _set_feature_rules(self)
     cdef _set_weights(self, bint constant_hessian)
     cdef SplitRules _scaled(self, const Quantised* quantised)

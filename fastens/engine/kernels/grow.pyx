@@ -17,7 +17,7 @@ from .frontier cimport (
     GROWING, OUT_OF_MEMORY, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
     search_tasks, threads_for_rows
 )
-from .gain cimport SplitRules
+from .gain cimport SplitRules, has_given_values
 from .histogram cimport CELL_STRIDE
 from .leaves cimport add_to_all, dispersion, node_sums
 from .lock cimport FEW_ROWS
@@ -35,9 +35,9 @@ import numpy as np
 
 cdef enum:
     KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the widest feature
-    # Up to so many rows, whose records stay in the second cache, payloads lie apart from them: what a thread writes
-    # there, 16 rows to a cache line, the others have to fetch.
-    APART_ROWS = 1 << 16
+    # Up to so many rows, which stay in the second cache, what a row adds to histograms is ready made, and apart from
+    # the records: where a thread writes, the others have to fetch.
+    MOST_WORDS = 1 << 16
     WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
 
 
@@ -78,11 +78,11 @@ cdef class Grower:
         ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
         ws.code_stride = self.matrix.n_rows
         ws.quantised.payload.first, ws.quantised.payload.stride = &payloads[0, 0], payloads.strides[0]
-        if ws.n_threads > 1 and self.matrix.n_payloads == 1 and self.matrix.n_rows <= APART_ROWS:
-            ws.payloads = <uint32_t*>malloc(self.matrix.n_rows * sizeof(uint32_t))
-            if ws.payloads == NULL:
-                raise MemoryError(f"no memory for the payloads of {self.matrix.n_rows} rows")
-            ws.quantised.payload.first, ws.quantised.payload.stride = <uint8_t*>ws.payloads, sizeof(uint32_t)
+        if self.matrix.n_payloads == 1 and self.matrix.n_rows <= MOST_WORDS:
+            ws.quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
+            if ws.quantised.words == NULL:
+                raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
+            ws.table.words = ws.quantised.words
         ws.table.payloads, ws.table.payload_stride = ws.quantised.payload.first, ws.quantised.payload.stride
         self._set_columns()
         self._set_features()
@@ -140,9 +140,19 @@ cdef class Grower:
         if self.row_weights is None:
             # Without weights the count is the weight; packed cells know no other.
             self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(rules.min_weight_leaf))
+        self.ws.rules.min_uncertain_count = self._min_uncertain_count()
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
+
+    cdef int64_t _min_uncertain_count(self):
+        """`min_count` where no leaf may have fewer rows."""
+        cdef int32_t f
+        cdef int64_t fewest = max(self.rules.min_samples_uncertain or self.rules.min_samples_leaf, 1)
+        for f in range(self.ws.table.n_features):
+            if has_given_values(&self.ws.features[f]):
+                return min(fewest, self.ws.rules.min_count)
+        return self.ws.rules.min_count
 
     cdef _set_feature_rules(self):
         """Constraints on the features; `kept` keeps their arrays alive."""
@@ -193,6 +203,7 @@ cdef class Grower:
         cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
         rules = self.rules
         scaled.min_hessian = <int64_t>ceil(rules.min_child_weight * hessian)
+        scaled.uncertain_hessian = <int64_t>ceil(rules.min_samples_leaf * quantised.mean_hessian)
         scaled.min_weight = <int64_t>ceil(rules.min_weight_leaf * self.source.weight_scale)
         scaled.l2 = rules.l2_regularization * hessian
         scaled.path_smooth = rules.path_smooth * hessian

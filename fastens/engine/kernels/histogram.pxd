@@ -21,6 +21,7 @@ cdef struct Table:
     Py_ssize_t stride
     const uint8_t* payloads         # of the first row, in its record or apart; others follow at this distance
     Py_ssize_t payload_stride
+    const uint64_t* words           # or what each row adds to its cells, ready made; NULL: it is not
     int32_t code_size               # 1 or 2 bytes
     int32_t n_features
     int32_t n_columns

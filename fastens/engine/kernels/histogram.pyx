@@ -19,10 +19,13 @@ cdef enum:
 
 
 cdef inline uint64_t _word(
-    const Table* table, uint32_t row, const CellLayout* layout, int32_t hessian_bits
+    const Table* table, uint32_t row, const CellLayout* layout, int32_t hessian_bits, bint is_ready
 ) noexcept nogil:
     """What a row adds to each of its cells: gradient, hessian and a count of 1."""
-    cdef uint32_t payload = (<const uint32_t*>(table.payloads + row * table.payload_stride))[0]
+    cdef uint32_t payload
+    if is_ready:
+        return table.words[row]
+    payload = (<const uint32_t*>(table.payloads + row * table.payload_stride))[0]
     return (
         <uint64_t>(payload >> hessian_bits) << layout.gradient_shift
         | <uint64_t>(payload & ((<uint32_t>1 << hessian_bits) - 1)) << layout.hessian_shift
@@ -40,9 +43,9 @@ cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word
     cells[3 * CELL_STRIDE + (codes >> 24)] += word
 
 
-cdef void _add_rows_of_bytes(
+cdef inline void _add_rows_of_bytes(
     const Table* table, const CellLayout* layout, int32_t hessian_bits,
-    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last,
+    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last, bint is_ready,
 ) noexcept nogil:
     """Add rows, two at a time, to the columns first..last-1: the additions of the two are independent."""
     cdef Py_ssize_t i = 0, ahead = PREFETCH_AHEAD
@@ -56,14 +59,16 @@ cdef void _add_rows_of_bytes(
         if i + 1 + ahead < n_rows:
             prefetch(table.records + rows[i + ahead] * table.stride)
             prefetch(table.records + rows[i + 1 + ahead] * table.stride)
-            if apart:
+            if is_ready:
+                prefetch(&table.words[rows[i + ahead]])
+            elif apart:
                 prefetch(table.payloads + rows[i + ahead] * table.payload_stride)
         a = table.records + rows[i] * table.stride
-        word_a = _word(table, rows[i], layout, hessian_bits)
+        word_a = _word(table, rows[i], layout, hessian_bits, is_ready)
         b, word_b = a, 0
         if i + 1 < n_rows:
             b = table.records + rows[i + 1] * table.stride
-            word_b = _word(table, rows[i + 1], layout, hessian_bits)
+            word_b = _word(table, rows[i + 1], layout, hessian_bits, is_ready)
         f = first
         feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
         while f + 4 <= last:
@@ -90,7 +95,7 @@ cdef void _add_rows_of_pairs(
     cdef uint64_t word
     for i in range(n_rows):
         record = table.records + rows[i] * table.stride
-        word = _word(table, rows[i], layout, hessian_bits)
+        word = _word(table, rows[i], layout, hessian_bits, table.words != NULL)
         for f in range(first, last):
             cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
 
@@ -106,8 +111,12 @@ cdef void _build_packed(
         first = columns.first
         while first < columns.end:
             last = min(first + <int32_t>COLUMN_BLOCK, columns.end)
-            if table.code_size == 1:
-                _add_rows_of_bytes(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
+            if table.code_size == 1 and table.words != NULL:
+                _add_rows_of_bytes(table, layout, 0, rows + begin, size, cells, first, last, True)
+            elif table.code_size == 1:
+                _add_rows_of_bytes(
+                    table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last, False
+                )
             else:
                 _add_rows_of_pairs(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
             first = last

@@ -74,6 +74,7 @@ cdef class JointGrower(Grower):
             out.table.payloads += 4 * i
             out.quantised.payload = self.ws.quantised.payload
             out.quantised.payload.first += 4 * i
+            out.quantised.words = self.ws.quantised.words
         joint.min_hessian = self.rules.min_child_weight
         joint.min_gain = self.rules.min_gain_to_split
 

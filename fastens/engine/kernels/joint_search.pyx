@@ -154,10 +154,10 @@ cdef void _range_of_wide(
     for i in range(last):
         cell = cell_sums(histogram, feature.offset + i + 1, &out.quantised.layout)
         add_sums(&left, &cell)
-        if not leaves_enough(&left, total, &out.rules):
+        if not leaves_enough(&left, total, &out.rules, False):
             end[0] = i
             break
-        if first[0] == last and left.count > n_missing and is_large_enough(&left, &out.rules):
+        if first[0] == last and left.count > n_missing and is_large_enough(&left, &out.rules, False):
             first[0] = i
     first[0] = min(first[0], end[0])
 
@@ -270,7 +270,7 @@ cdef void _scan_order(
     cdef const SplitRules* rules = &joint.outputs[0].rules
     cdef ScanRoom* room = &ws.rooms[thread]
     cdef JointRoom* own = &joint.rooms[thread]
-    cdef bint one_hot = is_one_hot(feature, rules)
+    cdef bint enough, one_hot = is_one_hot(feature, rules)
     cdef Sums cell
     cdef float64_t gain
     cdef int32_t k, o, most, n = order_categories(
@@ -286,7 +286,8 @@ cdef void _scan_order(
                 clear_sums(&own.left[o])
             cell = _sums_of_place(joint, side, feature, room, own, k, o)
             add_sums(&own.left[o], &cell)
-        if not (is_large_enough(&own.left[0], rules) and leaves_enough(&own.left[0], &side.totals[0], rules)):
+        enough = is_large_enough(&own.left[0], rules, False)
+        if not (enough and leaves_enough(&own.left[0], &side.totals[0], rules, False)):
             continue
         if k + 1 > most and n - k - 1 > most:
             continue

@@ -1,5 +1,5 @@
 from .histogram cimport RowStatistics
-from .structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t
+from .structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef struct RowGradients:
@@ -41,6 +41,7 @@ cdef struct Payload:
 cdef struct Quantised:
     # Room for both forms, and which one holds the current gradients.
     Payload payload
+    uint64_t* words                 # of few rows: what each adds to its packed cells, in place of the payload; or NULL
     int64_t* wide                   # 3 * n_rows, NULL until first needed
     Scales scales
     float64_t mean_hessian          # of a row, or copy of it, in the units of the sums

@@ -9,12 +9,20 @@ Weights that are not whole numbers are multiplied in before rounding.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport ceil, fabs, floor, isfinite, llrint, log2
+from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint, log2
 from libc.stdlib cimport malloc
+from libc.string cimport memcpy
 
 from .structs cimport (
     PREFETCH_AHEAD, CellLayout, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t, uint64_t
 )
+
+cdef extern from "quantise_loops.h" nogil:
+    void largest_bits(const float32_t* gradients, const float32_t* hessians, Py_ssize_t n, int32_t* largest)
+    void round_rows(
+        const float32_t* gradients, const float32_t* hessians, Py_ssize_t n, float64_t gradient_scale,
+        float64_t hessian_scale, int32_t* rounded_gradients, int32_t* rounded_hessians, int64_t* sums,
+    )
 
 cdef enum:
     COUNT_BITS = 14                 # packed cells hold 2**14 - 1 rows of weight 1
@@ -25,6 +33,7 @@ cdef enum:
     ROOT_BITS = 15
     MIN_STEPS = 4                   # mean |gradient| and mean hessian, in steps
     MAX_NARROW_WEIGHT = 8
+    BLOCK = 512                     # rows that are rounded before they are written to their places
     ROW_GRAIN = 1 << 12             # rows that are worth another thread
     MAX_THREADS = 64
 
@@ -69,7 +78,7 @@ cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting 
     return <int64_t>source.weights[i] if weighting == COPIES else 1
 
 
-cdef inline Extent _extent(
+cdef inline Extent _extent_weighted(
     const RowGradients* source, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
     """The largest gradient and hessian; NaN where there is one."""
@@ -87,26 +96,68 @@ cdef inline Extent _extent(
     return extent
 
 
-cdef inline Totals _write_narrow(
-    const RowGradients* source, Quantised* out, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
+cdef inline void _round_weighted(
+    const RowGradients* source, const Scales* scales, Weighting weighting, Py_ssize_t begin, Py_ssize_t n,
+    int32_t* gradients, int32_t* hessians, int64_t* sums,
 ) noexcept nogil:
-    cdef Totals totals
+    """round_rows with weights."""
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies
+    sums[0] = sums[1] = 0
+    for i in range(n):
+        copies = _copies(source, begin + i, weighting)
+        gradient = copies * llrint(_weighted(source, source.gradients, begin + i, weighting) * scales.gradient)
+        hessian = copies * _at_least_one(
+            llrint(_weighted(source, source.hessians, begin + i, weighting) * scales.hessian)
+        )
+        gradients[i], hessians[i] = <int32_t>gradient, <int32_t>hessian
+        sums[0] += gradient if gradient > 0 else -gradient
+        sums[1] += hessian
+
+
+cdef Totals _write_narrow(
+    const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    cdef Totals totals
+    cdef Py_ssize_t n
+    cdef int32_t gradients[BLOCK]
+    cdef int32_t hessians[BLOCK]
+    cdef int64_t sums[2]
+    totals.gradient = totals.hessian = 0
+    while begin < end:
+        n = min(<Py_ssize_t>BLOCK, end - begin)
+        if source.weights == NULL:
+            round_rows(
+                source.gradients + begin, source.hessians + begin, n, out.scales.gradient, out.scales.hessian,
+                gradients, hessians, sums,
+            )
+        else:
+            _round_weighted(source, &out.scales, _weighting(source), begin, n, gradients, hessians, sums)
+        totals.gradient += sums[0]
+        totals.hessian += sums[1]
+        _put_rows(out, begin, n, gradients, hessians)
+        begin += n
+    return totals
+
+
+cdef inline void _put_rows(
+    Quantised* out, Py_ssize_t begin, Py_ssize_t n, const int32_t* gradients, const int32_t* hessians
+) noexcept nogil:
+    """Where the histograms read them: as words, or else as payloads."""
+    cdef Py_ssize_t i
     cdef int64_t bias = out.layout.gradient_bias
     cdef int32_t shift = out.statistics.hessian_bits
-    cdef float64_t gradient_scale = out.scales.gradient, hessian_scale = out.scales.hessian
+    cdef int32_t gradient_shift = out.layout.gradient_shift, hessian_shift = out.layout.hessian_shift
     cdef uint8_t* payload = out.payload.first + begin * out.payload.stride
-    totals.gradient = totals.hessian = 0
-    for i in range(begin, end):
-        copies = _copies(source, i, weighting)
-        gradient = copies * llrint(_weighted(source, source.gradients, i, weighting) * gradient_scale)
-        hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * hessian_scale))
-        totals.gradient += gradient if gradient > 0 else -gradient
-        totals.hessian += hessian
-        (<uint32_t*>payload)[0] = <uint32_t>(gradient + bias) << shift | <uint32_t>hessian
+    if out.words != NULL:
+        for i in range(n):
+            out.words[begin + i] = (
+                <uint64_t>(gradients[i] + bias) << gradient_shift | <uint64_t>hessians[i] << hessian_shift | 1
+            )
+        return
+    for i in range(n):
+        (<uint32_t*>payload)[0] = <uint32_t>(gradients[i] + bias) << shift | <uint32_t>hessians[i]
         payload += out.payload.stride
-    return totals
 
 
 cdef inline Totals _write_wide(
@@ -136,18 +187,26 @@ cdef inline int64_t _at_least_one(int64_t hessian) noexcept nogil:
 
 
 cdef Totals _write_part(const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    cdef Weighting weighting = _weighting(source)
-    if not out.statistics.narrow:
-        return _write_wide(source, out, weighting, begin, end)
-    if weighting == UNWEIGHTED:
-        return _write_narrow(source, out, UNWEIGHTED, begin, end)
-    return _write_narrow(source, out, weighting, begin, end)
+    if out.statistics.narrow:
+        return _write_narrow(source, out, begin, end)
+    return _write_wide(source, out, _weighting(source), begin, end)
 
 
 cdef Extent _extent_of_part(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    if _weighting(source) == UNWEIGHTED:
-        return _extent(source, UNWEIGHTED, begin, end)
-    return _extent(source, _weighting(source), begin, end)
+    cdef int32_t bits[3]
+    cdef Extent extent
+    if source.weights != NULL:
+        return _extent_weighted(source, _weighting(source), begin, end)
+    largest_bits(source.gradients + begin, source.hessians + begin, end - begin, bits)
+    extent.max_gradient = _float_of(bits[0]) if isfinite(_float_of(bits[2])) else INFINITY
+    extent.max_hessian = _float_of(bits[1])
+    return extent
+
+
+cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
+    cdef float32_t value
+    memcpy(&value, &bits, sizeof(value))
+    return value
 
 
 cdef Totals _write(const RowGradients* source, Quantised* out, int32_t n_threads) noexcept nogil:

@@ -7,8 +7,8 @@ so the gains do not depend on the order in which rows were added.
 
 from .categories cimport category_penalty, scan_categories
 from .gain cimport (
-    Scan, ScanRoom, SplitRules, ValueLimits, add_sums, cell_sums, clear_sums, consider, is_large_enough,
-    keep_split, leaves_enough, node_score, score_at, sums_difference, unpack
+    Scan, ScanRoom, SplitRules, ValueLimits, add_sums, cell_sums, clear_sums, consider, has_given_values,
+    is_large_enough, keep_split, leaves_enough, node_score, score_at, sums_difference, unpack
 )
 from .scan cimport ScanNode, bound_gains, largest, ordered_gains, running_sums, split_gains
 from .structs cimport CellLayout, Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
@@ -99,8 +99,9 @@ cdef void _scan_cells(
     const Histogram* histogram, const CellLayout* layout, const Feature* feature, int32_t last, bint missing_left,
     const SplitRules* rules, Scan* scan,
 ) noexcept nogil:
-    """The same for wide cells, one split after the other."""
+    """The same, one split after the other, for wide cells or given values."""
     cdef int32_t code
+    cdef bint given = has_given_values(feature)
     cdef Sums left, cell
     clear_sums(&left)
     if missing_left:
@@ -110,9 +111,9 @@ cdef void _scan_cells(
         if cell.count == 0:
             continue
         add_sums(&left, &cell)
-        if not is_large_enough(&left, rules):
+        if not is_large_enough(&left, rules, given):
             continue
-        if not leaves_enough(&left, &scan.total, rules):
+        if not leaves_enough(&left, &scan.total, rules, given):
             break
         consider(&left, rules, code, missing_left, scan)
 
@@ -125,14 +126,16 @@ cdef void _scan_numeric(
     cdef Sums missing = cell_sums(histogram, feature.offset, layout)
     cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
-    if histogram.packed:
+    cdef bint is_strict = rules.min_uncertain_count == rules.min_count or not has_given_values(feature)
+    cdef bint together = histogram.packed and is_strict
+    if together:
         _scan_packed(cells, last, False, layout, rules, room, scan)
     else:
         _scan_cells(histogram, layout, feature, last, False, rules, scan)
     if missing.count == 0:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
         return
-    if histogram.packed:
+    if together:
         _scan_packed(cells, last - 1, True, layout, rules, room, scan)
     else:
         _scan_cells(histogram, layout, feature, last - 1, True, rules, scan)

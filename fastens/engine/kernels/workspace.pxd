@@ -48,7 +48,6 @@ cdef struct Workspace:
     Feature* features
     Column* columns                 # those of the table
     Quantised quantised
-    uint32_t* payloads              # where they lie apart from the records
     SplitRules rules
     int32_t n_threads
     uint32_t* rows

@@ -72,7 +72,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.tasks)
     free(ws.category_words)
     free(ws.quantised.wide)
-    free(ws.payloads)
+    free(ws.quantised.words)
 
 
 cdef bint _resize(void** memory, Py_ssize_t n_bytes) noexcept nogil:

@@ -30,7 +30,7 @@ def assert_like_twin(tree, nodes, rel=1e-6):
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "max_bins"), [(2, 255), (41, 255), (500, 20), (500, 1000), (2000, 255), (40_000, 10)]
+    ("n_rows", "max_bins"), [(2, 255), (41, 255), (500, 20), (500, 1000), (2000, 255), (40_000, 10), (70_000, 10)]
 )
 @pytest.mark.parametrize("categorical", [(), (1, 4)])
 def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
@@ -70,6 +70,7 @@ CATEGORY_RULES = [
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, max_categories_per_split=2, category_l2=0.0),
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, category_smoothing=0.0, category_l2=40.0),
+    GrowthRules(max_leaf_nodes=20, min_samples_leaf=25, min_samples_uncertain=3, one_hot_max_size=8),
 ]
 
 
@@ -258,11 +259,15 @@ def test_a_sample_of_rows_and_features():
     assert one.n_nodes != other.n_nodes or (one.feature != other.feature).any()
 
 
-def test_gradients_that_are_not_finite():
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("of_hessian", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_derivatives_that_are_not_finite(value, of_hessian, weighted):
     X, gradients, hessians = make_rows(100)
-    gradients[3] = np.nan
+    (hessians if of_hessian else gradients)[3] = value
+    weight = np.ones(100) if weighted else None
     with pytest.raises(FloatingPointError, match="finite"):
-        TreeGrower(bin_rows(X), GrowthRules()).grow(gradients, hessians)
+        TreeGrower(bin_rows(X), GrowthRules(), weight).grow(gradients, hessians)
 
 
 def test_weights_of_any_size():

@@ -1,0 +1,73 @@
+"""Frames as their libraries have them: names, types and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+WIDE = 100  # columns
+
+
+def opened(frame: Any) -> Any:
+    """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
+    frame = nw.to_native(frame, pass_through=True)
+    if nw.dependencies.is_pandas_dataframe(frame) and frame.columns.is_unique:
+        return frame
+    return nw.from_native(frame, eager_only=True)
+
+
+def names_of(frame: Any) -> list[Any]:
+    """The names of the columns."""
+    return frame.columns if isinstance(frame, nw.DataFrame) else index_values(frame.columns)
+
+
+def common_kind(frame: Any) -> str | None:
+    """The kind of NumPy's type, numbers or booleans, that all columns of a frame share; None for other frames."""
+    if isinstance(frame, nw.DataFrame):
+        return "f" if set(frame.schema.values()) in ({nw.Float64}, {nw.Float32}) else None
+    first = _taker_of(frame)(0).dtype if frame.shape[1] else None
+    if not isinstance(first, np.dtype) or first.kind not in "fbiu":
+        return None
+    # A list of all types takes longer than the columns, unless there are many.
+    is_wide = frame.shape[1] > WIDE
+    types = frame.dtypes.tolist() if is_wide else [column.dtype for column in arrays_of(frame)]
+    return first.kind if all(dtype == first for dtype in types) else None
+
+
+def block_of(frame: Any) -> NDArray[Any] | None:
+    """The columns of a pandas frame, all of one type, as one array; None where they would have to be copied."""
+    take = _taker_of(frame)
+    first, last = take(0), take(frame.shape[1] - 1)
+    if first.base is None or first.base is not last.base:
+        return None
+    block = frame.to_numpy()
+    return block if np.may_share_memory(block, first) else None
+
+
+def arrays_of(frame: Any) -> list[Any]:
+    """The columns of a pandas frame as arrays: those of NumPy, or pandas' own."""
+    return list(map(_taker_of(frame), range(frame.shape[1])))
+
+
+def _taker_of(frame: Any) -> Callable[[int], Any]:
+    """What gives the column at a place.
+
+    Each Series that pandas makes takes ten microseconds, more than the values of a small table. What makes none of them
+    is not public; where it is gone, they are made.
+    """
+
+    def take(index: int) -> Any:
+        column = frame.iloc[:, index]
+        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+
+    return getattr(frame, "_get_column_array", take)
+
+
+def index_values(index: Any) -> list[Any]:
+    """The values of an index of pandas; strings in Arrow's memory without the detour of its own method."""
+    is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
+    return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
