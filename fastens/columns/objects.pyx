@@ -14,7 +14,7 @@ cdef extern from "Python.h" nogil:
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject* text)
 
 cdef enum:
-    BLOCK = 512         # texts looked up at a time
+    BLOCK = 32          # texts looked up at a time: their objects are still in the first-level cache
     AHEAD = 32          # objects asked for before they are looked at
 
 

@@ -26,10 +26,10 @@ _MOST_OPEN = 16
 _SAMPLE_ROWS = 4096
 # Where there are fewer rows, or fewer columns are saved, records are not written anew.
 _LEAST_ROWS = 4096
-_LEAST_SAVED = 0.2
+_LEAST_SAVED = 0.1
 # Summing up a feature's cells from a bundle is work for every node. A tree counts each row a few times and asks some
 # tens of nodes, so a feature may be in one combination for so many rows.
-_ROWS_PER_MEMBER = 512
+_ROWS_PER_MEMBER = 340
 _ROW_GRAIN = 50_000
 
 

@@ -9,8 +9,17 @@ from libc.string cimport memset
 
 from .structs cimport int32_t, uint8_t, uint16_t, uint32_t
 
+cdef extern from "split_rows.h" nogil:
+    void fill_lane_orders()
+    Py_ssize_t split_eights(
+        const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, Py_ssize_t n, uint32_t* scratch,
+        Py_ssize_t* n_left,
+    )
+
 cdef enum:
     BYTE_CODES = 256
+
+fill_lane_orders()
 
 
 # How a row's code is looked at: in a table of the codes, or, where they are too many for one, by the decision itself.
@@ -51,9 +60,12 @@ cdef inline Py_ssize_t _split(
     cdef const void* column = decision.column
     cdef uint16_t shift = 0 if decision.missing_left else 1
     cdef uint16_t limit = <uint16_t>(decision.bin - shift)
-    cdef uint32_t* back = scratch + n_rows - 1
+    cdef uint32_t* back
     cdef Py_ssize_t i = 0, k, n_left = 0
     cdef Py_ssize_t is_left[4]
+    if look == TABLE:
+        i = split_eights(<const uint8_t*>column, <const uint8_t*>rule, rows, n_rows, scratch, &n_left)
+    back = scratch + n_rows - 1 - i
     while i + 4 <= n_rows:
         for k in range(4):
             is_left[k] = _is_left(column, rows[i + k], rule, shift, limit, look)

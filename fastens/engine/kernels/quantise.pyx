@@ -319,6 +319,7 @@ cdef inline Moments _add_exact(
     const RowGradients* source, const Scales* scales, Weighting weighting, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil:
     cdef Moments sums
+    cdef bint constant_hessian = source.constant_hessian
     cdef Py_ssize_t k, i
     cdef int64_t copies, root
     cdef float64_t gradient
@@ -326,13 +327,17 @@ cdef inline Moments _add_exact(
     for k in range(n_rows):
         if k + PREFETCH_AHEAD < n_rows:
             prefetch(&source.gradients[rows[k + PREFETCH_AHEAD]])
-            prefetch(&source.hessians[rows[k + PREFETCH_AHEAD]])
+            if not constant_hessian:
+                prefetch(&source.hessians[rows[k + PREFETCH_AHEAD]])
         i = rows[k]
         copies = _copies(source, i, weighting)
         gradient = _weighted(source, source.gradients, i, weighting)
         root = llrint(gradient * scales.root)
         sums.gradient += copies * llrint(gradient * scales.exact_gradient)
-        sums.hessian += copies * llrint(_weighted(source, source.hessians, i, weighting) * scales.exact_hessian)
+        if not constant_hessian:
+            sums.hessian += copies * llrint(_weighted(source, source.hessians, i, weighting) * scales.exact_hessian)
         sums.square += copies * root * root
         sums.copies += copies
+    if constant_hessian:
+        sums.hessian = sums.copies * llrint(scales.exact_hessian)
     return sums

@@ -1,0 +1,65 @@
+/* Rows of a table with codes of one byte, divided eight at a time where the machine has AVX2. */
+#ifndef FASTENS_SPLIT_ROWS_H
+#define FASTENS_SPLIT_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#include <immintrin.h>
+
+/* For each set of eight lanes, all lanes as bytes: those of the set in order, then the others, the last one first. */
+static uint64_t lane_orders[256];
+
+static void fill_lane_orders(void)
+{
+    for (int set = 0; set < 256; set++) {
+        int front = 0, back = 7;
+        for (uint64_t lane = 0; lane < 8; lane++) {
+            int place = set >> lane & 1 ? front++ : back--;
+            lane_orders[set] |= lane << 8 * place;
+        }
+    }
+}
+
+__attribute__((target("avx2,popcnt"))) static ptrdiff_t split_eights_avx2(
+    const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, ptrdiff_t n, uint32_t* scratch,
+    ptrdiff_t* n_left)
+{
+    ptrdiff_t i = 0, left = 0;
+    /* Each eight are written to both ends of the room that is open, which must not meet. */
+    for (; i + 16 <= n; i += 8) {
+        unsigned set = 0;
+        for (int k = 7; k >= 0; k--)
+            set = 2 * set + goes_left[codes[rows[i + k]]];
+        __m256i order = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)&lane_orders[set]));
+        __m256i eight = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i*)(rows + i)), order);
+        _mm256_storeu_si256((__m256i*)(scratch + left + n - i - 8), eight);
+        _mm256_storeu_si256((__m256i*)(scratch + left), eight);
+        left += __builtin_popcount(set);
+    }
+    *n_left = left;
+    return i;
+}
+
+/* Divide the first rows, as many as it can, and say how many they are; *n_left of them go left. */
+static inline ptrdiff_t split_eights(const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows,
+                                     ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
+{
+    *n_left = 0;
+    return __builtin_cpu_supports("avx2") ? split_eights_avx2(codes, goes_left, rows, n, scratch, n_left) : 0;
+}
+
+#else
+
+static inline void fill_lane_orders(void) {}
+
+static inline ptrdiff_t split_eights(const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows,
+                                     ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
+{
+    *n_left = 0;
+    return 0;
+}
+
+#endif
+#endif
