@@ -22,7 +22,7 @@ import pandas as pd
 from comparison.measure import interleaved
 from fastens import BayesianNetwork
 from fastens.bayes.families import family_counts
-from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.threads import limited_threads, resolve_n_jobs
 
 HERE = Path(__file__).resolve().parent
 Times = dict[str, list[float]]
@@ -90,8 +90,15 @@ def kinds_of(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "objects of their own": pd.DataFrame(
             {name: ["".join([*value, "?"])[:-1] for value in rows[name]] for name in rows}, dtype=object
         ),
-        "whole numbers": pd.DataFrame({name: categories[name].cat.codes.astype(np.int64) for name in rows}),
+        "whole numbers": whole_numbers(rows),
+        "whole numbers, as from CSV": pd.concat([column.copy() for _, column in whole_numbers(rows).items()], axis=1),
+        "whole numbers of one byte": whole_numbers(rows).astype(np.int8),
     }
+
+
+def whole_numbers(rows: pd.DataFrame) -> pd.DataFrame:
+    """The values as numbers from 0 on."""
+    return pd.DataFrame({name: rows[name].astype("category").cat.codes.astype(np.int64) for name in rows})
 
 
 def _shared(column: pd.Series) -> np.ndarray:
@@ -99,16 +106,8 @@ def _shared(column: pd.Series) -> np.ndarray:
     return np.array(column.cat.categories.tolist(), dtype=object)[column.cat.codes]
 
 
-def tables(repeats: int, scale: float) -> dict[str, Times]:
-    """Fit the tables of 37 variables, the size of alarm, structure given, smoothed by 1."""
-    network = make_network(37, (2, 5), 2)
-    rows = pd.DataFrame(network.sample(int(200_000 * scale), random_state=0), columns=network.node_names_)
-    many = pd.DataFrame(network.sample(int(1_000_000 * scale), random_state=0), columns=network.node_names_)
-    large = large_network()
-    wide = pd.DataFrame(large.sample(int(20_000 * scale), random_state=0), columns=large.node_names_).astype("category")
-    cases = [("categories", network, many.astype("category")), (f"{large.n_parameters_} parameters", large, wide)]
-    for n_rows in (200_000, 20_000, 1_000):
-        cases += [(kind, network, X) for kind, X in kinds_of(rows.iloc[: int(n_rows * scale)]).items()]
+def fits(cases: list[tuple[str, BayesianNetwork, pd.DataFrame]], repeats: int) -> dict[str, Times]:
+    """Fit the tables of given structures, smoothed by 1."""
     out = {}
     for kind, origin, X in cases:
         model = BayesianNetwork(origin.edges_)
@@ -116,17 +115,43 @@ def tables(repeats: int, scale: float) -> dict[str, Times]:
         if PEER:
             calls[NAME] = lambda X=X, origin=origin: PEER.fit(origin.edges_, X)
         out[f"fit of tables, {len(X)} rows, {kind}"] = interleaved(calls, repeats)
-    model = BayesianNetwork(network.edges_).fit(rows)
-    whole = np.stack([rows[name].astype("category").cat.codes for name in rows], axis=1).astype(np.int64)
+    return out
+
+
+def alarm_like(n_rows: float) -> tuple[BayesianNetwork, pd.DataFrame]:
+    """A network of 37 variables, the size of alarm, and rows of it as strings."""
+    network = make_network(37, (2, 5), 2)
+    return network, pd.DataFrame(network.sample(int(n_rows), random_state=0), columns=network.node_names_)
+
+
+def tables(repeats: int, scale: float) -> dict[str, Times]:
+    """Fit tables to many rows, many tables, and arrays."""
+    network, many = alarm_like(1_000_000 * scale)
+    large = large_network()
+    wide = pd.DataFrame(large.sample(int(20_000 * scale), random_state=0), columns=large.node_names_).astype("category")
+    cases = [("categories", network, many.astype("category")), ("whole numbers", network, whole_numbers(many))]
+    out = fits([*cases, (f"{large.n_parameters_} parameters", large, wide)], repeats)
+    rows = many.iloc[: int(200_000 * scale)]
     places = {name: index for index, name in enumerate(network.node_names_)}
     given = BayesianNetwork([(places[parent], places[child]) for parent, child in network.edges_])
-    call = {"fastens": lambda: given.fit(whole)}
-    out[f"fit of tables, {len(rows)} rows, array of whole numbers"] = interleaved(call, repeats)
+    for order, name in (("C", "rows"), ("F", "columns")):
+        whole = np.array(whole_numbers(rows), order=order)
+        call = {"fastens": lambda whole=whole: given.fit(whole)}
+        out[f"fit of tables, {len(rows)} rows, array of whole numbers, {name} together"] = interleaved(call, repeats)
+    model = BayesianNetwork(network.edges_).fit(rows)
     codes, parts = model._code_rows(rows), model._network
     n_threads = resolve_n_jobs(None)
     call = {"fastens": lambda: family_counts(codes, parts.sizes, parts.families, None, n_threads)}
     out[f"counts alone, {len(rows)} rows as codes"] = interleaved(call, repeats)
     return out
+
+
+def kinds(repeats: int, scale: float) -> dict[str, Times]:
+    """Fit the same tables to columns of every kind."""
+    network, rows = alarm_like(200_000 * scale)
+    sizes = [int(n_rows * scale) for n_rows in (200_000, 20_000, 1_000)]
+    cases = [(kind, network, X) for n_rows in sizes for kind, X in kinds_of(rows.iloc[:n_rows]).items()]
+    return fits(cases, repeats)
 
 
 def published(repeats: int, scale: float) -> dict[str, Times]:
@@ -198,7 +223,14 @@ def files(repeats: int, scale: float) -> dict[str, Times]:
         return {f"read BIF, {network.n_parameters_} parameters": interleaved(calls, repeats)}
 
 
-WORKLOADS = {"tables": tables, "published": published, "structures": structures, "answers": answers, "files": files}
+WORKLOADS = {
+    "tables": tables,
+    "kinds": kinds,
+    "published": published,
+    "structures": structures,
+    "answers": answers,
+    "files": files,
+}
 
 
 def main() -> None:
@@ -206,13 +238,16 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="NAME")
     parser.add_argument("--repeats", type=int, default=3, help="rounds of each timing (default 3)")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the generated rows (default 1)")
+    parser.add_argument("--threads", type=int, help="most threads of fastens (default: the cores); pgmpy takes one")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder to write to")
     args = parser.parse_args()
     lines = [f"`python asv_benchmarks/compare_networks.py {' '.join(sys.argv[1:])}`".replace(" `", "`"), ""]
     lines += ["Median milliseconds:", "", f"| | fastens | {NAME} | |", "| --- | --- | --- | --- |"]
     for name in args.workloads:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        for what, times in WORKLOADS[name](args.repeats, args.scale).items():
+        with limited_threads(args.threads):
+            found = WORKLOADS[name](args.repeats, args.scale)
+        for what, times in found.items():
             own, peer = (1000 * np.median(times[key]) if key in times else np.nan for key in ("fastens", NAME))
             ratio = f"{peer / own:.1f} x" if peer > 0 else ""
             lines.append(f"| {what} | {own:.3g} | {'' if np.isnan(peer) else f'{peer:.3g}'} | {ratio} |")

@@ -38,6 +38,7 @@ from fastens import (
     RandomForestRegressor,
 )
 from fastens.engine.leaf_priors import ClassPrior
+from fastens.engine.pruning import pruning_path
 from fastens.engine.prunings import Prunings
 from fastens.engine.split_priors import TableSearch
 
@@ -62,7 +63,7 @@ class PrunedTree(ClassifierMixin, BaseEstimator):
         self.tree_, links = self._grow(X, y)
         self.is_leaf_ = links <= 0.0
         if self.n_folds:
-            path = np.unique(np.maximum(self.tree_.cost_complexity_pruning_path(X, y).ccp_alphas, 0.0))
+            path = np.unique(np.maximum(pruning_path(self.tree_._ensemble.tree(0), 0.0)[0], 0.0))
             prices = np.append(np.sqrt(path[:-1] * path[1:]), path[-1])
             folds = StratifiedKFold(self.n_folds, shuffle=True, random_state=1)
             loss = sum(self._losses(X, y, rows, others, prices) for rows, others in folds.split(X, y))
@@ -175,6 +176,7 @@ def compared(
 SINGLE_TREES: dict[str, Callable[[Any, np.ndarray], Any]] = {
     "average": lambda X, y: BayesTreeClassifier(n_jobs=1).fit(X, y),
     "pruned": lambda X, y: PrunedTree().fit(X, y),
+    "ten folds": lambda X, y: PrunedTree(n_folds=10).fit(X, y),
     "whole": lambda X, y: PrunedTree(n_folds=0).fit(X, y),
 }
 

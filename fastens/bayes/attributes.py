@@ -52,10 +52,9 @@ class CodeDoor(AttributeDoor):
         return self.categorical_features == "all"
 
     def _learn_table(self, X: Any) -> Any:
-        is_ready = self._reads_codes and _holds_numbers(X)
-        if is_ready and X.dtype.kind != "f":
+        if self._is_whole(X):
             return super()._learn_table(Table(X, block=X))
-        found = _ranges_of(X, self._door_threads()) if is_ready else None
+        found = _ranges_of(X, self._door_threads()) if self._reads_codes and _holds_numbers(X) else None
         if found is None:
             return super()._learn_table(X)
         codes, categories = found
@@ -65,12 +64,15 @@ class CodeDoor(AttributeDoor):
         return codes.T
 
     def _check_table(self, X: Any) -> Any:
-        if not _holds_numbers(X) or X.shape[1] != getattr(self, "n_features_in_", -1) or self._encoder.names:
-            return super()._check_table(X)
-        sizes = [len(found or ()) for found in self._encoder.categories]
-        if not all(found == list(range(size)) for found, size in zip(self._encoder.categories, sizes, strict=True)):
-            return super()._check_table(X)
-        return encode(X, np.array(sizes, dtype=np.int64), self._door_threads()).codes.T
+        if _holds_numbers(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
+            sizes = [len(found or ()) for found in self._encoder.categories]
+            if all(found == list(range(size)) for found, size in zip(self._encoder.categories, sizes, strict=True)):
+                return encode(X, np.array(sizes, dtype=np.int64), self._door_threads()).codes.T
+        return super()._check_table(Table(X, block=X) if self._is_whole(X) else X)
+
+    def _is_whole(self, X: Any) -> bool:
+        """Whether `X` is an array of whole numbers that become codes: as floats, large ones would not be exact."""
+        return self._reads_codes and _holds_numbers(X) and X.dtype.kind != "f"
 
 
 def _holds_numbers(X: Any) -> bool:

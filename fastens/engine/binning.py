@@ -382,7 +382,11 @@ class BinningSketch:
         block = max(1, _BLOCK // sum(len(rows.values) for rows in self._rows))
         thresholds = []
         for start in range(0, len(features), block):
-            columns = [rows.values.T[features[start : start + block]] for rows in self._rows]
+            of_block = features[start : start + block]
+            # Columns side by side need not be copied.
+            is_run = of_block[-1] - of_block[0] == len(of_block) - 1
+            place = slice(of_block[0], of_block[-1] + 1) if is_run else of_block
+            columns = [rows.values.T[place] for rows in self._rows]
             joined = np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0]
             thresholds += self._cut(joined, weights, None if codes is None else codes[start : start + block])
         return thresholds

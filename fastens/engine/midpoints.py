@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.binning import Binning
@@ -59,18 +60,32 @@ def cut_half_way(
     last_code = binning.n_codes[feature] - 1
     is_cut = code < last_code
     middle = _middles(tree, matrix, X, n_threads)[nodes]
-    thresholds, new_code = [], np.zeros(len(nodes), dtype=np.int64)
-    for f, given in enumerate(binning.thresholds):
-        of_feature = np.flatnonzero(is_cut & (feature == f))
-        used, place = np.unique(middle[of_feature], return_inverse=True)
-        if len(used) > MAX_CODES - 2:
-            used, place = np.unique(given[code[of_feature] - 1], return_inverse=True)
-        thresholds.append(used)
-        new_code[of_feature] = place + 1
-        new_code[~is_cut & (feature == f)] = len(used) + 1
+    n_used, used, place = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
+    if (n_used > MAX_CODES - 2).any():
+        for i in np.flatnonzero(is_cut & (n_used > MAX_CODES - 2)[feature]):
+            middle[i] = binning.thresholds[feature[i]][code[i] - 1]
+        n_used, used, place = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
+    ends = np.cumsum(n_used).tolist()
+    thresholds = [used[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    new_code = n_used[feature] + 1
+    new_code[is_cut] = place + 1
     bin_threshold = tree.bin_threshold.copy()
     bin_threshold[nodes] = new_code
     return replace(tree, bin_threshold=bin_threshold), Binning(thresholds, binning.category_codes)
+
+
+def _distinct(
+    feature: NDArray[np.integer], value: NDArray[np.float64], n_features: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """How many different values each feature has; these, ascending within each; and which of its own each value is."""
+    order = np.lexsort((value, feature))
+    of_feature, ascending = feature[order], value[order]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (of_feature[1:] != of_feature[:-1]) | (ascending[1:] != ascending[:-1])
+    counts = np.bincount(of_feature[is_new], minlength=n_features)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.cumsum(is_new) - 1 - (np.cumsum(counts) - counts)[of_feature]
+    return counts, ascending[is_new], place
 
 
 def _middles(tree: Tree, matrix: BinnedMatrix, X: Any, n_threads: int) -> np.ndarray:

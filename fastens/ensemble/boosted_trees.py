@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import cleandoc
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Say in the docstring what all these estimators have as parameters."""
         super().__init_subclass__(**kwargs)
-        if cls.__doc__:  # Python may run without docstrings
-            cls.__doc__ = cls.__doc__.replace("    {parameters}", PARAMETERS)
+        if cls.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
+            cls.__doc__ = cleandoc(cls.__doc__).replace("{parameters}", cleandoc(PARAMETERS))
 
     @with_callbacks
     def fit(

@@ -75,7 +75,7 @@ RULES = {
     "n_jobs": ANYTHING,
 }
 
-# Where a class has "    {parameters}" in its docstring.
+# Where a class has "{parameters}" in its docstring.
 PARAMETERS = """\
     n_estimators : int, default=100
         Number of rounds.

@@ -119,6 +119,17 @@ def test_arrays_and_frames_of_whole_numbers_give_the_same(rng, dtype):
         np.testing.assert_array_equal(door._check_table(given).T, expected)
 
 
+def test_arrays_of_large_numbers_are_exact(rng):
+    X = 2**60 + rng.choice([0, 1, 2**50], (200, 2))
+    X[0, 1] = -(2**60)
+    model = BayesianNetwork([]).fit(X)
+    assert [list(found) for found in model.states_.values()] == code_table(X)[1]
+    np.testing.assert_array_equal(model._check_table(X).T, code_table(X)[0])
+    assert model._check_table(X + 5).max() == 0
+    with pytest.raises(ValueError, match="X has 1 features, but BayesianNetwork is expecting 2 features"):
+        model.score_samples(X[:, :1])
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_frames_of_categories_are_coded_at_once(rng, monkeypatch, n_threads):
     monkeypatch.setattr(tables, "BLOCK_GRAIN", 1)

@@ -137,6 +137,17 @@ def test_weights_of_any_size(kind):
         check_nodes(tree, matrix, target, rules, weight * factor, tolerance=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["two classes", "four classes"])
+def test_entropy_of_weights_that_are_in_no_table(kind):
+    """The root takes logarithms, nodes of a weight below 65,536 look them up: both are as good as the best."""
+    X, signal = make_rows()
+    matrix, target = bin_rows(X, categorical=[2]), make_target(signal, kind)
+    weight = np.random.default_rng(1).integers(0, 4000, len(X)).astype(np.float64)
+    tree = grow_one(matrix, target, TreeRules("entropy"), weight)
+    assert tree.weight[0] > 65_536 > tree.weight[tree.left_child > 0].min()
+    check_nodes(tree, matrix, target, TreeRules("entropy"), weight, optimal=kind == "two classes")
+
+
 @pytest.mark.parametrize("kind", ["two classes", "numbers"])
 @pytest.mark.parametrize("criterion", ["squares", "entropy or poisson"])
 def test_categories(kind, criterion):

@@ -1,5 +1,5 @@
 from .forest_scan cimport Candidates, Groups
-from .forest_tree cimport SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
+from .forest_tree cimport ENTROPY, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
 from .structs cimport float64_t, int64_t, uint64_t
 
 
@@ -16,10 +16,20 @@ cdef inline bint has_class_words(const Forest* forest, const Sample* sample) noe
     )
 
 
+cdef inline bint moves_classes(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
+    """Whether the score of a node's sides can follow their classes in whole numbers."""
+    if forest.rules.criterion == ENTROPY:
+        return (
+            forest.targets.classes != NULL and forest.targets.n_targets == 1 and not sample.layout.packed
+            and node.weight < forest.rules.n_logs
+        )
+    return has_class_words(forest, sample) and node.weight < MAX_SQUARED
+
+
 cdef inline bint has_few(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
     """Whether the best split of numeric features is searched by sorting the node's rows."""
     return (
-        node.n_rows <= FEW_ROWS and node.weight < MAX_SQUARED and has_class_words(forest, sample)
+        node.n_rows <= FEW_ROWS and moves_classes(forest, sample, node)
         and forest.rules.monotonic == NULL and not forest.rules.random_thresholds
     )
 

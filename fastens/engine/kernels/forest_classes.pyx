@@ -1,14 +1,16 @@
-"""Splits of more than two classes by Gini: a group of rows changes the sums of squares only for the classes it has."""
+"""Splits of more than two classes: a group of rows changes the sums of squares (Gini), or of weights times their
+logarithms (entropy), only for the classes it has."""
 
 from .forest_groups cimport code_at, column_of
 from .forest_scan cimport Candidates, Groups, finish_split, keep
-from .forest_tree cimport CodeColumn, Forest, FoundSplit, Layout, NodeSums, Room, Sample
+from .forest_tree cimport CodeColumn, Forest, FoundSplit, Layout, NodeSums, Room, Sample, sum_of_logs
 from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
 cdef struct Side:
     # Whole numbers, so that what is added can be taken away again.
-    int64_t squares
+    const int64_t* logs             # NULL: squares
+    int64_t sum                     # over the classes, of squares or of weights times their logarithms
     int64_t weight
     int64_t count
     uint64_t* weights               # of each class
@@ -32,8 +34,12 @@ cdef float64_t class_score(const Layout* layout, const uint64_t* words, Py_ssize
 cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:
     """Move rows of one class from one side to the other."""
     cdef int64_t weight = _weight(layout, word), count = word & layout.count_mask
-    from_.squares -= weight * (2 * <int64_t>from_.weights[k] - weight)
-    to.squares += weight * (2 * <int64_t>to.weights[k] + weight)
+    if from_.logs == NULL:
+        from_.sum -= weight * (2 * <int64_t>from_.weights[k] - weight)
+        to.sum += weight * (2 * <int64_t>to.weights[k] + weight)
+    else:
+        from_.sum += from_.logs[from_.weights[k] - weight] - from_.logs[from_.weights[k]]
+        to.sum += to.logs[to.weights[k] + weight] - to.logs[to.weights[k]]
     from_.weights[k] -= weight
     to.weights[k] += weight
     from_.weight -= weight
@@ -52,18 +58,35 @@ cdef inline void _move(
             _move_class(layout, cell[k], k, from_, to)
 
 
+cdef inline int64_t _of_class(const Side* side, int32_t k) noexcept nogil:
+    """What a class adds to the sum."""
+    return <int64_t>(side.weights[k] * side.weights[k]) if side.logs == NULL else side.logs[side.weights[k]]
+
+
+cdef inline float64_t _gain(const NodeSums* node, const Side* left, const Side* right) noexcept nogil:
+    """How much better the two sides score than the node."""
+    cdef int64_t entropy
+    if left.logs == NULL:
+        return (
+            <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight - node.score
+        )
+    entropy = left.sum - left.logs[left.weight] + right.sum - right.logs[right.weight]
+    return sum_of_logs(entropy) - node.score
+
+
 cdef void _start(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Side* left, Side* right
 ) noexcept nogil:
     """All rows on the right."""
     cdef int32_t k, n_classes = forest.targets.n_stats
-    left.squares = left.weight = left.count = right.squares = 0
+    left.logs = right.logs = forest.rules.logs
+    left.sum = left.weight = left.count = right.sum = 0
     left.weights, right.weights = room.left, room.left + n_classes
     right.weight, right.count = node.weight, node.n_rows
     for k in range(n_classes):
         left.weights[k] = 0
         right.weights[k] = <uint64_t>_weight(&sample.layout, room.total[k])
-        right.squares += <int64_t>right.weights[k] * <int64_t>right.weights[k]
+        right.sum += _of_class(right, k)
 
 
 cdef inline bint _is_allowed(const Forest* forest, const Sample* sample, const Side* side) noexcept nogil:
@@ -78,8 +101,7 @@ cdef inline void _consider(
     cdef float64_t gain
     if not (_is_allowed(forest, sample, left) and _is_allowed(forest, sample, right)):
         return
-    gain = <float64_t>left.squares / <float64_t>left.weight
-    gain += <float64_t>right.squares / <float64_t>right.weight - node.score
+    gain = _gain(node, left, right)
     if gain > best.gain:
         keep(gain, feature, position, missing_left, best)
         best.left_weight = left.weight

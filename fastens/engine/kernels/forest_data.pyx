@@ -2,14 +2,27 @@
 
 from cython cimport final
 
-from .forest_tree cimport ABSOLUTE, CELL_BITS, ENTROPY, FIRST_CELL, N_CELLS, POISSON, SQUARES, WINDOW, mask_words
+from .forest_tree cimport (
+    ABSOLUTE, CELL_BITS, ENTROPY, FIRST_CELL, LOG_BITS, N_CELLS, POISSON, SQUARES, WINDOW, mask_words
+)
 from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
+
+from functools import cache
 
 import numpy as np
 
+# A node of more weight takes logarithms: half a megabyte, and all sums fit 62 bits.
+N_LOGS = 1 << 16
 CRITERIA = {
     "gini": SQUARES, "squared_error": SQUARES, "entropy": ENTROPY, "poisson": POISSON, "absolute_error": ABSOLUTE
 }
+
+
+@cache
+def _logs():
+    """x log2 x of whole numbers, as whole numbers: what is added can be taken away again."""
+    x = np.arange(N_LOGS)
+    return np.rint(x * np.log2(np.maximum(x, 1)) * 2.0**LOG_BITS).astype(np.int64)
 
 
 @final
@@ -96,6 +109,8 @@ cdef class ForestData:
     cdef _set_rules(self, rules):
         to = &self.forest.rules
         to.criterion = CRITERIA[rules.criterion]
+        if to.criterion == ENTROPY:
+            to.logs, to.n_logs = <const int64_t*>self._pointer(_logs(), np.int64), N_LOGS
         to.random_thresholds = rules.random_thresholds
         to.max_depth = 0x7FFFFFFF if rules.max_depth is None else rules.max_depth
         to.max_leaves = rules.max_leaf_nodes or 0

@@ -98,6 +98,7 @@ cdef void _order_categories(const Forest* forest, const Sample* sample, Room* ro
     differ most (Coppersmith, Hong & Hosking 1999)."""
     cdef int32_t j, k, n_words = sample.layout.n_words
     cdef int32_t n_sums = 1 if sample.layout.packed else forest.targets.n_stats
+    cdef float64_t weight
     cdef ScanRoom keyed
     room.axis[0] = 1.0
     if n_sums > 1:
@@ -106,16 +107,16 @@ cdef void _order_categories(const Forest* forest, const Sample* sample, Room* ro
     for j in range(n):
         room.order[j] = j
         room.gains[j] = 0.0
+        weight = <float64_t>words_weight(forest, sample, room.found + j * n_words)
         for k in range(n_sums):
-            room.gains[j] += room.axis[k] * _mean(forest, sample, room.found + j * n_words, k)
+            room.gains[j] += room.axis[k] * _mean(forest, sample, room.found + j * n_words, weight, k)
     sort_codes(&keyed, n)
     _permute(room, n, n_words)
 
 
 cdef inline float64_t _mean(
-    const Forest* forest, const Sample* sample, const uint64_t* words, int32_t k
+    const Forest* forest, const Sample* sample, const uint64_t* words, float64_t weight, int32_t k
 ) noexcept nogil:
-    cdef float64_t weight = <float64_t>words_weight(forest, sample, words)
     if sample.layout.packed:
         return <float64_t>(words[0] >> sample.layout.number_shift) / weight
     if forest.targets.classes == NULL:
@@ -128,22 +129,29 @@ cdef void _find_axis(
 ) noexcept nogil:
     """First principal axis of the categories' means around the node's, each with its weight, by power iteration."""
     cdef int32_t _step, j, k, n_words = sample.layout.n_words
-    cdef float64_t dot, length
+    cdef float64_t dot, length, of_node
     cdef float64_t* axis = room.axis
     cdef float64_t* next_ = room.axis + n_sums
-    cdef const uint64_t* words
+    cdef float64_t* weight = room.gains
+    cdef float64_t* away = <float64_t*>(room.found + <Py_ssize_t>n * n_words)   # (n, n_sums): from the node's mean
+    of_node = <float64_t>words_weight(forest, sample, room.total)
     for k in range(n_sums):
         axis[k] = 1.0 / (k + 1.0)
+        next_[k] = _mean(forest, sample, room.total, of_node, k)
+    for j in range(n):
+        weight[j] = <float64_t>words_weight(forest, sample, room.found + j * n_words)
+        for k in range(n_sums):
+            away[j * n_sums + k] = _mean(forest, sample, room.found + j * n_words, weight[j], k) - next_[k]
     for _step in range(AXIS_STEPS):
         for k in range(n_sums):
             next_[k] = 0.0
         for j in range(n):
-            words, dot = room.found + j * n_words, 0.0
+            dot = 0.0
             for k in range(n_sums):
-                dot += axis[k] * (_mean(forest, sample, words, k) - _mean(forest, sample, room.total, k))
-            dot *= <float64_t>words_weight(forest, sample, words)
+                dot += axis[k] * away[j * n_sums + k]
+            dot *= weight[j]
             for k in range(n_sums):
-                next_[k] += dot * (_mean(forest, sample, words, k) - _mean(forest, sample, room.total, k))
+                next_[k] += dot * away[j * n_sums + k]
         length = 0.0
         for k in range(n_sums):
             length += next_[k] * next_[k]

@@ -7,9 +7,9 @@ two sides minus that of the node: how much it lowers the node's weight times its
 
 from libc.math cimport INFINITY, log, log2
 
-from .forest_classes cimport MAX_SQUARED, class_score, has_class_words, scan_classes
+from .forest_classes cimport class_score, has_class_words, moves_classes, scan_classes
 from .forest_threshold cimport random_code
-from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample
+from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample, sum_of_logs
 from .random cimport random_below, random_bits
 from .scan cimport ScanNode, largest, split_gains
 from .split cimport first_with
@@ -143,6 +143,30 @@ cdef void _scan_fast(
     best.left_word = room.sums[begin + i]
 
 
+cdef void _scan_two_classes(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const Candidates* candidates, FoundSplit* best,
+) noexcept nogil:
+    """Entropy of two classes, from a table of logarithms."""
+    cdef const Layout* layout = &sample.layout
+    cdef const int64_t* logs = forest.rules.logs
+    cdef int64_t weight, second, rest_weight, rest_second, entropy
+    cdef float64_t gain
+    cdef int32_t j
+    room.left[0] = room.found[0] if candidates.missing_left else 0
+    for j in range(candidates.first, candidates.last + 1):
+        room.left[0] += room.found[j]
+        room.left[1] = room.total[0] - room.left[0]
+        weight, second = _weight(layout, room.left[0]), <int64_t>(room.left[0] >> layout.number_shift)
+        rest_weight, rest_second = _weight(layout, room.left[1]), <int64_t>(room.left[1] >> layout.number_shift)
+        entropy = logs[second] + logs[weight - second] - logs[weight]
+        entropy += logs[rest_second] + logs[rest_weight - rest_second] - logs[rest_weight]
+        gain = sum_of_logs(entropy) - node.score
+        if gain > best.gain and _is_allowed(forest, sample, room, node, groups.feature):
+            keep(gain, groups.feature, j, candidates.missing_left, best)
+            best.left_weight, best.left_word = weight, room.left[0]
+
+
 cdef void _scan_any(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
     const Candidates* candidates, FoundSplit* best,
@@ -215,6 +239,14 @@ cdef bint _is_allowed(
     )
 
 
+cdef inline bint _has_two_classes(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
+    """Whether a table tells the entropy of packed sums."""
+    return (
+        sample.layout.packed and forest.targets.classes != NULL and forest.rules.criterion == ENTROPY
+        and node.weight < forest.rules.n_logs
+    )
+
+
 cdef void _scan(
     const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
     const Candidates* candidates, FoundSplit* best,
@@ -223,7 +255,9 @@ cdef void _scan(
         return
     if sample.layout.packed and forest.rules.criterion == SQUARES and forest.rules.monotonic == NULL:
         _scan_fast(forest, sample, room, node, groups, candidates, best)
-    elif has_class_words(forest, sample) and node.weight < MAX_SQUARED and forest.rules.monotonic == NULL:
+    elif _has_two_classes(forest, sample, node) and forest.rules.monotonic == NULL:
+        _scan_two_classes(forest, sample, room, node, groups, candidates, best)
+    elif moves_classes(forest, sample, node) and forest.rules.monotonic == NULL:
         scan_classes(forest, sample, room, node, groups, candidates, best)
     else:
         _scan_any(forest, sample, room, node, groups, candidates, best)

@@ -82,8 +82,15 @@ cdef struct Targets:
     const float64_t* minimum        # what is subtracted from the numbers
 
 
+cdef enum:
+    LOG_BITS = 40                   # of the fractions in tables of logarithms
+
+
 cdef struct ForestRules:
     Criterion criterion
+    # x log2 x for x = 0, 1, ..., n_logs - 1, in units of 2**-LOG_BITS; for ENTROPY only
+    const int64_t* logs
+    int64_t n_logs
     bint random_thresholds
     int32_t max_depth
     int32_t max_leaves              # 0: no limit, depth first
@@ -264,6 +271,11 @@ cdef struct Room:
 cdef enum:
     MIN_BRANCH_ROWS = 4096
     BRANCHES = 32
+
+
+cdef inline float64_t sum_of_logs(int64_t units) noexcept nogil:
+    """What entries of the table of logarithms add up to."""
+    return <float64_t>units / <float64_t>(<int64_t>1 << LOG_BITS)
 
 
 cdef inline int32_t mask_words(const Forest* forest) noexcept nogil:
