@@ -1,25 +1,29 @@
 """The nodes of a growing tree: partition, which to split next, and the tasks that follow."""
 
-from cython.parallel cimport prange, threadid
-
 from .gain cimport ValueLimits, limited_value, sums_difference
 from .partition cimport Decision, collect_rows, split_rows
 from .search cimport count_task, merge_partials, run_task, search_task, threads_of_task
-from .structs cimport float64_t, int32_t, uint8_t
-from .workspace cimport MAX_THREADS, Node, Task, Workspace, release_slot, reserve_nodes, take_slot
+from .structs cimport float64_t, int32_t, uint8_t, uint32_t
+from .team cimport MAX_THREADS, next_item, share
+from .workspace cimport Node, Task, Workspace, release_slot, reserve_nodes, take_slot
 
 cdef enum:
-    ROW_GRAIN = 1 << 12             # rows that are worth another thread when they are only moved or summed
+    ROW_GRAIN = 1 << 10             # rows that are worth another thread when they are only moved or summed
 
 
-cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
-    """Partition a node's rows between its children."""
-    cdef Node* node = &ws.nodes[id]
+cdef struct Partition:
+    # The rows of a node, each part of them split by itself.
+    uint32_t* rows
+    uint32_t* scratch
+    Py_ssize_t n_rows
+    Decision decision
+    Py_ssize_t n_left
+    Py_ssize_t n_left_of[MAX_THREADS]
+    Py_ssize_t first_left[MAX_THREADS]
+
+
+cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
     cdef Decision decision
-    cdef Py_ssize_t lefts[MAX_THREADS]
-    cdef Py_ssize_t starts[MAX_THREADS]
-    cdef Py_ssize_t n_left = 0
-    cdef int32_t t
     decision.code_size = ws.table.code_size
     decision.column = <const uint8_t*>ws.codes + node.split.feature * ws.code_stride * decision.code_size
     decision.n_codes = ws.features[node.split.feature].n_codes
@@ -28,40 +32,41 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     decision.category_words = NULL
     if node.split.category_set >= 0:
         decision.category_words = ws.category_words + node.split.category_set
-    if n_threads == 1:
-        n_left = _split_part(ws, node, &decision, 0, 1)
-        _collect_part(ws, node, 0, n_left, n_left, 0, 1)
-    else:
-        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
-            lefts[t] = _split_part(ws, node, &decision, t, n_threads)
-        for t in range(n_threads):
-            starts[t] = n_left
-            n_left += lefts[t]
-        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
-            _collect_part(ws, node, starts[t], lefts[t], n_left, t, n_threads)
+    return decision
+
+
+cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
+    """Partition a node's rows between its children."""
+    cdef Node* node = &ws.nodes[id]
+    cdef Partition partition
+    cdef int32_t t
+    partition.rows, partition.scratch = ws.rows + node.begin, ws.scratch_rows + node.begin
+    partition.n_rows = node.end - node.begin
+    partition.decision = _decision(ws, node)
+    share(&ws.team, _split_part, &partition, n_threads)
+    partition.n_left = 0
+    for t in range(n_threads):
+        partition.first_left[t] = partition.n_left
+        partition.n_left += partition.n_left_of[t]
+    share(&ws.team, _collect_part, &partition, n_threads)
     ws.nodes[node.left_child].begin = node.begin
-    ws.nodes[node.left_child].end = node.begin + n_left
-    ws.nodes[node.left_child + 1].begin = node.begin + n_left
+    ws.nodes[node.left_child].end = node.begin + partition.n_left
+    ws.nodes[node.left_child + 1].begin = node.begin + partition.n_left
     ws.nodes[node.left_child + 1].end = node.end
 
 
-cdef Py_ssize_t _split_part(
-    Workspace* ws, const Node* node, const Decision* decision, int32_t t, int32_t n_threads
-) noexcept nogil:
-    cdef Py_ssize_t n = node.end - node.begin
-    cdef Py_ssize_t begin = node.begin + n * t // n_threads, end = node.begin + n * (t + 1) // n_threads
-    return split_rows(decision, ws.rows + begin, end - begin, ws.scratch_rows + begin)
+cdef void _split_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Partition* p = <Partition*>job
+    cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
+    p.n_left_of[part] = split_rows(&p.decision, p.rows + begin, end - begin, p.scratch + begin)
 
 
-cdef void _collect_part(
-    Workspace* ws, const Node* node, Py_ssize_t start, Py_ssize_t n_left_part, Py_ssize_t n_left,
-    int32_t t, int32_t n_threads,
-) noexcept nogil:
-    cdef Py_ssize_t n = node.end - node.begin
-    cdef Py_ssize_t begin = n * t // n_threads, end = n * (t + 1) // n_threads
+cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Partition* p = <Partition*>job
+    cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
+    cdef Py_ssize_t first_left = p.first_left[part]
     collect_rows(
-        ws.scratch_rows + node.begin + begin, end - begin, n_left_part,
-        ws.rows + node.begin + start, ws.rows + node.begin + n_left + (begin - start),
+        p.scratch + begin, end - begin, p.n_left_of[part], p.rows + first_left, p.rows + p.n_left + begin - first_left
     )
 
 
@@ -146,8 +151,15 @@ cdef void _choose(Workspace* ws, const Limits* limits) noexcept nogil:
         ws.chosen[n] = _pop(ws)
 
 
+cdef struct OneByOne:
+    # Nodes or tasks that the threads deal with as they come.
+    Workspace* ws
+    int32_t next
+
+
 cdef void _split_chosen(Workspace* ws) noexcept nogil:
     """Large nodes one after the other on all threads, then the small ones side by side."""
+    cdef OneByOne small
     cdef int32_t i, n_threads
     cdef Py_ssize_t small_rows = 0
     cdef Node* node
@@ -160,18 +172,19 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
             _split_node(ws, ws.chosen[i], n_threads)
         else:
             small_rows += node.end - node.begin
-    n_threads = threads_for_rows(ws, small_rows)
-    if n_threads == 1:
-        for i in range(ws.n_chosen):
-            _split_if_small(ws, ws.chosen[i])
-    else:
-        for i in prange(ws.n_chosen, num_threads=n_threads, schedule="dynamic"):
-            _split_if_small(ws, ws.chosen[i])
+    small.ws, small.next = ws, 0
+    share(&ws.team, _split_small, &small, threads_for_rows(ws, small_rows))
 
 
-cdef void _split_if_small(Workspace* ws, int32_t id) noexcept nogil:
-    if threads_for_rows(ws, ws.nodes[id].end - ws.nodes[id].begin) == 1:
-        _split_node(ws, id, 1)
+cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Those of the chosen nodes that are too small for several threads."""
+    cdef OneByOne* small = <OneByOne*>job
+    cdef Workspace* ws = small.ws
+    cdef int32_t i = next_item(&small.next)
+    while i < ws.n_chosen:
+        if threads_for_rows(ws, ws.nodes[ws.chosen[i]].end - ws.nodes[ws.chosen[i]].begin) == 1:
+            _split_node(ws, ws.chosen[i], 1)
+        i = next_item(&small.next)
 
 
 cdef inline bint _may_split(const Workspace* ws, const Limits* limits, int32_t id) noexcept nogil:
@@ -229,25 +242,27 @@ cdef void _plan(Workspace* ws, const Limits* limits) noexcept nogil:
 
 cdef void run_tasks(Workspace* ws) noexcept nogil:
     """Large tasks one after the other on all threads, then the small ones side by side."""
-    cdef int32_t i, n_threads
-    cdef Py_ssize_t n_small = 0
+    cdef OneByOne small
+    cdef int32_t i, n_threads, n_small = 0
     for i in range(ws.n_tasks):
         n_threads = threads_of_task(ws, &ws.tasks[i])
         if n_threads > 1:
             run_task(ws, &ws.tasks[i], 0, n_threads)
         else:
             n_small += 1
-    if n_small <= 2 or ws.n_threads == 1:
-        for i in range(ws.n_tasks):
-            _run_if_small(ws, &ws.tasks[i], 0)
-    else:
-        for i in prange(ws.n_tasks, num_threads=ws.n_threads, schedule="dynamic"):
-            _run_if_small(ws, &ws.tasks[i], threadid())
+    small.ws, small.next = ws, 0
+    share(&ws.team, _run_small, &small, ws.n_threads if n_small > 2 else 1)
 
 
-cdef void _run_if_small(Workspace* ws, const Task* task, int32_t thread) noexcept nogil:
-    if threads_of_task(ws, task) == 1:
-        run_task(ws, task, thread, 1)
+cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Those of the tasks that are too small for several threads."""
+    cdef OneByOne* small = <OneByOne*>job
+    cdef Workspace* ws = small.ws
+    cdef int32_t i = next_item(&small.next)
+    while i < ws.n_tasks:
+        if threads_of_task(ws, &ws.tasks[i]) == 1:
+            run_task(ws, &ws.tasks[i], part, 1)
+        i = next_item(&small.next)
 
 
 cdef void count_tasks(Workspace* ws) noexcept nogil:

@@ -24,6 +24,7 @@ cdef class Grower:
     cdef _limit_root(self)
     cdef _grow_tree(self, reduce)
     cdef Outcome _advance(self, int32_t* n_leaves) noexcept nogil
+    cdef void _lead(self, int32_t* n_leaves, Outcome* outcome) noexcept nogil
     cdef void _run_tasks(self) noexcept nogil
     cdef Outcome _advance_together(self, reduce, int32_t* n_leaves) except *
     cdef _cells(self, int32_t task)

@@ -27,8 +27,9 @@ from .structs cimport (
     Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
     uint64_t
 )
+from .team cimport MAX_THREADS, dismiss_helpers, seat_helpers, stand_by
 from .workspace cimport (
-    MAX_THREADS, Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
+    Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
 )
 
 import numpy as np
@@ -38,13 +39,24 @@ cdef enum:
     # Up to so many rows, which stay in the second cache, what a row adds to histograms is ready made, and apart from
     # the records: where a thread writes, the others have to fetch.
     MOST_WORDS = 1 << 16
-    WORK_BETWEEN_SIGNALS = 1 << 27  # (row, feature) updates: some 50 ms
+    # (row, column) updates of a histogram
+    WORK_BETWEEN_SIGNALS = 1 << 27  # some 50 ms
+    WORK_WITH_HELPERS = 1 << 14     # in the root: what is worth to call threads
 
 
 cdef void _number_rows(uint32_t* rows, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(begin, end):
         rows[i] = <uint32_t>i
+
+
+cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
+    """(row, column) updates of the planned tasks."""
+    cdef Py_ssize_t n_rows = 0
+    cdef int32_t i
+    for i in range(ws.n_tasks):
+        n_rows += ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin
+    return n_rows * ws.table.n_columns
 
 
 cdef class Grower:
@@ -298,17 +310,29 @@ cdef class Grower:
 
     cdef Outcome _advance(self, int32_t* n_leaves) noexcept nogil:
         """Run the planned tasks and plan the next ones, over and over, for some time."""
-        cdef Workspace* ws = &self.ws
         cdef Outcome outcome = GROWING
+        cdef int32_t t, n_threads = self.ws.n_threads
+        if _work_of_tasks(&self.ws) < WORK_WITH_HELPERS:
+            n_threads = 1
+        seat_helpers(&self.ws.team, n_threads)
+        for t in prange(
+            n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1
+        ):
+            if t == 0:
+                self._lead(n_leaves, &outcome)
+                dismiss_helpers(&self.ws.team, n_threads)
+            else:
+                stand_by(&self.ws.team, t)
+        return outcome
+
+    cdef void _lead(self, int32_t* n_leaves, Outcome* outcome) noexcept nogil:
+        cdef Workspace* ws = &self.ws
         cdef Py_ssize_t work = 0
-        cdef int32_t i
-        while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
-            for i in range(ws.n_tasks):
-                work += (ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin) * ws.table.n_columns
+        while outcome[0] == GROWING and work < WORK_BETWEEN_SIGNALS:
+            work += _work_of_tasks(ws)
             self._run_tasks()
             collect_candidates(ws, &self.limits)
-            outcome = next_set(ws, &self.limits, n_leaves)
-        return outcome
+            outcome[0] = next_set(ws, &self.limits, n_leaves)
 
     cdef void _run_tasks(self) noexcept nogil:
         run_tasks(&self.ws)

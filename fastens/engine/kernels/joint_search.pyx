@@ -6,8 +6,6 @@ kernels of single outputs do it. A split on a monotone feature gains nothing for
 wrong order: they get one value.
 """
 
-from cython.parallel cimport prange, threadid
-
 from .categories cimport POOL, category_penalty, is_one_hot, is_rare, order_categories, write_category_set
 from .features cimport allow_features
 from .gain cimport (
@@ -17,6 +15,7 @@ from .histogram cimport Columns, all_columns, build_histogram, subtract_histogra
 from .scan cimport ScanNode, joint_gains, largest, running_sums
 from .split cimport column_sums, first_with
 from .structs cimport Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint64_t
+from .team cimport next_item, share
 from .workspace cimport Node, Task, Workspace
 
 cdef enum:
@@ -396,31 +395,49 @@ cdef void _keep_best(Workspace* ws, const Joint* joint, const Side* side) noexce
     node.split.left = left[0]
 
 
+cdef struct OneByOne:
+    # The outputs of a task, or the features of a side, which the threads deal with as they come.
+    Workspace* ws
+    Joint* joint
+    const Task* task
+    const Side* side
+    int32_t next
+
+
+cdef void _count_outputs(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef OneByOne* outputs = <OneByOne*>job
+    cdef int32_t o = next_item(&outputs.next)
+    while o < outputs.joint.n_outputs:
+        _count_output(outputs.ws, outputs.joint, outputs.task, o)
+        o = next_item(&outputs.next)
+
+
+cdef void _search_features(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef OneByOne* features = <OneByOne*>job
+    cdef int32_t f = next_item(&features.next)
+    while f < features.ws.table.n_features:
+        _search_feature(features.ws, features.joint, features.side, f, part)
+        f = next_item(&features.next)
+
+
 cdef void _search_side(Workspace* ws, Joint* joint, const Side* side, int32_t n_threads) noexcept nogil:
-    cdef int32_t f
+    cdef OneByOne features
     if not side.wanted:
         return
     allow_features(ws, side.node, side.allowed, ws.sampled)
-    if n_threads == 1:
-        for f in range(ws.table.n_features):
-            _search_feature(ws, joint, side, f, 0)
-    else:
-        for f in prange(ws.table.n_features, num_threads=n_threads, schedule="dynamic"):
-            _search_feature(ws, joint, side, f, threadid())
+    features.ws, features.joint, features.side, features.next = ws, joint, side, 0
+    share(&ws.team, _search_features, &features, n_threads)
     _keep_best(ws, joint, side)
 
 
 cdef void _run_task(Workspace* ws, Joint* joint, const Task* task) noexcept nogil:
     cdef Side side
-    cdef int32_t o, k = joint.n_outputs
+    cdef OneByOne outputs
+    cdef int32_t k = joint.n_outputs
     cdef Py_ssize_t work = k * (_n_rows(ws, task.counted) * ws.table.n_features + 2 * joint.n_cells)
     cdef int32_t n_threads = <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, work // THREAD_GRAIN))
-    if n_threads == 1:
-        for o in range(k):
-            _count_output(ws, joint, task, o)
-    else:
-        for o in prange(k, num_threads=n_threads, schedule="dynamic", chunksize=1):
-            _count_output(ws, joint, task, o)
+    outputs.ws, outputs.joint, outputs.task, outputs.next = ws, joint, task, 0
+    share(&ws.team, _count_outputs, &outputs, n_threads)
     if task.is_root:
         ws.nodes[0].sums = joint.totals[0]
     side.allowed, side.splits = ws.allowed, ws.feature_splits

@@ -5,7 +5,7 @@ from .workspace cimport Task, Workspace
 cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil
 cdef void run_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil
 cdef void search_task(
-    Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_parts
+    Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_partials
 ) noexcept nogil
 cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread) noexcept nogil
 cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noexcept nogil

@@ -1,24 +1,23 @@
 """Histograms and best splits of one task: a node whose rows are counted, and perhaps its sibling by subtraction."""
 
-from cython.parallel cimport prange
-
 from .categories cimport write_category_set
 from .features cimport allow_features
 from .gain cimport limited_value
 from .histogram cimport Columns, all_columns, build_histogram, merge_histogram, subtract_histogram, unbundle
 from .split cimport best_split_of_feature, column_sums
 from .structs cimport Column, Feature, Histogram, Split, int32_t, int64_t, uint8_t
+from .team cimport share
 from .workspace cimport Node, Task, Workspace, slot_histogram
 
 cdef enum:
     # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
     UPDATES_PER_CODE = 8            # what it takes to search a code in both children
-    THREAD_GRAIN = 3 << 11          # work that is worth another thread: some 2.5 microseconds, and up to 1 to start it
+    THREAD_GRAIN = 3 << 9           # work that is worth another thread: some 0.6 microseconds
     # A node of up to so many rows is counted by columns, each thread those that it searches; of more rows, by rows:
     # then no thread has to read them all, but what they counted must be added up.
     ROWS_BY_COLUMNS = 1 << 11
-    # Shares of columns are those that suit a node of so many rows: always the same, so that a thread has the cells of
-    # a parent in its cache.
+    # Parts of the columns are those that suit a node of so many rows: always the same, so that a thread has the cells
+    # of a parent in its cache.
     USUAL_ROWS = 1 << 8
 
 
@@ -50,27 +49,34 @@ cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread
     return histogram
 
 
+cdef struct Counting:
+    Workspace* ws
+    const Node* node
+    int32_t room                    # of the first part; those of the others follow
+    Histogram target
+
+
 cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
-    """Count the rows on n_threads: thread 0 into the node's own cells, the others into their partials."""
-    cdef Node* node = &ws.nodes[task.counted]
-    cdef Columns columns = all_columns(&ws.table)
-    cdef int32_t t
-    cdef Histogram target = counted_histogram(ws, task, thread)
-    if n_threads == 1:
-        _count(ws, node.begin, node.end, &columns, thread, &target)
-        return
-    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
-        _count_part(ws, node, &target, t, n_threads)
+    """Count the rows in n_threads parts: the first into the node's own cells, the others into their partials."""
+    cdef Counting counting
+    counting.ws, counting.node, counting.room = ws, &ws.nodes[task.counted], thread
+    counting.target = counted_histogram(ws, task, thread)
+    share(&ws.team, _count_part, &counting, n_threads)
 
 
-cdef void _count_part(
-    Workspace* ws, const Node* node, const Histogram* target, int32_t t, int32_t n_threads
-) noexcept nogil:
+cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Counting* counting = <Counting*>job
+    cdef Workspace* ws = counting.ws
+    cdef const Node* node = counting.node
     cdef Py_ssize_t n = node.end - node.begin
     cdef Columns columns = all_columns(&ws.table)
-    cdef Histogram part = target[0] if t == 0 else ws.partial[t]
-    part.packed = target.packed
-    _count(ws, node.begin + n * t // n_threads, node.begin + n * (t + 1) // n_threads, &columns, t, &part)
+    cdef Histogram out = counting.target
+    if part > 0:
+        out.cells = ws.partial[part].cells
+    _count(
+        ws, node.begin + n * part // n_parts, node.begin + n * (part + 1) // n_parts, &columns,
+        counting.room + part, &out,
+    )
 
 
 cdef void _count(
@@ -83,10 +89,10 @@ cdef void _count(
 
 
 cdef inline void _merge_column(
-    Workspace* ws, Histogram* target, int32_t n_parts, const Column* column
+    Workspace* ws, Histogram* target, int32_t n_partials, const Column* column
 ) noexcept nogil:
     cdef int32_t t
-    for t in range(1, n_parts):
+    for t in range(1, n_partials):
         merge_histogram(target, &ws.partial[t], column)
 
 
@@ -105,6 +111,15 @@ cdef struct Side:
     Histogram histogram
     uint8_t* allowed
     Split* splits                   # best split of each feature
+
+
+cdef struct Search:
+    Workspace* ws
+    int32_t room                    # of the first part
+    int32_t n_partials
+    Histogram parent
+    Side counted
+    Side difference
 
 
 cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_t which) noexcept nogil:
@@ -134,78 +149,73 @@ cdef void run_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_th
 
 
 cdef void search_task(
-    Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_parts
+    Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_partials
 ) noexcept nogil:
-    """Merge the partials of `n_parts` threads, subtract, and find the best splits, one column after the other.
+    """Merge the partials of so many threads, subtract, and find the best splits, one column after the other.
 
-    Where `n_parts` is 0, the node's rows are counted first. The root must come with its partials merged, since its sums
-    are read from its first column.
+    Where `n_partials` is 0, the node's rows are counted first. The root must come with its partials merged, since its
+    sums are read from its first column.
     """
-    cdef int32_t t
-    cdef Histogram parent
-    cdef Side counted = _side(ws, task.counted, task.want_counted, thread, 0)
-    cdef Side difference = _side(ws, task.difference, task.want_difference, thread, 1)
+    cdef Search search
     cdef int32_t slot
-    counted.histogram = counted_histogram(ws, task, thread)
+    search.ws, search.room, search.n_partials = ws, thread, n_partials
+    search.counted = _side(ws, task.counted, task.want_counted, thread, 0)
+    search.difference = _side(ws, task.difference, task.want_difference, thread, 1)
+    search.counted.histogram = counted_histogram(ws, task, thread)
     if task.difference >= 0:
         slot = ws.nodes[task.difference].slot
-        parent = slot_histogram(ws, slot, ws.slots[slot].packed)
+        search.parent = slot_histogram(ws, slot, ws.slots[slot].packed)
         ws.slots[slot].packed = _fits_packed(ws, &ws.nodes[task.difference])
-        difference.histogram = slot_histogram(ws, slot, ws.slots[slot].packed)
+        search.difference.histogram = slot_histogram(ws, slot, ws.slots[slot].packed)
     if task.is_root:
-        ws.nodes[0].sums = column_sums(&counted.histogram, &ws.table.columns[0], &ws.quantised.layout)
+        ws.nodes[0].sums = column_sums(&search.counted.histogram, &ws.table.columns[0], &ws.quantised.layout)
         ws.nodes[0].limits.value = limited_value(&ws.nodes[0].sums, ws.rules.l2, 0.0, &ws.nodes[0].limits)
-    if n_threads == 1:
-        _search_part(ws, 0, 1, thread, n_parts, &parent, &counted, &difference)
-    else:
-        for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
-            _search_part(ws, t, n_threads, t, n_parts, &parent, &counted, &difference)
-    _keep_best(ws, &counted, thread)
-    _keep_best(ws, &difference, thread)
+    share(&ws.team, _search_part, &search, n_threads)
+    _keep_best(ws, &search.counted, thread)
+    _keep_best(ws, &search.difference, thread)
 
 
-cdef Columns _share_of_columns(const Workspace* ws, int32_t share, int32_t n_shares) noexcept nogil:
-    """Neighbours, whose cells lie together, with about as much work as other shares."""
+cdef Columns _columns_of_part(const Workspace* ws, int32_t part, int32_t n_parts) noexcept nogil:
+    """Neighbours, whose cells lie together, with about as much work as other parts."""
     cdef Columns columns = Columns(ws.table.n_columns, ws.table.n_columns)
     cdef int64_t work = 0, total = USUAL_ROWS * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
     cdef int32_t c
     for c in range(ws.table.n_columns):
-        if work * n_shares // total >= share:
+        if work * n_parts // total >= part:
             columns.first = min(columns.first, c)
-        if work * n_shares // total > share:
+        if work * n_parts // total > part:
             columns.end = c
             break
         work += USUAL_ROWS + UPDATES_PER_CODE * ws.table.columns[c].n_codes
     return columns
 
 
-cdef void _search_part(
-    Workspace* ws, int32_t share, int32_t n_shares, int32_t thread, int32_t n_parts, const Histogram* parent,
-    Side* counted, Side* difference,
-) noexcept nogil:
-    """One share of the columns."""
-    cdef const Node* node = &ws.nodes[counted.node]
-    cdef Columns columns = _share_of_columns(ws, share, n_shares)
-    cdef int32_t c
-    if n_parts == 0:
-        _count(ws, node.begin, node.end, &columns, thread, &counted.histogram)
+cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Some of the columns."""
+    cdef Search* search = <Search*>job
+    cdef Workspace* ws = search.ws
+    cdef const Node* node = &ws.nodes[search.counted.node]
+    cdef Columns columns = _columns_of_part(ws, part, n_parts)
+    cdef int32_t c, room = search.room + part
+    if search.n_partials == 0:
+        _count(ws, node.begin, node.end, &columns, room, &search.counted.histogram)
     for c in range(columns.first, columns.end):
-        _search_column(ws, c, thread, n_parts, parent, counted, difference)
+        _search_column(search, &ws.table.columns[c], room)
 
 
-cdef void _search_column(
-    Workspace* ws, int32_t c, int32_t thread, int32_t n_parts, const Histogram* parent, Side* counted, Side* difference,
-) noexcept nogil:
-    cdef const Column* column = &ws.table.columns[c]
+cdef void _search_column(Search* search, const Column* column, int32_t room) noexcept nogil:
+    cdef Workspace* ws = search.ws
+    cdef const Feature* feature
     cdef int32_t i
-    _merge_column(ws, &counted.histogram, n_parts, column)
-    if difference.node >= 0:
+    _merge_column(ws, &search.counted.histogram, search.n_partials, column)
+    if search.difference.node >= 0:
         subtract_histogram(
-            parent, &counted.histogram, &difference.histogram, &ws.quantised.layout, column
+            &search.parent, &search.counted.histogram, &search.difference.histogram, &ws.quantised.layout, column
         )
     for i in range(column.n_features):
-        _search_side(ws, &ws.features[column.features[i]], counted, thread)
-        _search_side(ws, &ws.features[column.features[i]], difference, thread)
+        feature = &ws.features[column.features[i]]
+        _search_side(ws, feature, &search.counted, room)
+        _search_side(ws, feature, &search.difference, room)
 
 
 cdef Histogram _cells_of(Workspace* ws, const Side* side, const Feature* feature, int32_t thread) noexcept nogil:

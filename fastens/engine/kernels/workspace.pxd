@@ -3,10 +3,7 @@ from .histogram cimport Table
 from .partition cimport Decision
 from .quantise cimport Quantised
 from .structs cimport Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-
-cdef enum:
-    MAX_THREADS = 64
-
+from .team cimport Team
 
 cdef struct Node:
     # rows[begin:end] of the workspace; left_child 0 while it is a leaf, the right child is the next one.
@@ -50,6 +47,7 @@ cdef struct Workspace:
     Quantised quantised
     SplitRules rules
     int32_t n_threads
+    Team team
     uint32_t* rows
     uint32_t* scratch_rows
     # one of each per thread
