@@ -403,7 +403,7 @@ def test_rows_to_stop_early_by_reach_the_estimator(rng):
         ({"quantiles": 0.5}, "quantiles must be two or more ascending numbers"),
         ({"quantiles": ["low", "high"]}, "quantiles must be two or more ascending numbers"),
         ({"calibration_fraction": 1.0}, "calibration_fraction must be a number greater than 0 and less than 1; got 1"),
-        ({"cv": ShuffleSplit(3)}, "cv must hold no row out more than once; got ShuffleSplit("),
+        ({"cv": ShuffleSplit(3, test_size=0.5)}, "cv must hold no row out more than once; got ShuffleSplit("),
         ({"cv": [([0, 1], [1, 2])]}, "cv must give folds whose training and test rows differ"),
         ({"random_state": "now"}, "random_state must be"),
     ],
