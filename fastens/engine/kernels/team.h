@@ -61,7 +61,7 @@ static inline int change_word(int32_t* word, int32_t from, int32_t to)
  * system makes who gives way wait for all others' turns, but lets who sleeps come back soon. */
 static inline void wait_a_moment(int32_t* n)
 {
-    if (*n < 2000) {
+    if (*n < 30000) {
         FASTENS_PAUSE();
         ++*n;
     } else {
