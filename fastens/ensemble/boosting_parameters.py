@@ -28,6 +28,7 @@ RULES = {
     "min_child_weight": real(0),
     "min_gain_to_split": real(0),
     "split_penalty": real(0) | NONE,
+    "lift_limits": FLAG | NONE,
     "l2_regularization": real(0),
     "max_bins": whole(2, 65_535),
     "max_features": whole(1) | real(0, 1, open_low=True),

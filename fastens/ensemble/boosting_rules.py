@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ from fastens.engine.growth import GrowthRules
 from fastens.engine.row_sampling import RowSampling
 from fastens.ensemble.column_rules import column_chances, monotone_columns, path_rules
 from fastens.ensemble.dart import DartRules
+from fastens.ensemble.lifting import Lifting
 from fastens.ensemble.rounds import BoostingRules
 
 AKAIKE = 2.0
+FEW_ROWS = 20
 
 
 def growth_rules(model: Any) -> GrowthRules:
@@ -69,7 +72,18 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         out_of_bag=model.oob_score,
         dart=dart if model.boosting == "dart" else None,
         linear_l2=model.linear_l2 if model.linear_leaves else None,
+        lifting=_lifting(model),
     )
+
+
+def _lifting(model: Any) -> Lifting | None:
+    lifts = model.lift_limits
+    if lifts is None:
+        lifts = model.min_samples_leaf == FEW_ROWS and model.split_penalty is None
+    if not (lifts and model._loss.measures_noise and model.boosting == "gbdt" and not model.linear_leaves):
+        return None
+    free = {"min_samples_leaf": 1, "min_samples_category": model.min_samples_category or 1, "split_penalty": 0.0}
+    return Lifting.of(replace(growth_rules(model), **free), model.learning_rate)
 
 
 def row_sampling(model: Any) -> RowSampling:

@@ -15,6 +15,7 @@ from fastens.engine.bundles import bundled
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.ensemble.lifting import HeldOut, Lifting, Stepping
 from fastens.ensemble.side_by_side import SideBySide
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class BoostingRules:
         Which earlier trees a round leaves out; None for none.
     linear_l2 : float or None
         The penalty of linear models in the leaves; None for constant leaves.
+    lifting : Lifting or None
+        When to ask whether trees had better grow without some of their limits; None for never.
     """
 
     n_rounds: int
@@ -69,6 +72,7 @@ class BoostingRules:
     out_of_bag: bool = False
     dart: DartRules | None = None
     linear_l2: float | None = None
+    lifting: Lifting | None = None
 
 
 @dataclass
@@ -249,6 +253,8 @@ class BoostingRun:
         self._sampler = None
         if start.hashes is not None:
             self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
+        self._held_out = None if rules.lifting is None else HeldOut.of(data, rules.n_threads)
+        self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
         self._hessians = np.ones(self.train.raw.shape, dtype=np.float32)
@@ -261,12 +267,15 @@ class BoostingRun:
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
         self.matrix = bundled(self.matrix, self.rules.n_threads)
-        self._grower = TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+        self._grower = self._new_grower(growth)
         # Leaves are renewed from what the outputs before have become; models of leaves share their working memory.
         if not self.loss.renews_leaves and self.rules.linear_l2 is None:
             self._side_by_side = SideBySide.of(self, growth, self._growing())
         if self._side_by_side is not None and not self._side_by_side.needs_others:
             self.rules = replace(self.rules, n_threads=1)
+
+    def _new_grower(self, growth: GrowthRules) -> TreeGrower:
+        return TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
 
     def on_one_thread(self, grower: TreeGrower) -> BoostingRun:
         """Return the same run for one of several threads, with a grower of its own."""
@@ -295,7 +304,7 @@ class BoostingRun:
         """Begin after rounds that were run before, as if this run had made them."""
         per_round = self._trees_per_round
         for first in range(0, len(trees), per_round):
-            self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+            self._begin(first // per_round)
             with self._asking_left_out(None if self.out_of_bag is None else self._draw(self.n_rounds)):
                 for output, tree in enumerate(trees[first : first + per_round]):
                     self._add(tree, output)
@@ -327,14 +336,43 @@ class BoostingRun:
         return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
-        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        self._begin(index)
         sample = self._draw(index)
         with self._asking_left_out(sample):
             self.trees.extend(self._grow_all(sample, index))
 
+    def _begin(self, index: int) -> None:
+        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        if self._held_out is not None and self.rules.lifting is not None and index == self.rules.lifting.index:
+            self._lift_limits(self._held_out, self.rules.lifting.growth)
+
+    def _lift_limits(self, held_out: HeldOut, growth: GrowthRules) -> None:
+        """Grow by other rules from here on, if these predict better."""
+        self._find_gradients()
+        growth = held_out.steadied(growth)
+        growers = [self._new_grower(rules) for rules in (growth, held_out.steadied(self._growth))]
+        gained, before = (held_out.gains(self._stepping(it), self._gradients, self._hessians) for it in growers)
+        if held_out.favour(gained, before):
+            self._grower = growers[0]
+            if self._side_by_side is not None:
+                self._side_by_side.grow_by(growth)
+
+    def _stepping(self, grower: TreeGrower) -> Stepping:
+        def steps(rows: NDArray[np.uint32], output: int) -> Array:
+            tree = grower.grow(self._gradients[output], self._hessians[output], rows, self.rules.seed)
+            tree.value[:] = self.loss.damped(tree.value)
+            found = np.zeros(self.matrix.n_rows)
+            add_tree_to_raw(self.matrix.columns, tree, found, self.rules.n_threads)
+            return found
+
+        return steps
+
+    def _find_gradients(self) -> None:
+        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+
     def _draw(self, index: int) -> RowSample | None:
         """The gradients of a round, and the rows that it sees; None for all."""
-        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+        self._find_gradients()
         return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
 
     @contextmanager

@@ -105,6 +105,7 @@ class GradientBoostingSurvival(BoostedTrees):
         min_child_weight: float = 1e-3,
         min_gain_to_split: float = 0.0,
         split_penalty: float | None = None,
+        lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
