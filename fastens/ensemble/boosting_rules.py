@@ -15,7 +15,7 @@ from fastens.ensemble.lifting import Lifting
 from fastens.ensemble.rounds import BoostingRules
 
 AKAIKE = 2.0
-FEW_ROWS = 20
+USUAL_ROWS = 20
 
 
 def growth_rules(model: Any) -> GrowthRules:
@@ -77,10 +77,16 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
 
 
 def _lifting(model: Any) -> Lifting | None:
-    lifts = model.lift_limits
-    if lifts is None:
-        lifts = model.min_samples_leaf == FEW_ROWS and model.split_penalty is None
-    if not (lifts and model._loss.measures_noise and model.boosting == "gbdt" and not model.linear_leaves):
+    obstacles = {
+        "boosting='dart'": model.boosting == "dart",
+        "linear_leaves=True": model.linear_leaves,
+        "a loss whose gradients do not tell the noise": not model._loss.measures_noise,
+    }
+    obstacle = next((name for name, is_there in obstacles.items() if is_there), None)
+    if model.lift_limits and obstacle is not None:
+        raise ValueError(f"lift_limits must be None or False with {obstacle}; got True.")
+    is_usual = model.min_samples_leaf == USUAL_ROWS and model.split_penalty is None
+    if obstacle is not None or not (is_usual if model.lift_limits is None else model.lift_limits):
         return None
     free = {"min_samples_leaf": 1, "min_samples_category": model.min_samples_category or 1, "split_penalty": 0.0}
     return Lifting.of(replace(growth_rules(model), **free), model.learning_rate)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fastens.base import TrainingData
 
 Array = NDArray[np.float64]
-# Finds the steps of all rows, for an output, from some of the rows.
-Stepping = Callable[[NDArray[np.uint32], int], Array]
+# Finds steps of all rows, (n_outputs, n_rows), from some of them.
+Stepping = Callable[[NDArray[np.uint32]], Array]
 
 # Where the learning rates of the rounds add up to so much, most of what is easy has been learned, and little noise.
 _LEARNED = 1.5
@@ -105,10 +105,8 @@ class HeldOut:
         gained = np.zeros(len(self._part))
         for part in np.unique(self._part):
             out = self._part == part
-            rows = np.flatnonzero(~out).astype(np.uint32)
-            for output, (gradient, hessian) in enumerate(zip(gradients, hessians, strict=True)):
-                step = stepping(rows, output)[out]
-                gained[out] -= step * (gradient[out] + hessian[out] * step / 2)
+            step = stepping(np.flatnonzero(~out).astype(np.uint32))[:, out]
+            gained[out] = -(step * (gradients[:, out] + hessians[:, out] * step / 2)).sum(axis=0)
         return gained
 
     def favour(self, gained: Array, before: Array) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from fastens.engine.bundles import bundled
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
-from fastens.ensemble.lifting import HeldOut, Lifting, Stepping
+from fastens.ensemble.lifting import HeldOut, Lifting
 from fastens.ensemble.side_by_side import SideBySide
 
 if TYPE_CHECKING:
@@ -227,6 +228,7 @@ class BoostingRun:
         Everything else.
     start : Start, optional
         What else it begins with.
+
     """
 
     _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
@@ -253,7 +255,9 @@ class BoostingRun:
         self._sampler = None
         if start.hashes is not None:
             self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
-        self._held_out = None if rules.lifting is None else HeldOut.of(data, rules.n_threads)
+        self._lifted = False
+        will_ask = rules.lifting is not None and rules.lifting.index < rules.n_rounds
+        self._held_out = HeldOut.of(data, rules.n_threads) if will_ask else None
         self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
@@ -351,21 +355,25 @@ class BoostingRun:
         self._find_gradients()
         growth = held_out.steadied(growth)
         growers = [self._new_grower(rules) for rules in (growth, held_out.steadied(self._growth))]
-        gained, before = (held_out.gains(self._stepping(it), self._gradients, self._hessians) for it in growers)
-        if held_out.favour(gained, before):
+        steps = (partial(self._steps, grower) for grower in growers)
+        gained, before = (held_out.gains(found, self._gradients, self._hessians) for found in steps)
+        self._lifted = held_out.favour(gained, before)
+        if self._lifted:
             self._grower = growers[0]
             if self._side_by_side is not None:
                 self._side_by_side.grow_by(growth)
 
-    def _stepping(self, grower: TreeGrower) -> Stepping:
-        def steps(rows: NDArray[np.uint32], output: int) -> Array:
-            tree = grower.grow(self._gradients[output], self._hessians[output], rows, self.rules.seed)
-            tree.value[:] = self.loss.damped(tree.value)
-            found = np.zeros(self.matrix.n_rows)
-            add_tree_to_raw(self.matrix.columns, tree, found, self.rules.n_threads)
-            return found
+    def limits_lifted_in(self, n_rounds: int) -> bool:
+        """Whether some of the first rounds grew without some of the limits."""
+        return self._lifted and self.rules.lifting is not None and n_rounds > self.rules.lifting.index
 
-        return steps
+    def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> Array:
+        """What trees grown on some rows say of all, (n_outputs, n_rows)."""
+        steps = np.zeros_like(self.train.raw)
+        for output, step in enumerate(steps):
+            tree = grower.grow(self._gradients[output], self._hessians[output], rows, self.rules.seed)
+            add_tree_to_raw(self.matrix.columns, tree, step, self.rules.n_threads)
+        return self.loss.damped(steps.T).T
 
     def _find_gradients(self) -> None:
         self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
