@@ -68,6 +68,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
@@ -227,6 +229,8 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.

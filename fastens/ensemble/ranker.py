@@ -61,6 +61,8 @@ class GradientBoostingRanker(BoostedTrees):
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, 1 - NDCG of the training rows, and what the validation rows, if any, are measured by.
     validation_scores_ : dict of arrays
