@@ -279,7 +279,6 @@ def test_categories(X, Y, rng):
     ("options", "message"),
     [
         ({"linear_leaves": True}, "linear_leaves must be False with several targets; got True"),
-        ({"loss": "quantile", "quantile": [0.1, 0.9]}, r"quantile must be one level with several targets; got \[0.1"),
         ({"loss": "gamma"}, "y must be positive for loss='gamma'"),
     ],
 )
