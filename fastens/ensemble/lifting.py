@@ -110,11 +110,13 @@ class HeldOut:
         return gained
 
     def favour(self, gained: Array, before: Array) -> bool:
-        """Whether the gains are gains, and greater than those before by more than chance makes them."""
-        more = gained - before
-        total = self._weight @ more
-        centred = more - total / self._weight.sum()
-        return bool(self._weight @ gained > 0 and total > _STANDARD_ERRORS * np.sqrt(self._squares @ centred**2))
+        """Whether they are greater than those before, and no losses, by more than chance makes them."""
+        return self._are_sure(gained - before) and not self._are_sure(-gained)
+
+    def _are_sure(self, gained: Array) -> bool:
+        total = self._weight @ gained
+        centred = gained - total / self._weight.sum()
+        return bool(total > _STANDARD_ERRORS * np.sqrt(self._squares @ centred**2))
 
 
 def _is_whole(weight: Array) -> bool:

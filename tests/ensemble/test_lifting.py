@@ -63,7 +63,7 @@ def test_gains_are_those_of_steps_from_the_other_parts(rng):
         assert gained[i] == pytest.approx(expected, rel=1e-12)
 
 
-def test_gains_must_be_gains_and_no_chance(rng):
+def test_gains_must_be_greater_and_no_losses_and_no_chance(rng):
     held_out = HeldOut(np.arange(100) % 5, None)
     before = rng.normal(size=100)
     scatter = rng.normal(size=100)
@@ -71,7 +71,8 @@ def test_gains_must_be_gains_and_no_chance(rng):
     # By so many standard errors, of 1 / 10.
     assert held_out.favour(before + 5 + scatter + 0.31, before + 5)
     assert not held_out.favour(before + 5 + scatter + 0.29, before + 5)
-    assert not held_out.favour(before - 5 + scatter + 0.31, before - 5)
+    assert held_out.favour(scatter - 0.29, scatter - 5)
+    assert not held_out.favour(scatter - 0.31, scatter - 5)
     assert not held_out.favour(before, before)
 
 
