@@ -42,7 +42,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
     log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
     rate. With several targets, y of shape (n_samples, n_targets), it is one tree whose leaves have a value for each raw
-    prediction of all of them.
+    prediction of all of them; with linear leaves still one per raw prediction.
 
     Parameters
     ----------
@@ -196,7 +196,8 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
     steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them.
+    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them; with linear
+    leaves each target has trees of its own.
 
     Parameters
     ----------

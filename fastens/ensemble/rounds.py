@@ -362,7 +362,7 @@ class BoostingRun:
         tree = self._grower.grow(gradients, hessians, rows, seed)
         if self.loss.renews_leaves:
             tree = self._renewed(tree, output, sample)
-        tree = self._finished(tree, gradients, hessians)
+        tree = self._finished(tree, output, gradients, hessians)
         self._add(tree, output, is_last_grown=rows is None)
         return tree
 
@@ -373,14 +373,23 @@ class BoostingRun:
         loss = self.loss.of_output(output)
         return self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors, column)
 
-    def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
+    def _finished(self, tree: Tree, output: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
         """The tree just grown, its values made those that the model has."""
-        tree.value[:] = self._shrunk(tree.value)
+        tree.value[:] = self._shrunk(tree.value, self._loss_of(output))
         return tree
 
-    def _shrunk(self, values: Array) -> Array:
+    def _shrunk(self, values: Array, loss: Loss) -> Array:
         """What a tree with such values adds."""
-        return self.rules.learning_rate * self.loss.damped(values)
+        return self._rate * loss.damped(values)
+
+    @property
+    def _rate(self) -> float:
+        """What the trees of a round are multiplied by."""
+        return self.rules.learning_rate
+
+    def _loss_of(self, output: int) -> Loss:
+        """The loss that the values of an output's trees are steps of."""
+        return self.loss.of_output(output)
 
     def _derivatives(
         self, output: int | slice, sample: RowSample | None
