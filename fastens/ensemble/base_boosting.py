@@ -105,8 +105,8 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
 
     def _start_run(self, data: TrainingData, validation: TrainingData | None) -> BoostingRun:
         """Bin the rows and prepare the rounds."""
-        rules = self._boosting_rules(resolve_n_jobs(self.n_jobs))
         loss = self._loss = self._get_loss()
+        rules = self._boosting_rules(resolve_n_jobs(self.n_jobs))
         loss.check_target(data.y)
         start = self._start(data, rules)
         data = self._learn_statistics(data, rules.seed)

@@ -292,6 +292,10 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_"):
             self.__dict__.pop(name, None)
 
+    def _keep(self, run: BoostingRun, n_rounds: int) -> None:
+        super()._keep(run, n_rounds)
+        self.limits_lifted_ = run.limits_lifted_in(n_rounds)
+
     def _keep_out_of_bag(self, run: BoostingRun, data: TrainingData, n_given: int) -> None:
         """Keep what the rounds said of rows that they left out."""
         assert run.out_of_bag is not None
@@ -311,7 +315,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "best_iteration_", "_seed")
+        return (*super()._fitted_names(), "best_iteration_", "limits_lifted_", "_seed")
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters() | _OF_FITTING

@@ -68,6 +68,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
@@ -111,6 +113,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         min_child_weight: float = 1e-3,
         min_gain_to_split: float = 0.0,
         split_penalty: float | None = None,
+        lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
@@ -228,6 +231,8 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
@@ -279,6 +284,7 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         min_child_weight: float = 1e-3,
         min_gain_to_split: float = 0.0,
         split_penalty: float | None = None,
+        lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.growth import GrowthRules, JointTreeGrower
+from fastens.engine.growth import GrowthRules, JointTreeGrower, TreeGrower
 from fastens.engine.leaf_sums import leaves_of_rows
 from fastens.engine.row_sampling import RowSample
 from fastens.engine.trees import Tree
@@ -24,8 +24,16 @@ class JointRun(BoostingRun):
     """Rounds of one tree each, whose splits gain most for the sum of all outputs' losses."""
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
-        matrix = self.matrix.with_payloads(self.loss.n_outputs)
-        self._grower = JointTreeGrower(matrix, growth, self.train.weight, **self._growing())
+        self.matrix = self.matrix.with_payloads(self.loss.n_outputs)
+        self._grower = self._new_grower(growth)
+
+    def _new_grower(self, growth: GrowthRules) -> JointTreeGrower:
+        return JointTreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+
+    def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+        tree = grower.grow(self._gradients, self._hessians, rows, self.rules.seed)
+        leaf = leaves_of_rows(self.matrix.columns, tree, self.rules.n_threads)
+        return self.loss.damped(tree.value)[leaf].T
 
     @property
     def _trees_per_round(self) -> int:

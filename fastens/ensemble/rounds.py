@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from fastens.engine.bundles import bundled
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.ensemble.lifting import HeldOut, Lifting
 from fastens.ensemble.side_by_side import SideBySide
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class BoostingRules:
         Which earlier trees a round leaves out; None for none.
     linear_l2 : float or None
         The penalty of linear models in the leaves; None for constant leaves.
+    lifting : Lifting or None
+        When to ask whether trees had better grow without some of their limits; None for never.
     """
 
     n_rounds: int
@@ -69,6 +73,7 @@ class BoostingRules:
     out_of_bag: bool = False
     dart: DartRules | None = None
     linear_l2: float | None = None
+    lifting: Lifting | None = None
 
 
 @dataclass
@@ -223,6 +228,7 @@ class BoostingRun:
         Everything else.
     start : Start, optional
         What else it begins with.
+
     """
 
     _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
@@ -249,6 +255,10 @@ class BoostingRun:
         self._sampler = None
         if start.hashes is not None:
             self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
+        self._lifted = False
+        will_ask = rules.lifting is not None and rules.lifting.index < rules.n_rounds
+        self._held_out = HeldOut.of(data, rules.n_threads) if will_ask else None
+        self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
         self._hessians = np.ones(self.train.raw.shape, dtype=np.float32)
@@ -261,12 +271,15 @@ class BoostingRun:
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
         self.matrix = bundled(self.matrix, self.rules.n_threads)
-        self._grower = TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+        self._grower = self._new_grower(growth)
         # Leaves are renewed from what the outputs before have become; models of leaves share their working memory.
         if not self.loss.renews_leaves and self.rules.linear_l2 is None:
             self._side_by_side = SideBySide.of(self, growth, self._growing())
         if self._side_by_side is not None and not self._side_by_side.needs_others:
             self.rules = replace(self.rules, n_threads=1)
+
+    def _new_grower(self, growth: GrowthRules) -> TreeGrower:
+        return TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
 
     def on_one_thread(self, grower: TreeGrower) -> BoostingRun:
         """Return the same run for one of several threads, with a grower of its own."""
@@ -295,7 +308,7 @@ class BoostingRun:
         """Begin after rounds that were run before, as if this run had made them."""
         per_round = self._trees_per_round
         for first in range(0, len(trees), per_round):
-            self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+            self._begin(first // per_round)
             with self._asking_left_out(None if self.out_of_bag is None else self._draw(self.n_rounds)):
                 for output, tree in enumerate(trees[first : first + per_round]):
                     self._add(tree, output)
@@ -327,14 +340,47 @@ class BoostingRun:
         return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
-        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        self._begin(index)
         sample = self._draw(index)
         with self._asking_left_out(sample):
             self.trees.extend(self._grow_all(sample, index))
 
+    def _begin(self, index: int) -> None:
+        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        if self._held_out is not None and self.rules.lifting is not None and index == self.rules.lifting.index:
+            self._lift_limits(self._held_out, self.rules.lifting.growth)
+
+    def _lift_limits(self, held_out: HeldOut, growth: GrowthRules) -> None:
+        """Grow by other rules from here on, if these predict better."""
+        self._find_gradients()
+        growth = held_out.steadied(growth)
+        growers = [self._new_grower(rules) for rules in (growth, held_out.steadied(self._growth))]
+        steps = (partial(self._steps, grower) for grower in growers)
+        gained, before = (held_out.gains(found, self._gradients, self._hessians) for found in steps)
+        self._lifted = held_out.favour(gained, before)
+        if self._lifted:
+            self._grower = growers[0]
+            if self._side_by_side is not None:
+                self._side_by_side.grow_by(growth)
+
+    def limits_lifted_in(self, n_rounds: int) -> bool:
+        """Whether some of the first rounds grew without some of the limits."""
+        return self._lifted and self.rules.lifting is not None and n_rounds > self.rules.lifting.index
+
+    def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> Array:
+        """What trees grown on some rows say of all, (n_outputs, n_rows)."""
+        steps = np.zeros_like(self.train.raw)
+        for output, step in enumerate(steps):
+            tree = grower.grow(self._gradients[output], self._hessians[output], rows, self.rules.seed)
+            add_tree_to_raw(self.matrix.columns, tree, step, self.rules.n_threads)
+        return self.loss.damped(steps.T).T
+
+    def _find_gradients(self) -> None:
+        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+
     def _draw(self, index: int) -> RowSample | None:
         """The gradients of a round, and the rows that it sees; None for all."""
-        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+        self._find_gradients()
         return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
 
     @contextmanager
