@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.losses import Array, Loss
+from fastens.engine.numeric_losses import Quantiles
 
 
 class ColumnLosses(Loss):
@@ -54,8 +55,9 @@ class ColumnLosses(Loss):
             part.check_measured()
 
     def of_output(self, output: int) -> Loss:
-        """The part that a raw prediction belongs to."""
-        return self.parts[self._column_of[output]]
+        """What the part that a raw prediction belongs to says of it."""
+        column = self._column_of[output]
+        return self.parts[column].of_output(output - self._outputs[column].start)
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
         """The column of y that a raw prediction belongs to, less that."""
@@ -93,9 +95,14 @@ class ColumnLosses(Loss):
         return [np.ascontiguousarray(raw[:, outputs]) for outputs in self._outputs]
 
     def predict(self, raw: Array) -> Any:
-        """What the parts predict: a column of numbers for each, or a list of probabilities."""
+        """What the parts predict.
+
+        Numbers of shape (n_rows, n_targets), quantiles of shape (n_rows, n_targets, n_quantiles), or a list of
+        probabilities.
+        """
         found = [part.predict(own) for part, own in zip(self.parts, self.split(raw), strict=True)]
-        return found if found[0].ndim == 2 else np.column_stack(found)
+        of_classes = found[0].ndim == 2 and not isinstance(self.parts[0], Quantiles)
+        return found if of_classes else np.stack(found, axis=1)
 
     def damped(self, steps: Array) -> Array:
         """Newton steps of leaves, shape (n_nodes, n_outputs), as the parts cut them."""

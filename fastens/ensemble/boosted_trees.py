@@ -24,7 +24,7 @@ from fastens.ensemble.callbacks import Announcer, progress_bar
 from fastens.ensemble.continuing import Earlier, checked_checkpoint
 from fastens.ensemble.dart import DartRun
 from fastens.ensemble.leaf_refitting import RefitsLeaves
-from fastens.ensemble.linear_rounds import LinearRun, check_linear_leaves
+from fastens.ensemble.linear_rounds import LinearDartRun, LinearRun, check_linear_leaves
 from fastens.ensemble.metrics import LOSS, Metrics, OwnMetric
 from fastens.ensemble.offsets import checked_offset
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
@@ -214,7 +214,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         kind: type[BoostingRun] = BoostingRun if rules.dart is None else DartRun
         if rules.linear_l2 is not None:
             check_linear_leaves(self, self._loss)
-            kind = LinearRun
+            kind = LinearRun if rules.dart is None else LinearDartRun
         return kind(binning, data, self._loss, self._growth_rules(), rules, start)
 
     def _told_target(self, y: Array) -> Array:
@@ -292,6 +292,10 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_"):
             self.__dict__.pop(name, None)
 
+    def _keep(self, run: BoostingRun, n_rounds: int) -> None:
+        super()._keep(run, n_rounds)
+        self.limits_lifted_ = run.limits_lifted_in(n_rounds)
+
     def _keep_out_of_bag(self, run: BoostingRun, data: TrainingData, n_given: int) -> None:
         """Keep what the rounds said of rows that they left out."""
         assert run.out_of_bag is not None
@@ -311,7 +315,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "best_iteration_", "_seed")
+        return (*super()._fitted_names(), "best_iteration_", "limits_lifted_", "_seed")
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters() | _OF_FITTING

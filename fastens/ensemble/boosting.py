@@ -20,11 +20,11 @@ from fastens.engine.loss_names import (
 )
 from fastens.engine.losses import Loss
 from fastens.ensemble.boosting_parameters import RULES
-from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets, levels_of
+from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
-from fastens.ensemble.stages import StagedScore, quantiles_score
+from fastens.ensemble.stages import QuantilesScore
 from fastens.parameters import ANYTHING, NONE, Rule, one_of, real
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
     log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
     rate. With several targets, y of shape (n_samples, n_targets), it is one tree whose leaves have a value for each raw
-    prediction of all of them.
+    prediction of all of them; with linear leaves still one per raw prediction.
 
     Parameters
     ----------
@@ -68,6 +68,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
@@ -111,6 +113,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         min_child_weight: float = 1e-3,
         min_gain_to_split: float = 0.0,
         split_penalty: float | None = None,
+        lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
@@ -191,12 +194,13 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
 
 
-class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets, BaseRegressor):
+class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTargets, BaseRegressor):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
     steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them.
+    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them; with linear
+    leaves each target has trees of its own.
 
     Parameters
     ----------
@@ -207,7 +211,8 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         (and `start`, `loss` and `predict`, all optional).
     quantile : float or list of float, optional
         The level to predict with loss="quantile" or "expectile". With several ascending levels of "quantile" there is a
-        column of predictions for each, and they never cross.
+        column of predictions for each, and they never cross; with several targets predictions have the shape
+        (n_samples, n_targets, n_quantiles).
     alpha : float, default=0.9
         With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
     tweedie_variance_power : float, default=1.5
@@ -226,6 +231,8 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
         are measured by.
@@ -233,7 +240,7 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         All of `eval_metric` after each round, by name.
     oob_improvement_ : array of shape (n_rounds,)
         With oob_score=True: by how much each round lowered the loss of the rows that it left out.
-    oob_prediction_ : array of shape (n_samples,) or (n_samples, n_outputs)
+    oob_prediction_ : array of the shape of predictions
         And the prediction of each row by the rounds that left it out, which stand for all.
     feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
         Share of the total gain, and number of splits.
@@ -277,6 +284,7 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
         min_child_weight: float = 1e-3,
         min_gain_to_split: float = 0.0,
         split_penalty: float | None = None,
+        lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
         max_features: int | float = 1.0,
@@ -332,25 +340,30 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
 
     def _get_loss(self) -> Loss:
         options = LossOptions(self.quantile, self.alpha, self.tweedie_variance_power)
-        if self._n_targets > 1 and not isinstance(self.quantile, float | None):
-            raise ValueError(f"quantile must be one level with several targets; got {self.quantile!r}.")
         return self._loss_of([regression_loss(self.loss, options) for _ in range(self._n_targets)])
 
     def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the predicted mean or quantile of each row, shape (n_samples,) or with a column for each.
+        """Return the predicted mean or quantile of each row.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             Rows.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added.
+            Raw predictions that are added; of several quantiles of several targets, those of the first target first,
+            or of the shape of the predictions.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            With several targets (n_samples, n_targets), with several quantiles (n_samples, n_quantiles), and with both
+            (n_samples, n_targets, n_quantiles).
         """
         raw = self._raw_from(X, init_score)
         return self._loss.predict(raw)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R2, with several targets their mean; with several quantiles the mean of their D2.
+        """Return R2, with several targets their mean; with several quantiles the mean of their D2, over all targets.
 
         The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
         (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant.
@@ -361,12 +374,6 @@ class GradientBoostingRegressor(StagedScore, CalibratedIntervals, SeveralTargets
             Rows, their targets and weights.
         """
         return self._score_of(y, self.predict(X), sample_weight)
-
-    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
-        levels = levels_of(self)
-        if levels is None or self._loss.name != "quantile":
-            return super()._score_of(y, predicted, sample_weight)
-        return quantiles_score(y, predicted, levels, sample_weight)
 
     def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the predictions after each round."""

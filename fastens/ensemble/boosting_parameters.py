@@ -28,6 +28,7 @@ RULES = {
     "min_child_weight": real(0),
     "min_gain_to_split": real(0),
     "split_penalty": real(0) | NONE,
+    "lift_limits": FLAG | NONE,
     "l2_regularization": real(0),
     "max_bins": whole(2, 65_535),
     "max_features": whole(1) | real(0, 1, open_low=True),
@@ -86,7 +87,7 @@ PARAMETERS = """\
     max_depth : int or None, default=None
         Most splits between the root and a leaf.
     min_samples_leaf : int, default=20
-        Fewest rows in a leaf, whatever their weights.
+        Fewest rows in a leaf, whatever their weights, as long as limits are not lifted (`lift_limits`).
     min_samples_uncertain : int or None, default=None
         Fewest rows that a split may leave on a side where the model is as unsure of them as of `min_samples_leaf`
         average rows, by the sum of hessians; for splits of categories, and of features of at most six values, where no
@@ -101,6 +102,13 @@ PARAMETERS = """\
         pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
         Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
         None: 2, or 0 where gradients do not tell the noise: for absolute errors, quantiles, Huber's loss and ranking.
+    lift_limits : bool or None, default=None
+        Whether to ask, once the learning rates of the rounds add up to 1.5, if trees predict better without limits, and
+        to grow such from then on: leaves of one row and all splits, with an `l2_regularization` of at least 1. Of at
+        most 10 000 rows, five parts (ten of fewer than 1000 rows) are held out in turn; if whole Newton steps found
+        from the others gain more on them without limits, by three standard errors, limits are lifted. None: if
+        `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with boosting="dart", linear leaves, or
+        losses whose gradients do not tell the noise.
     l2_regularization : float, default=0
         Added to the sum of hessians of a leaf.
     max_bins : int, default=255
@@ -165,8 +173,8 @@ PARAMETERS = """\
         Largest absolute value of a leaf, before the learning rate.
     linear_leaves : bool, default=False
         Whether leaves are linear models of the numeric features on their paths (Shi, Li & Li 2019), where none of these
-        is missing; values outside the range of a leaf's training rows count as its ends. Not with `monotonic_cst`,
-        `max_delta_step`, boosting="dart" or losses without a hessian.
+        is missing; values outside the range of a leaf's training rows count as its ends. Several targets have trees of
+        their own. Not with `monotonic_cst`, `max_delta_step` or losses without a hessian.
     linear_l2 : float, default=10
         The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
         variance 1 there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ from fastens.engine.growth import GrowthRules
 from fastens.engine.row_sampling import RowSampling
 from fastens.ensemble.column_rules import column_chances, monotone_columns, path_rules
 from fastens.ensemble.dart import DartRules
+from fastens.ensemble.lifting import Lifting
 from fastens.ensemble.rounds import BoostingRules
 
 AKAIKE = 2.0
+USUAL_ROWS = 20
 
 
 def growth_rules(model: Any) -> GrowthRules:
@@ -69,7 +72,24 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         out_of_bag=model.oob_score,
         dart=dart if model.boosting == "dart" else None,
         linear_l2=model.linear_l2 if model.linear_leaves else None,
+        lifting=_lifting(model),
     )
+
+
+def _lifting(model: Any) -> Lifting | None:
+    obstacles = {
+        "boosting='dart'": model.boosting == "dart",
+        "linear_leaves=True": model.linear_leaves,
+        "a loss whose gradients do not tell the noise": not model._loss.measures_noise,
+    }
+    obstacle = next((name for name, is_there in obstacles.items() if is_there), None)
+    if model.lift_limits and obstacle is not None:
+        raise ValueError(f"lift_limits must be None or False with {obstacle}; got True.")
+    is_usual = model.min_samples_leaf == USUAL_ROWS and model.split_penalty is None
+    if obstacle is not None or not (is_usual if model.lift_limits is None else model.lift_limits):
+        return None
+    free = {"min_samples_leaf": 1, "min_samples_category": model.min_samples_category or 1, "split_penalty": 0.0}
+    return Lifting.of(replace(growth_rules(model), **free), model.learning_rate)
 
 
 def row_sampling(model: Any) -> RowSampling:

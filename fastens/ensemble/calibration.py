@@ -24,6 +24,7 @@ from fastens.ensemble.conformal_scores import (
     sets,
 )
 from fastens.ensemble.rounds import BoostingRun
+from fastens.ensemble.stages import levels_of
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
@@ -176,7 +177,7 @@ class CalibratedIntervals(CalibratedTrees):
     def _said(self, X: Any, init_score: Any) -> list[Array]:
         """Predictions for each target, always with a column for each quantile."""
         said = self.predict(X, init_score)
-        return [said.reshape(len(said), -1)] if self._n_targets == 1 else [column[:, None] for column in said.T]
+        return list(np.ascontiguousarray(said.reshape(len(said), self._n_targets, -1).swapaxes(0, 1)))
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         found = super()._fitted_arrays()
@@ -298,9 +299,3 @@ class CalibratedSets(CalibratedTrees):
         name = SET_SCORES[int(arrays[f"{_PREFIX}conformity"])]
         known = [SetScores.from_arrays(f"{_PREFIX}{t}.", arrays) for t in range(self._n_targets)]
         self._calibration = SetScore(name), known
-
-
-def levels_of(model: Any) -> list[float] | None:
-    """The levels of the quantiles that an estimator predicts, where it has them as its parameter `quantile`."""
-    levels = getattr(model, "quantile", None)
-    return None if levels is None or np.ndim(levels) != 1 else list(levels)

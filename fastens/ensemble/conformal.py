@@ -13,7 +13,6 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.base_conformal import RULES, BaseConformal
 from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.ensemble.calibration import levels_of
 from fastens.ensemble.conformal_scores import (
     COVERAGE,
     SET_SCORES,
@@ -26,6 +25,7 @@ from fastens.ensemble.conformal_scores import (
     sets,
 )
 from fastens.ensemble.members import joint_classes
+from fastens.ensemble.stages import levels_of
 from fastens.parameters import FLAG, Rule, one_of, real, whole
 
 Array = NDArray[np.float64]

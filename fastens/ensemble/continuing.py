@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.column_losses import losses_of_targets
 from fastens.engine.losses import Loss
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.metrics import Metrics
@@ -34,8 +35,8 @@ class Earlier:
         Its trees.
     train_score, validation_scores : array and dict of arrays
         What its rounds were measured by.
-    seed : int
-        Of its draws.
+    seed, n_targets : int
+        Of its draws; of its y.
     door, statistics : dict
         What it learned of the columns.
     """
@@ -44,6 +45,7 @@ class Earlier:
     train_score: Array
     validation_scores: dict[str, Array]
     seed: int
+    n_targets: int
     door: dict[str, Any]
     statistics: dict[str, NDArray[Any]]
 
@@ -55,6 +57,7 @@ class Earlier:
             model.train_score_,
             model.validation_scores_,
             model._seed,
+            len(losses_of_targets(model._loss)),
             model._door_state(),
             model._statistics_arrays(),
         )
@@ -69,6 +72,11 @@ class Earlier:
             raise ValueError(
                 f"y must give the {self.ensemble.n_outputs} raw predictions a row of the fit that this one continues; "
                 f"it gives {loss.n_outputs}."
+            )
+        n_targets = len(losses_of_targets(loss))
+        if n_targets != self.n_targets:
+            raise ValueError(
+                f"y must have the {self.n_targets} targets of the fit that this one continues; it has {n_targets}."
             )
 
     def give_to(self, run: BoostingRun, metrics: Metrics | None) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.growth import GrowthRules, JointTreeGrower
+from fastens.engine.growth import GrowthRules, JointTreeGrower, TreeGrower
 from fastens.engine.leaf_sums import leaves_of_rows
 from fastens.engine.row_sampling import RowSample
 from fastens.engine.trees import Tree
@@ -15,8 +15,7 @@ from fastens.ensemble.dart import DartRun
 from fastens.ensemble.rounds import BoostingRun
 
 if TYPE_CHECKING:
-    from fastens.base import TrainingData
-    from fastens.engine.binning import Binning
+    from fastens.engine.losses import Loss
 
 _ALL = slice(None)
 
@@ -24,13 +23,17 @@ _ALL = slice(None)
 class JointRun(BoostingRun):
     """Rounds of one tree each, whose splits gain most for the sum of all outputs' losses."""
 
-    def __init__(self, binning: Binning, data: TrainingData, *others: Any) -> None:
-        # Losses read the targets one by one.
-        super().__init__(binning, data._replace(y=np.asfortranarray(data.y)), *others)
-
     def _prepare_growing(self, growth: GrowthRules) -> None:
-        matrix = self.matrix.with_payloads(self.loss.n_outputs)
-        self._grower = JointTreeGrower(matrix, growth, self.train.weight, **self._growing())
+        self.matrix = self.matrix.with_payloads(self.loss.n_outputs)
+        self._grower = self._new_grower(growth)
+
+    def _new_grower(self, growth: GrowthRules) -> JointTreeGrower:
+        return JointTreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+
+    def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+        tree = grower.grow(self._gradients, self._hessians, rows, self.rules.seed)
+        leaf = leaves_of_rows(self.matrix.columns, tree, self.rules.n_threads)
+        return self.loss.damped(tree.value)[leaf].T
 
     @property
     def _trees_per_round(self) -> int:
@@ -40,6 +43,9 @@ class JointRun(BoostingRun):
         self, output: int | slice, sample: RowSample | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return super()._derivatives(_ALL, sample)
+
+    def _loss_of(self, output: int) -> Loss:
+        return self.loss
 
     def _renewed(self, tree: Tree, output: int, sample: RowSample | None, column: int = 0) -> Tree:
         for each in range(self.loss.n_outputs):

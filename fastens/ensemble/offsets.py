@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,17 @@ Array = NDArray[np.float64]
 
 
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
-    """`init_score` as a float64 array of shape (n_rows, n_outputs); ValueError for anything else."""
+    """`init_score` as a float64 array of shape (n_rows, n_outputs); ValueError for anything else.
+
+    Quantiles of several targets may have an axis for each.
+    """
     try:
         offset = np.asarray(init_score, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"init_score must hold numbers: {error}") from error
     shape = offset.shape
-    if offset.ndim == 1:
-        offset = offset[:, None]
+    if offset.ndim in (1, 3):
+        offset = offset.reshape(len(offset), math.prod(shape[1:]))
     if offset.shape != (n_rows, n_outputs):
         wanted = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
         raise ValueError(f"init_score must have the shape {wanted}; got {shape}.")

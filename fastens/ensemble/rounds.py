@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,8 @@ from fastens.engine.bundles import bundled
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.ensemble.lifting import HeldOut, Lifting
+from fastens.ensemble.measuring import History, OutOfBagSums, Rows, Validation
 from fastens.ensemble.side_by_side import SideBySide
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ class BoostingRules:
         Which earlier trees a round leaves out; None for none.
     linear_l2 : float or None
         The penalty of linear models in the leaves; None for constant leaves.
+    lifting : Lifting or None
+        When to ask whether trees had better grow without some of their limits; None for never.
     """
 
     n_rounds: int
@@ -69,125 +74,7 @@ class BoostingRules:
     out_of_bag: bool = False
     dart: DartRules | None = None
     linear_l2: float | None = None
-
-
-@dataclass
-class Rows:
-    """Some rows with their targets, weights and raw predictions (n_outputs, n_rows)."""
-
-    y: Array
-    weight: Array | None
-    raw: Array
-
-    def loss(self, loss: Loss, n_threads: int) -> float:
-        """Mean loss."""
-        return loss.loss(self.y, self.raw, self.weight, n_threads)
-
-    def take(self, rows: Any) -> Rows:
-        """Some of the rows."""
-        weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
-        return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
-
-
-@dataclass
-class History:
-    """What was measured after each round.
-
-    Attributes
-    ----------
-    train : list of float
-        Loss of the training rows.
-    validation : list of float
-        What decides when to stop, of the rows to validate on.
-    rises : bool
-        Whether larger is better there.
-    """
-
-    train: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
-    rises: bool = False
-
-    @property
-    def last_validation(self) -> float | None:
-        """The latest validation loss, if there is one."""
-        return self.validation[-1] if self.validation else None
-
-    def rounds_since_best(self, tol: float) -> int:
-        """Rounds since the validation loss last went down (or the score up) by more than `tol`."""
-        best, since = np.inf, 0
-        for loss in self._falling:
-            best, since = (loss, 0) if loss < best - tol else (best, since + 1)
-        return since
-
-    @property
-    def best_round(self) -> int:
-        """The number of rounds with the best validation, at least 1."""
-        return int(np.argmin(self._falling)) + 1
-
-    @property
-    def _falling(self) -> list[float]:
-        return [-score for score in self.validation] if self.rises else self.validation
-
-
-class Validation:
-    """Rows to watch while others are trained on.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows)
-        The rows, binned.
-    rows : Rows
-        Their targets and raw predictions.
-
-    Attributes
-    ----------
-    measure : callable or None
-        What decides when to stop, measured on the raw predictions; None for the loss.
-    """
-
-    def __init__(self, codes: NDArray[np.unsignedinteger], rows: Rows) -> None:
-        self.codes, self.rows = codes, rows
-        self.measure: Callable[[], float] | None = None
-
-    def score(self, loss: Loss, n_threads: int) -> float:
-        """What the rows say of the model so far."""
-        return self.rows.loss(loss, n_threads) if self.measure is None else self.measure()
-
-
-class OutOfBagSums:
-    """What trees say of rows that they were not grown on.
-
-    Attributes
-    ----------
-    improvement : list of float
-        By how much each round lowered the loss of the rows it left out.
-    sums : float64 array of shape (n_outputs, n_rows)
-        Sums of the values of the trees that a row was left out of.
-    n_rounds : int array of shape (n_rows,)
-        How many rounds left it out.
-    """
-
-    def __init__(self, n_outputs: int, n_rows: int) -> None:
-        self.improvement: list[float] = []
-        self.sums = np.zeros((n_outputs, n_rows))
-        self.n_rounds = np.zeros(n_rows, dtype=np.int64)
-
-    def add(self, left_out: NDArray[np.intp], before: Rows, after: Rows, loss: Loss, n_threads: int) -> None:
-        """Take in a round, given those rows before and after it."""
-        if len(left_out) == 0:
-            self.improvement.append(np.nan)
-            return
-        self.improvement.append(before.loss(loss, n_threads) - after.loss(loss, n_threads))
-        self.sums[:, left_out] += after.raw - before.raw
-        self.n_rounds[left_out] += 1
-
-    def raw(self, start: Array, n_rounds: int) -> Array:
-        """Estimates of the raw predictions without a row itself, (n_outputs, n_rows); NaN where it never was out.
-
-        The sum of the trees that did not see the row, times the share of the rounds that it stands for.
-        """
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return start + self.sums * (n_rounds / self.n_rounds)
+    lifting: Lifting | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +110,7 @@ class BoostingRun:
         Everything else.
     start : Start, optional
         What else it begins with.
+
     """
 
     _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
@@ -249,6 +137,10 @@ class BoostingRun:
         self._sampler = None
         if start.hashes is not None:
             self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
+        self._lifted = False
+        will_ask = rules.lifting is not None and rules.lifting.index < rules.n_rounds
+        self._held_out = HeldOut.of(data, rules.n_threads) if will_ask else None
+        self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
         self._hessians = np.ones(self.train.raw.shape, dtype=np.float32)
@@ -261,12 +153,15 @@ class BoostingRun:
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
         self.matrix = bundled(self.matrix, self.rules.n_threads)
-        self._grower = TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
+        self._grower = self._new_grower(growth)
         # Leaves are renewed from what the outputs before have become; models of leaves share their working memory.
         if not self.loss.renews_leaves and self.rules.linear_l2 is None:
             self._side_by_side = SideBySide.of(self, growth, self._growing())
         if self._side_by_side is not None and not self._side_by_side.needs_others:
             self.rules = replace(self.rules, n_threads=1)
+
+    def _new_grower(self, growth: GrowthRules) -> TreeGrower:
+        return TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
 
     def on_one_thread(self, grower: TreeGrower) -> BoostingRun:
         """Return the same run for one of several threads, with a grower of its own."""
@@ -295,7 +190,7 @@ class BoostingRun:
         """Begin after rounds that were run before, as if this run had made them."""
         per_round = self._trees_per_round
         for first in range(0, len(trees), per_round):
-            self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+            self._begin(first // per_round)
             with self._asking_left_out(None if self.out_of_bag is None else self._draw(self.n_rounds)):
                 for output, tree in enumerate(trees[first : first + per_round]):
                     self._add(tree, output)
@@ -327,14 +222,47 @@ class BoostingRun:
         return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
-        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        self._begin(index)
         sample = self._draw(index)
         with self._asking_left_out(sample):
             self.trees.extend(self._grow_all(sample, index))
 
+    def _begin(self, index: int) -> None:
+        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        if self._held_out is not None and self.rules.lifting is not None and index == self.rules.lifting.index:
+            self._lift_limits(self._held_out, self.rules.lifting.growth)
+
+    def _lift_limits(self, held_out: HeldOut, growth: GrowthRules) -> None:
+        """Grow by other rules from here on, if these predict better."""
+        self._find_gradients()
+        growth = held_out.steadied(growth)
+        growers = [self._new_grower(rules) for rules in (growth, held_out.steadied(self._growth))]
+        steps = (partial(self._steps, grower) for grower in growers)
+        gained, before = (held_out.gains(found, self._gradients, self._hessians) for found in steps)
+        self._lifted = held_out.favour(gained, before)
+        if self._lifted:
+            self._grower = growers[0]
+            if self._side_by_side is not None:
+                self._side_by_side.grow_by(growth)
+
+    def limits_lifted_in(self, n_rounds: int) -> bool:
+        """Whether some of the first rounds grew without some of the limits."""
+        return self._lifted and self.rules.lifting is not None and n_rounds > self.rules.lifting.index
+
+    def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> Array:
+        """What trees grown on some rows say of all, (n_outputs, n_rows)."""
+        steps = np.zeros_like(self.train.raw)
+        for output, step in enumerate(steps):
+            tree = grower.grow(self._gradients[output], self._hessians[output], rows, self.rules.seed)
+            add_tree_to_raw(self.matrix.columns, tree, step, self.rules.n_threads)
+        return self.loss.damped(steps.T).T
+
+    def _find_gradients(self) -> None:
+        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+
     def _draw(self, index: int) -> RowSample | None:
         """The gradients of a round, and the rows that it sees; None for all."""
-        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+        self._find_gradients()
         return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
 
     @contextmanager
@@ -362,7 +290,7 @@ class BoostingRun:
         tree = self._grower.grow(gradients, hessians, rows, seed)
         if self.loss.renews_leaves:
             tree = self._renewed(tree, output, sample)
-        tree = self._finished(tree, gradients, hessians)
+        tree = self._finished(tree, output, gradients, hessians)
         self._add(tree, output, is_last_grown=rows is None)
         return tree
 
@@ -373,14 +301,23 @@ class BoostingRun:
         loss = self.loss.of_output(output)
         return self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors, column)
 
-    def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
+    def _finished(self, tree: Tree, output: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
         """The tree just grown, its values made those that the model has."""
-        tree.value[:] = self._shrunk(tree.value)
+        tree.value[:] = self._shrunk(tree.value, self._loss_of(output))
         return tree
 
-    def _shrunk(self, values: Array) -> Array:
+    def _shrunk(self, values: Array, loss: Loss) -> Array:
         """What a tree with such values adds."""
-        return self.rules.learning_rate * self.loss.damped(values)
+        return self._rate * loss.damped(values)
+
+    @property
+    def _rate(self) -> float:
+        """What the trees of a round are multiplied by."""
+        return self.rules.learning_rate
+
+    def _loss_of(self, output: int) -> Loss:
+        """The loss that the values of an output's trees are steps of."""
+        return self.loss.of_output(output)
 
     def _derivatives(
         self, output: int | slice, sample: RowSample | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
@@ -30,20 +31,42 @@ class StagedScore:
             yield self._score_of(y, predicted, sample_weight)
 
 
+class QuantilesScore(StagedScore):
+    """A regressor of which several quantiles may be asked for, scored by what they save of the pinball loss."""
+
+    if TYPE_CHECKING:
+        _loss: Any
+
+    def _score_of(self, y: Any, predicted: Any, sample_weight: Any) -> float:
+        levels = levels_of(self)
+        if levels is None or self._loss.name != "quantile":
+            return super()._score_of(y, predicted, sample_weight)
+        return quantiles_score(y, predicted, levels, sample_weight)
+
+    def _score_of_raw(self, raw: Any, y: Any, weight: Any) -> float:
+        return self._score_of(y, self._loss.predict(raw), weight)
+
+
+def levels_of(model: Any) -> list[float] | None:
+    """The levels of the quantiles that an estimator predicts, where it has them as its parameter `quantile`."""
+    levels = getattr(model, "quantile", None)
+    return None if levels is None or np.ndim(levels) != 1 else list(levels)
+
+
 def quantiles_score(y: ArrayLike, predicted: Any, levels: Sequence[float], sample_weight: ArrayLike | None) -> float:
-    """The mean over several quantiles of the share of the pinball loss that they save (Koenker & Machado 1999).
+    """The mean of the share of the pinball loss that several quantiles, of all targets, save (Koenker & Machado 1999).
 
     Parameters
     ----------
-    y : array of shape (n_samples,)
+    y : array of shape (n_samples,) or (n_samples, n_targets)
         Targets.
-    predicted : array of shape (n_samples, n_levels)
+    predicted : array of shape (n_samples, n_levels) or (n_samples, n_targets, n_levels)
         Their quantiles.
     levels : sequence of float
-        Of the columns.
+        Of the last axis.
     sample_weight : array of shape (n_samples,) or None
         Weights of the rows.
     """
-    columns = zip(predicted.T, levels, strict=True)
+    columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
     saved = [d2_pinball_score(y, column, alpha=level, sample_weight=sample_weight) for column, level in columns]
     return sum(saved) / len(saved)

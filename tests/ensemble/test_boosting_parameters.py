@@ -24,6 +24,7 @@ DART = {"boosting": "dart", "rate_drop": 0.5, "skip_drop": 0.2}
 STOPS = {"early_stopping": True, "n_estimators": 150, "learning_rate": 0.5}
 LINEAR = {"linear_leaves": True}
 PARTS = {"categorical_encoding": "partition"}
+LIFTED = {"min_samples_leaf": 200, "n_estimators": 20}
 # For each parameter: other parameters that it needs, and two values whose models differ.
 EFFECTS = {
     "n_estimators": ({}, 5, 6),
@@ -35,6 +36,7 @@ EFFECTS = {
     "min_child_weight": ({}, 1e-3, 50.0),
     "min_gain_to_split": ({}, 0.0, 20.0),
     "split_penalty": ({}, None, 20.0),
+    "lift_limits": (LIFTED, None, True),
     "l2_regularization": ({}, 0.0, 10.0),
     "linear_leaves": ({}, False, True),
     "linear_l2": (LINEAR, 1.0, 100.0),
@@ -87,6 +89,7 @@ WRONG = {
     "min_child_weight": -1.0,
     "min_gain_to_split": -1.0,
     "split_penalty": -1.0,
+    "lift_limits": "yes",
     "l2_regularization": -1.0,
     "linear_leaves": 1,
     "linear_l2": -1.0,
@@ -230,11 +233,11 @@ def test_few_uncertain_rows_make_a_leaf_of_given_values():
     games = np.array(list(itertools.product(range(3), repeat=6)), dtype=np.float64)
     won = (games[:, 0] == games[:, 1]) | (games[:, 2] == 1) & (games[:, 3] == 2)
     X, X_test, y, y_test = train_test_split(games, won, random_state=0)
-    whole, few = (GradientBoostingClassifier(min_samples_uncertain=n).fit(X, y) for n in (20, None))
+    whole, few = (GradientBoostingClassifier(min_samples_uncertain=n, lift_limits=False).fit(X, y) for n in (20, None))
     assert log_loss(y_test, few.predict_proba(X_test)) < 0.8 * log_loss(y_test, whole.predict_proba(X_test))
     fewest = [model.to_dataframe().query("feature.isna()")["n_samples"].min() for model in (whole, few)]
     assert fewest[0] >= 20 > fewest[1] >= 5
     # A little noise makes every value another one: thresholds have to be chosen, and keep the limit.
     noisy = X + np.random.default_rng(0).uniform(0, 0.1, X.shape)
-    table = GradientBoostingClassifier().fit(noisy, y).to_dataframe()
+    table = GradientBoostingClassifier(lift_limits=False).fit(noisy, y).to_dataframe()
     assert table.query("feature.isna()")["n_samples"].min() >= 20

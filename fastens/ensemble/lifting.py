@@ -1,0 +1,121 @@
+"""Whether trees predict better without their limits: asked once, of rows held out.
+
+`min_samples_leaf` and `split_penalty` keep trees from following noise. Where there is little of it, they keep them from
+following the target. Rows held out tell which: trees are grown on the others, with the limits and without, and what
+their whole Newton steps gain there is compared. Steps as short as the learning rate makes them would gain wherever they
+go the right way more often than not, and say nothing of where they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.growth import GrowthRules
+from fastens.engine.sampling import content_hashes, mixed
+
+if TYPE_CHECKING:
+    from fastens.base import TrainingData
+
+Array = NDArray[np.float64]
+# Finds steps of all rows, (n_outputs, n_rows), from some of them.
+Stepping = Callable[[NDArray[np.uint32]], Array]
+
+# Where the learning rates of the rounds add up to so much, most of what is easy has been learned, and little noise.
+_LEARNED = 1.5
+# A leaf of a few rows is a small share of more rows than these, with or without limits.
+_MOST_ROWS = 10_000
+# Of few rows, fewer can be spared.
+_FEW_ROWS = 1_000
+_N_PARTS, _N_PARTS_OF_FEW = 5, 10
+_STANDARD_ERRORS = 3.0
+
+
+@dataclass(frozen=True)
+class Lifting:
+    """When to ask, and what to grow by where the answer is yes.
+
+    Attributes
+    ----------
+    index : int
+        The round before which to ask.
+    growth : GrowthRules
+        The limits that stay.
+    """
+
+    index: int
+    growth: GrowthRules
+
+    @classmethod
+    def of(cls, growth: GrowthRules, learning_rate: float) -> Lifting:
+        """Return the lifting of limits for a learning rate."""
+        return cls(int(np.ceil(_LEARNED / learning_rate)), growth)
+
+
+class HeldOut:
+    """Rows held out part by part.
+
+    Parts follow from what rows are, so that the order of the table does not matter, and a row of weight 2 is the same
+    as two rows.
+
+    Parameters
+    ----------
+    part : int array of shape (n_rows,)
+        Which part each row is in.
+    weight : float64 array of shape (n_rows,) or None
+        Weights.
+    """
+
+    def __init__(self, part: NDArray[np.integer], weight: Array | None) -> None:
+        self._part = part
+        self._weight = np.ones(len(part)) if weight is None else weight
+        # A whole weight is as many rows, which vary each for itself; a fractional one is a factor.
+        self._squares = self._weight if _is_whole(self._weight) else self._weight**2
+
+    @classmethod
+    def of(cls, data: TrainingData, n_threads: int) -> HeldOut | None:
+        """Return the parts of some rows; None where the rows are too many to be asked, or all of one part."""
+        weight = data.sample_weight
+        n_copies = len(data.y) if weight is None or not _is_whole(weight) else weight.sum()
+        if n_copies > _MOST_ROWS:
+            return None
+        n_parts = _N_PARTS_OF_FEW if n_copies < _FEW_ROWS else _N_PARTS
+        part = mixed(content_hashes(data.X, data.y, n_threads)) % np.uint64(n_parts)
+        return None if (part == part[0]).all() else cls(part, weight)
+
+    def steadied(self, growth: GrowthRules) -> GrowthRules:
+        """Return limits with a penalty that keeps leaves of one row from steps of any size: that of a row, or more."""
+        row = 1.0 if _is_whole(self._weight) else self._weight.mean()
+        return replace(growth, l2_regularization=max(growth.l2_regularization, row))
+
+    def gains(self, stepping: Stepping, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
+        """Return what steps found from the other parts gain on each row, to the second order of the loss.
+
+        Parameters
+        ----------
+        stepping : callable
+            Finds them.
+        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
+            Derivatives of the loss.
+        """
+        gained = np.zeros(len(self._part))
+        for part in np.unique(self._part):
+            out = self._part == part
+            step = stepping(np.flatnonzero(~out).astype(np.uint32))[:, out]
+            gained[out] = -(step * (gradients[:, out] + hessians[:, out] * step / 2)).sum(axis=0)
+        return gained
+
+    def favour(self, gained: Array, before: Array) -> bool:
+        """Whether the gains are gains, and greater than those before by more than chance makes them."""
+        more = gained - before
+        total = self._weight @ more
+        centred = more - total / self._weight.sum()
+        return bool(self._weight @ gained > 0 and total > _STANDARD_ERRORS * np.sqrt(self._squares @ centred**2))
+
+
+def _is_whole(weight: Array) -> bool:
+    return bool((weight == np.floor(weight)).all())

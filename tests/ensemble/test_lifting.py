@@ -1,0 +1,257 @@
+"""Limits of trees are lifted where rows held out are predicted better without them, and nowhere else."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+import fastens
+from fastens import GradientBoostingClassifier, GradientBoostingRanker, GradientBoostingRegressor
+from fastens.base import TrainingData
+from fastens.ensemble.lifting import HeldOut
+
+FREE = {"min_samples_leaf": 1, "split_penalty": 0.0}
+# Learning rates of .1 add up to 1.5 before the round of this index.
+ASKED = 15
+
+
+@pytest.fixture(scope="module")
+def games():
+    """Every game of three moves on six squares, and who won it, by a rule without noise."""
+    moves = np.array(list(itertools.product(range(3), repeat=6)), dtype=np.float64)
+    return moves, (moves[:, 0] == moves[:, 1]) | (moves[:, 2] == 1) & (moves[:, 3] == 2)
+
+
+@pytest.fixture
+def noise(rng):
+    X = rng.normal(size=(700, 5))
+    return X, X[:, 0] + rng.normal(size=700) > 0
+
+
+def equal(games, *pairs):
+    """In how many of the pairs two squares are the same."""
+    return sum((games[0][:, i] == games[0][:, j]).astype(float) for i, j in pairs)
+
+
+def said(model, X):
+    """What a model of any target says."""
+    return np.asarray(model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X))
+
+
+# What is asked --------------------------------------------------
+
+
+def test_gains_are_those_of_steps_from_the_other_parts(rng):
+    part = rng.integers(0, 3, 40)
+    gradients, hessians = rng.normal(size=(2, 2, 40)).astype(np.float32)
+    asked = []
+
+    def stepping(rows):
+        asked.append(rows)
+        return np.outer([1.0, -2.0], np.full(40, rows.mean()))
+
+    gained = HeldOut(part, None).gains(stepping, gradients, hessians)
+    for k, rows in enumerate(asked):
+        np.testing.assert_array_equal(rows, np.flatnonzero(part != k))
+    for i in range(40):
+        steps = [asked[part[i]].mean(), -2 * asked[part[i]].mean()]
+        expected = -sum(g * v + h * v**2 / 2 for g, h, v in zip(gradients[:, i], hessians[:, i], steps, strict=True))
+        assert gained[i] == pytest.approx(expected, rel=1e-12)
+
+
+def test_gains_must_be_gains_and_no_chance(rng):
+    held_out = HeldOut(np.arange(100) % 5, None)
+    before = rng.normal(size=100)
+    scatter = rng.normal(size=100)
+    scatter = (scatter - scatter.mean()) / scatter.std()
+    # By so many standard errors, of 1 / 10.
+    assert held_out.favour(before + 5 + scatter + 0.31, before + 5)
+    assert not held_out.favour(before + 5 + scatter + 0.29, before + 5)
+    assert not held_out.favour(before - 5 + scatter + 0.31, before - 5)
+    assert not held_out.favour(before, before)
+
+
+@pytest.mark.parametrize("by", [0.3, 44.0])
+def test_whole_weights_are_copies_and_fractions_have_no_scale(by, rng):
+    more = rng.normal(0.12, 1, size=400)
+    weight = rng.integers(1, 6, 400).astype(float)
+    spread = np.repeat(more, weight.astype(int))
+    for bar in np.linspace(-0.1, 0.1, 41):
+        copied = HeldOut(np.arange(len(spread)) % 5, None).favour(spread + bar, np.zeros(len(spread)))
+        assert HeldOut(np.arange(400) % 5, weight).favour(more + bar, np.zeros(400)) == copied
+        shares = weight / 7.5
+        parts = (HeldOut(np.arange(400) % 5, shares * factor) for factor in (1, by))
+        assert len({held_out.favour(more + bar, np.zeros(400)) for held_out in parts}) == 1
+
+
+def test_parts_follow_from_what_rows_are(rng):
+    X, y = rng.integers(0, 4, (300, 3)).astype(float), rng.integers(0, 2, 300).astype(float)
+    part = HeldOut.of(TrainingData(X, y, None), 1)._part
+    order = rng.permutation(300)
+    np.testing.assert_array_equal(HeldOut.of(TrainingData(X[order], y[order], None), 1)._part, part[order])
+    for row in np.unique(np.c_[X, y], axis=0):
+        assert len(set(part[(np.c_[X, y] == row).all(axis=1)])) == 1
+    assert set(part) == set(range(10))
+
+
+@pytest.mark.parametrize(("n_rows", "n_parts"), [(999, 10), (1000, 5), (10_000, 5), (10_001, None)])
+def test_few_rows_are_held_out_in_more_parts_and_many_are_not_asked(n_rows, n_parts, rng):
+    X, y = rng.normal(size=(n_rows, 1)), np.zeros(n_rows)
+    held_out = HeldOut.of(TrainingData(X, y, None), 1)
+    assert held_out is None if n_parts is None else set(held_out._part) == set(range(n_parts))
+    # Copies count.
+    weight = np.full(n_rows // 2, 2.0)
+    weight[-1] += n_rows % 2
+    copied = HeldOut.of(TrainingData(X[: n_rows // 2], y[: n_rows // 2], weight), 1)
+    assert (copied is None) == (held_out is None)
+
+
+def test_rows_that_are_all_the_same_are_not_asked():
+    X, y = np.ones((50, 2)), np.ones(50)
+    assert HeldOut.of(TrainingData(X, y, None), 1) is None
+    assert not GradientBoostingRegressor(lift_limits=True).fit(X, y).limits_lifted_
+
+
+# What comes of it --------------------------------------------------
+
+
+def test_limits_are_lifted_without_noise(games):
+    X, X_test, y, y_test = train_test_split(*games, random_state=0)
+    model, limited = (GradientBoostingClassifier(lift_limits=lifts).fit(X, y) for lifts in (None, False))
+    assert model.limits_lifted_
+    assert not limited.limits_lifted_
+    assert log_loss(y_test, model.predict_proba(X_test)) < 0.7 * log_loss(y_test, limited.predict_proba(X_test))
+    fewest = model.to_dataframe().query("feature.isna()").groupby("tree")["n_samples"].min()
+    assert fewest[:ASKED].min() >= 5 > fewest[ASKED:].min()
+    np.testing.assert_array_equal(model.train_score_[:ASKED], limited.train_score_[:ASKED])
+    assert model.train_score_[ASKED] != limited.train_score_[ASKED]
+
+
+def test_rounds_after_are_those_of_a_free_model(games):
+    """The same rounds, made by hand: limited ones, then free ones."""
+    X, y = games
+    by_hand = GradientBoostingClassifier(n_estimators=ASKED, warm_start=True).fit(X, y)
+    by_hand.set_params(n_estimators=60, l2_regularization=1.0, min_samples_category=1, **FREE).fit(X, y)
+    model = GradientBoostingClassifier(n_estimators=60).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
+
+
+def test_limits_stay_with_noise(noise):
+    model, limited = (GradientBoostingClassifier(lift_limits=lifts).fit(*noise) for lifts in (None, False))
+    assert not model.limits_lifted_
+    np.testing.assert_array_equal(model.predict_proba(noise[0]), limited.predict_proba(noise[0]))
+
+
+@pytest.mark.parametrize("given", [{"min_samples_leaf": 19}, {"split_penalty": 2.0}])
+def test_limits_that_were_given_stay_unless_said(given, games):
+    assert not GradientBoostingClassifier(**given).fit(*games).limits_lifted_
+    assert GradientBoostingClassifier(lift_limits=True, **given).fit(*games).limits_lifted_
+
+
+@pytest.mark.parametrize(("learning_rate", "asked"), [(0.1, 15), (0.5, 3), (1.0, 2), (0.4, 4)])
+def test_when_to_ask_follows_from_the_learning_rate(learning_rate, asked, games):
+    for n_rounds in (asked, asked + 1):
+        model = GradientBoostingClassifier(n_estimators=n_rounds, learning_rate=learning_rate).fit(*games)
+        assert model.limits_lifted_ == (n_rounds > asked)
+
+
+@pytest.mark.parametrize("target", ["numbers", "classes", "several numbers", "several labels"])
+@pytest.mark.parametrize("options", [{}, {"subsample": 0.7}, {"max_features": 0.5}, {"sampling": "goss"}], ids=str)
+def test_models_are_the_same_for_threads_and_when_continued(target, options, games):
+    X, won = games
+    y = {
+        "numbers": equal(games, (0, 1)) + 2 * equal(games, (2, 3)),
+        "classes": equal(games, (0, 1)) + 2 * equal(games, (2, 3)),
+        "several numbers": np.c_[equal(games, (0, 1), (2, 3)) > 1, equal(games, (3, 4), (4, 5)) > 1].astype(float),
+        "several labels": np.c_[won, equal(games, (4, 5))],
+    }[target]
+    kind = GradientBoostingRegressor if "numbers" in target else GradientBoostingClassifier
+    options = {"random_state": 0, "n_estimators": 40, **options}
+    model, threads = (kind(n_jobs=n_jobs, **options).fit(X, y) for n_jobs in (1, 3))
+    assert model.limits_lifted_
+    np.testing.assert_array_equal(said(threads, X), said(model, X))
+    for first in (10, 30):
+        parts = kind(warm_start=True, **{**options, "n_estimators": first}).fit(X, y)
+        parts.set_params(n_estimators=40).fit(X, y)
+        assert parts.limits_lifted_
+        np.testing.assert_array_equal(said(parts, X), said(model, X))
+
+
+def test_a_checkpoint_goes_on_without_limits(games, tmp_path):
+    path = tmp_path / "checkpoint"
+    options = {"n_estimators": 40, "checkpoint_path": path, "checkpoint_every": 20}
+
+    def stop(env):
+        if env.iteration == 29:
+            raise RuntimeError("power is gone")
+
+    with pytest.raises(RuntimeError, match="power"):
+        GradientBoostingClassifier(callbacks=[stop], **options).fit(*games)
+    resumed = GradientBoostingClassifier(**options).fit(*games)
+    at_once = GradientBoostingClassifier(n_estimators=40).fit(*games)
+    assert resumed.limits_lifted_
+    np.testing.assert_array_equal(resumed.predict_proba(games[0]), at_once.predict_proba(games[0]))
+
+
+def test_a_weight_is_as_many_rows(games, rng):
+    X, y = games
+    weight = rng.integers(1, 4, len(X))
+    # The count of rows is no weight: it would limit the rounds before.
+    options = {"n_estimators": 30, "min_samples_leaf": 1, "split_penalty": 50.0, "lift_limits": True}
+    weighted = GradientBoostingClassifier(**options).fit(X, y, sample_weight=weight)
+    repeated = GradientBoostingClassifier(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.limits_lifted_
+    assert repeated.limits_lifted_
+    np.testing.assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
+
+
+def test_early_stopping_says_of_the_rounds_that_are_kept(games):
+    X, y = games
+    other = GradientBoostingClassifier(n_estimators=60).fit(X, y, X_val=X, y_val=~y)
+    assert other.n_estimators_ < ASKED
+    assert not other.limits_lifted_
+    kept = GradientBoostingClassifier(n_estimators=60).fit(X, y, X_val=X, y_val=y)
+    assert kept.n_estimators_ > ASKED
+    assert kept.limits_lifted_
+
+
+def test_free_leaves_take_no_giant_steps(games):
+    """A row that is wrong among rows that are sure: its gradient is 1, its hessian next to nothing."""
+    X, y = games
+    y = y.copy()
+    y[364] = ~y[364]
+    model, reckless = (GradientBoostingClassifier(n_estimators=300, **given).fit(X, y) for given in ({}, FREE))
+    assert model.limits_lifted_
+    largest, reckless_one = (np.abs(each.decision_function(X)).max() for each in (model, reckless))
+    assert 2 * largest < reckless_one
+
+
+def test_saving_keeps_what_was_asked(games, tmp_path):
+    model = GradientBoostingClassifier(n_estimators=20).fit(*games)
+    model.save(tmp_path / "model.fastens")
+    assert fastens.load(tmp_path / "model.fastens").limits_lifted_ is True
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"boosting": "dart"}, "boosting='dart'"),
+        ({"linear_leaves": True}, "linear_leaves=True"),
+        ({"loss": "absolute_error"}, "a loss whose gradients do not tell the noise"),
+    ],
+)
+def test_what_cannot_be_asked_is_an_error(options, words, games):
+    X, y = games[0], equal(games, (0, 1), (2, 3))
+    with pytest.raises(ValueError, match=f"lift_limits must be None or False with {words}; got True"):
+        GradientBoostingRegressor(lift_limits=True, **options).fit(X, y)
+    assert not GradientBoostingRegressor(n_estimators=20, **options).fit(X, y).limits_lifted_
+
+
+def test_rankings_are_not_asked(games):
+    X, y = games
+    ranker = GradientBoostingRanker(n_estimators=20).fit(X, y, group=np.full(81, 9))
+    assert not ranker.limits_lifted_

@@ -1,0 +1,207 @@
+"""Several quantiles of several targets: one tree a round, predictions of shape (n_samples, n_targets, n_quantiles)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.metrics import d2_pinball_score
+from sklearn.multioutput import MultiOutputRegressor
+
+import fastens
+from fastens import GradientBoostingRegressor
+
+LEVELS = [0.1, 0.5, 0.9]
+SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}
+KINDS = {
+    "plain": {},
+    "subsample": {"subsample": 0.5},
+    "goss": {"sampling": "goss"},
+    "dart": {"boosting": "dart", "rate_drop": 0.3, "skip_drop": 0.2},
+}
+SIGNS = [1, -1, 0, 0]
+
+
+def model_of(levels=LEVELS, **parameters):
+    return GradientBoostingRegressor("quantile", quantile=levels, **{**SMALL, **parameters})
+
+
+def made(rng, n_rows=400):
+    """Two targets whose spread depends on different columns."""
+    X = rng.normal(size=(n_rows, 4))
+    noise = rng.normal(size=(n_rows, 2)) * np.exp(X[:, 1:3] / 2)
+    return X, np.column_stack([X[:, 0], X[:, 2] - X[:, 0]]) + noise
+
+
+@pytest.fixture
+def data(rng):
+    return made(rng)
+
+
+def test_they_cover(rng):
+    (X, Y), (X_new, Y_new) = made(rng, 3000), made(rng, 3000)
+    model = model_of(n_estimators=60, min_samples_leaf=20).fit(X, Y)
+    found = model.predict(X_new)
+    assert found.shape == (3000, 2, 3)
+    share = (Y_new[:, :, None] <= found).mean(axis=0)
+    np.testing.assert_allclose(share, [LEVELS] * 2, atol=0.05)
+    assert model.apply(X_new).shape == (3000, 60)
+    assert model.n_outputs_ == 2
+    # Rows of large noise have wide intervals, for each target in a column of its own.
+    width = found[:, :, 2] - found[:, :, 0]
+    assert [np.corrcoef(np.exp(X_new[:, 1 + target] / 2), width[:, target])[0, 1] > 0.8 for target in range(2)]
+    apart = MultiOutputRegressor(model_of(0.9, n_estimators=60, min_samples_leaf=20)).fit(X, Y).predict(X_new)
+    losses = [d2_pinball_score(Y_new, each, alpha=0.9) for each in (found[:, :, 2], apart)]
+    assert losses[0] > losses[1] - 0.02
+
+
+def test_equal_targets_and_single_levels_are_what_they_are_alone(data):
+    X, Y = data
+    twice = model_of().fit(X, Y[:, [0, 0]]).predict(X)
+    np.testing.assert_array_equal(twice[:, 0], twice[:, 1])
+    one_level = model_of([0.7]).fit(X, Y).predict(X)
+    np.testing.assert_array_equal(one_level[:, :, 0], model_of(0.7).fit(X, Y).predict(X))
+
+
+def along(model, X, column):
+    """Predictions as one column rises and the others stay, with that on the second axis."""
+    lines = np.repeat(X[:25, None], 20, axis=1)
+    lines[:, :, column] = np.linspace(-3, 3, 20)
+    found = model.predict(lines.reshape(-1, X.shape[1]))
+    return found.reshape(25, 20, *found.shape[1:])
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    n_targets=st.integers(2, 4),
+    levels=st.lists(st.floats(0.02, 0.98), min_size=2, max_size=4, unique=True).map(sorted),
+    kind=st.sampled_from(sorted(KINDS)),
+    learning_rate=st.sampled_from([0.1, 0.5, 1.0]),
+)
+@settings(max_examples=25, deadline=None)
+def test_they_never_cross_and_stay_monotone(seed, n_targets, levels, kind, learning_rate):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(150, 4))
+    Y = X @ rng.normal(size=(4, n_targets)) + rng.normal(size=(150, n_targets)) * np.exp(X[:, :1])
+    model = model_of(levels, learning_rate=learning_rate, monotonic_cst=SIGNS, **KINDS[kind]).fit(X, Y)
+    for column in np.flatnonzero(SIGNS):
+        found = along(model, X, column)
+        assert (np.diff(found, axis=3) >= 0).all()
+        assert (SIGNS[column] * np.diff(found, axis=1)).min() >= -1e-9
+
+
+def test_sorting_and_the_constraint_have_something_to_do(rng):
+    X, Y = made(rng)
+    free = model_of(learning_rate=1.0, n_estimators=40).fit(X, Y)
+    raw = free._ensemble.predict_raw(X).reshape(len(X), 2, 3)
+    assert (np.diff(raw, axis=2) < 0).any(axis=(0, 2)).all(), "no target's raw quantiles cross"
+    assert (np.diff(free.predict(X), axis=2) >= 0).all()
+    np.testing.assert_array_equal(np.sort(raw, axis=2), free.predict(X))
+    assert (np.diff(along(free, X, 0), axis=1).min(axis=(0, 1, 3)) < -1e-3).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_rounds_later_are_all_at_once(kind, data, tmp_path):
+    X, Y = data
+    at_once = model_of(**KINDS[kind]).fit(X, Y)
+    model = model_of(warm_start=True, **{**KINDS[kind], "n_estimators": 7}).fit(X, Y)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(X), model.predict(X))
+    resumed = model_of(**KINDS[kind]).fit(X, Y, resume=tmp_path / "model")
+    model = pickle.loads(pickle.dumps(model)).set_params(n_estimators=15).fit(X, Y)
+    threads = model_of(n_jobs=3, **KINDS[kind]).fit(X, Y)
+    for other in (model, resumed, threads):
+        np.testing.assert_array_equal(other.predict(X), at_once.predict(X))
+        np.testing.assert_array_equal(other.train_score_, at_once.train_score_)
+
+
+def test_weights_are_repetition(data, rng):
+    (X, Y), times = data, rng.integers(0, 3, 400)
+    model = model_of(min_samples_leaf=1, min_weight_leaf=5)
+    weighted = clone(model).fit(X, Y, times)
+    repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+
+
+def test_the_score_is_the_mean_d2_of_all(data, rng):
+    (X, Y), weight = data, rng.random(400)
+    model = model_of().fit(X, Y)
+    found = model.predict(X)
+    of_each = [
+        d2_pinball_score(Y[:, target], found[:, target, place], alpha=level, sample_weight=weight)
+        for target in range(2)
+        for place, level in enumerate(LEVELS)
+    ]
+    assert model.score(X, Y, weight) == pytest.approx(np.mean(of_each))
+    stages = list(model.staged_score(X, Y, weight))
+    assert stages[-1] == model.score(X, Y, weight) > stages[0]
+    np.testing.assert_array_equal(list(model.staged_predict(X))[-1], found)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_importance_by_permutation_is_the_loss_of_score(n_targets, data):
+    (X, Y), generator = data, np.random.RandomState(3)
+    y = Y[:, 0] if n_targets == 1 else Y
+    model = model_of().fit(X, y)
+    found = model.permutation_importance(X, y, n_repeats=1, random_state=generator).importances[:, 0]
+    shuffle = np.random.RandomState(3).permutation(400)
+    for column in range(4):
+        changed = X.copy()
+        changed[:, column] = X[shuffle, column]
+        assert found[column] == pytest.approx(model.score(X, y) - model.score(changed, y), abs=1e-9)
+
+
+def test_validation_stops_on_the_mean_pinball_loss(data):
+    X, Y = data
+    model = model_of(n_estimators=300, learning_rate=0.5).fit(X[:250], Y[:250], X_val=X[250:], y_val=Y[250:])
+    n = model.best_iteration_
+    assert n < len(model.validation_score_) < 300
+    apart = Y[250:, :, None] - np.array(list(model.staged_predict(X[250:])))
+    loss = np.maximum(np.array(LEVELS) * apart, (np.array(LEVELS) - 1) * apart).mean(axis=(1, 2, 3))
+    # The loss is that of raw predictions; sorting them can only lower it.
+    assert (loss <= model.validation_score_[:n] + 1e-12).all()
+    np.testing.assert_allclose(loss, model.validation_score_[:n], rtol=0.02)
+
+
+def test_out_of_bag_intervals_and_offsets(data):
+    X, Y = data
+    model = model_of(n_estimators=30, min_samples_leaf=30, subsample=0.5, oob_score=True).fit(X, Y)
+    assert model.oob_prediction_.shape == (400, 2, 3)
+    share = (Y[:, :, None] <= model.oob_prediction_).mean(axis=0)
+    np.testing.assert_allclose(share, [LEVELS] * 2, atol=0.08)
+    model = model_of().fit(X[:200], Y[:200]).calibrate(X[200:], Y[200:])
+    intervals, found = model.predict_interval(X, 0.8), model.predict(X)
+    assert intervals.shape == (400, 2, 2)
+    moved = intervals - found[:, :, [0, 2]]  # conformalised quantile regression moves both ends by the same
+    np.testing.assert_allclose(moved[:, :, 0], -moved[:, :, 1], atol=1e-9)
+    assert (np.ptp(moved, axis=0) < 1e-9).all()
+    start = model.predict(X)
+    shaped, flat = (model_of().fit(X, Y, init_score=each) for each in (start, start.reshape(400, 6)))
+    answers = [m.predict(X, init_score=each) for m, each in ((shaped, start), (flat, start.reshape(400, 6)))]
+    np.testing.assert_array_equal(*answers)
+    with pytest.raises(ValueError, match=r"init_score must have the shape \(400, 6\); got \(400, 2, 2\)"):
+        model_of().fit(X, Y, init_score=start[:, :, :2])
+
+
+def test_explanations_and_new_leaf_values(data):
+    X, Y = data
+    model = model_of().fit(X, Y)
+    parts = model.predict_contributions(X)
+    assert parts.shape == (400, 6, 5)
+    np.testing.assert_allclose(np.sort(parts.sum(axis=2).reshape(400, 2, 3)), model.predict(X), atol=1e-9)
+    np.testing.assert_allclose(model.refit_leaves(X, Y, 0.0).predict(X), model.predict(X), rtol=1e-5, atol=1e-6)
+    assert model.refit_leaves(X, Y + 2, 0.5).predict(X).mean() > model.predict(X).mean() + 0.5
+
+
+def test_the_number_of_targets_stays(data):
+    X, Y = data
+    Y = np.column_stack([Y, Y[:, 0]])
+    model = model_of([0.2, 0.8], n_estimators=5, warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="y must have the 3 targets of the fit that this one continues; it has 2"):
+        model.set_params(quantile=[0.2, 0.5, 0.8], n_estimators=6).fit(X, Y[:, :2])
+    with pytest.raises(ValueError, match="quantile must hold ascending levels for loss='quantile'"):
+        model_of([0.8, 0.2]).fit(X, Y)
