@@ -58,6 +58,8 @@ class BaseFastens(EncodesCategories, BaseEstimator):
     _n_plain_features: int = -1
     # Whether tables become the codes of `TableEncoder.codes`, where all columns are categorical, instead of floats.
     _reads_codes: bool = False
+    # Whether y may have several columns.
+    _takes_several_targets: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -66,11 +68,6 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         tags.target_tags.multi_output = self._takes_several_targets
         tags.target_tags.single_output = True
         return tags
-
-    @property
-    def _takes_several_targets(self) -> bool:
-        """Whether y may have several columns."""
-        return False
 
     def _keep_parameters(self, parameters: dict[str, Any]) -> None:
         """Take the arguments of `__init__`, its `locals()`, as attributes."""

@@ -184,7 +184,8 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         Returns
         -------
         int32 array of shape (n_samples, n_estimators)
-            Node numbers within the trees; (n_samples, n_estimators, n_classes) with three or more classes.
+            Node numbers within the trees; (n_samples, n_estimators, n_trees) where a round has several trees, one for
+            each class, quantile, or target with linear leaves.
         """
         leaves, per_round = self._leaves(X), self._ensemble.trees_per_round
         return leaves if per_round == 1 else leaves.reshape(len(leaves), -1, per_round)

@@ -24,7 +24,7 @@ from fastens.ensemble.callbacks import Announcer, progress_bar
 from fastens.ensemble.continuing import Earlier, checked_checkpoint
 from fastens.ensemble.dart import DartRun
 from fastens.ensemble.leaf_refitting import RefitsLeaves
-from fastens.ensemble.linear_rounds import LinearRun, check_linear_leaves
+from fastens.ensemble.linear_rounds import LinearDartRun, LinearRun, check_linear_leaves
 from fastens.ensemble.metrics import LOSS, Metrics, OwnMetric
 from fastens.ensemble.offsets import checked_offset
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
@@ -214,7 +214,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         kind: type[BoostingRun] = BoostingRun if rules.dart is None else DartRun
         if rules.linear_l2 is not None:
             check_linear_leaves(self, self._loss)
-            kind = LinearRun
+            kind = LinearRun if rules.dart is None else LinearDartRun
         return kind(binning, data, self._loss, self._growth_rules(), rules, start)
 
     def _told_target(self, y: Array) -> Array:

@@ -42,14 +42,15 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
     log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
     rate. With several targets, y of shape (n_samples, n_targets), it is one tree whose leaves have a value for each raw
-    prediction of all of them.
+    prediction of all of them; with linear leaves still one per raw prediction.
 
     Parameters
     ----------
     loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
-        The loss to lower. For two classes also the exponential loss, or a function of (y, raw) that returns gradients
-        and hessians, y being 0 or 1, or an object with that as its method `derivatives` (and `start`, `loss` and
-        `predict`, the probability of the second class, all optional).
+        The loss to lower. For two classes also the exponential loss. Or a function of (y, raw) that returns gradients
+        and hessians, y being the numbers of the classes, 0, 1, ..., or an object with that as its method `derivatives`
+        (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
+        have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
     {parameters}
     class_weight : dict or "balanced", optional
         Weights of the classes, multiplied with `sample_weight`.
@@ -165,7 +166,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = isinstance(self.loss, str) and self.loss == "log_loss"
+        tags.classifier_tags.multi_class = not (isinstance(self.loss, str) and self.loss == "exponential")
         return tags
 
     def _get_loss(self) -> Loss:
@@ -199,7 +200,8 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
     steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them.
+    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them; with linear
+    leaves each target has trees of its own.
 
     Parameters
     ----------

@@ -173,8 +173,8 @@ PARAMETERS = """\
         Largest absolute value of a leaf, before the learning rate.
     linear_leaves : bool, default=False
         Whether leaves are linear models of the numeric features on their paths (Shi, Li & Li 2019), where none of these
-        is missing; values outside the range of a leaf's training rows count as its ends. Not with `monotonic_cst`,
-        `max_delta_step`, boosting="dart" or losses without a hessian.
+        is missing; values outside the range of a leaf's training rows count as its ends. Several targets have trees of
+        their own. Not with `monotonic_cst`, `max_delta_step` or losses without a hessian.
     linear_l2 : float, default=10
         The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
         variance 1 there.

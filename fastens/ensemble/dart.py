@@ -15,6 +15,7 @@ from fastens.ensemble.rounds import BoostingRun
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
+    from fastens.engine.losses import Loss
 
 Array = NDArray[np.float64]
 NORMALIZE = ("tree", "forest")
@@ -99,13 +100,20 @@ class DartRun(BoostingRun):
         """Multiply the trees of a round, and add them to the raw predictions."""
         first = number * self._trees_per_round
         for output in range(self._trees_per_round):
-            tree = self.trees[first + output]
-            tree = replace(tree, value=self._on_grid(tree.value * factor))
+            tree = self._times(self.trees[first + output], factor)
             self._add(tree, output)
             self.trees[first + output] = tree
 
-    def _shrunk(self, values: Array) -> Array:
-        return self._on_grid(super()._shrunk(values) * self._factor)
+    def _times(self, tree: Tree, factor: float) -> Tree:
+        """A tree multiplied by a factor."""
+        return replace(tree, value=self._on_grid(tree.value * factor))
+
+    def _shrunk(self, values: Array, loss: Loss) -> Array:
+        return self._on_grid(super()._shrunk(values, loss))
+
+    @property
+    def _rate(self) -> float:
+        return super()._rate * self._factor
 
     def _measure(self) -> None:
         super()._measure()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,13 @@ from fastens.ensemble.dart import DartRun
 from fastens.ensemble.rounds import BoostingRun
 
 if TYPE_CHECKING:
-    from fastens.base import TrainingData
-    from fastens.engine.binning import Binning
+    from fastens.engine.losses import Loss
 
 _ALL = slice(None)
 
 
 class JointRun(BoostingRun):
     """Rounds of one tree each, whose splits gain most for the sum of all outputs' losses."""
-
-    def __init__(self, binning: Binning, data: TrainingData, *others: Any) -> None:
-        # Losses read the targets one by one.
-        super().__init__(binning, data._replace(y=np.asfortranarray(data.y)), *others)
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
         self.matrix = self.matrix.with_payloads(self.loss.n_outputs)
@@ -48,6 +43,9 @@ class JointRun(BoostingRun):
         self, output: int | slice, sample: RowSample | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return super()._derivatives(_ALL, sample)
+
+    def _loss_of(self, output: int) -> Loss:
+        return self.loss
 
     def _renewed(self, tree: Tree, output: int, sample: RowSample | None, column: int = 0) -> Tree:
         for each in range(self.loss.n_outputs):

@@ -82,9 +82,9 @@ class LeafStep:
     def __init__(self, loss: Loss, learning_rate: float, rules: GrowthRules) -> None:
         self.loss, self._learning_rate, self._rules = loss, learning_rate, rules
 
-    def rate(self, steps: Array) -> Array:
+    def rate(self, steps: Array, output: int) -> Array:
         """What each step is multiplied by."""
-        return self._learning_rate * damping(self.loss, steps)
+        return self._learning_rate * damping(self.loss.of_output(output), steps)
 
     def values(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
         """One for each node, NaN where there are no rows."""
@@ -203,7 +203,7 @@ class LinearRefit(LeafRefit):
         nodes, starts = np.unique(leaf[rows], return_index=True)
         leaves = nodes, rows, np.append(starts, len(rows)).astype(np.int64)
         step = self.step.newton(leaf, old.n_nodes, output, self.state)
-        rate = self.step.rate(np.nan_to_num(step))
+        rate = self.step.rate(np.nan_to_num(step), output)
         kept = np.where(np.isnan(step), 1.0, self.decay)
         new = self.models.fit(old, leaves, gradients, hessians, (1 - kept) * rate)
         renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import issparse
 from fastens.engine.leaf_sums import leaves_of_rows
 from fastens.engine.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.ensemble.dart import DartRun
 from fastens.ensemble.rounds import BoostingRun
 
 if TYPE_CHECKING:
@@ -19,16 +21,16 @@ if TYPE_CHECKING:
     from fastens.engine.losses import Loss
 
 Array = NDArray[np.float64]
-# Parameters that linear models cannot keep to, and the values that say so.
-_NEUTRAL = {"boosting": "gbdt", "monotonic_cst": None, "max_delta_step": None}
+# Parameters that linear models cannot keep to.
+_WITHOUT = ("monotonic_cst", "max_delta_step")
 
 
 def check_linear_leaves(model: Any, loss: Loss) -> None:
     """Raise ValueError for what linear models in leaves cannot do."""
-    for name, neutral in _NEUTRAL.items():
+    for name in _WITHOUT:
         given = getattr(model, name)
-        if given is not neutral and not (isinstance(given, str) and given == neutral):
-            raise ValueError(f"{name} must be {neutral!r} with linear_leaves=True; got {given!r}.")
+        if given is not None:
+            raise ValueError(f"{name} must be None with linear_leaves=True; got {given!r}.")
     if loss.renews_leaves:
         raise ValueError(
             "loss must have a hessian with linear_leaves=True, such as 'squared_error' has, or 'expectile' and "
@@ -56,9 +58,9 @@ class LinearRun(BoostingRun):
         self._X_val = dense(data.X)
         super().validate_on(codes, data)
 
-    def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
-        rate = self.rules.learning_rate * damping(self.loss, tree.value[:, 0])
-        finished = super()._finished(tree, gradients, hessians)
+    def _finished(self, tree: Tree, output: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
+        rate = self._rate * damping(self._loss_of(output), tree.value[:, 0])
+        finished = super()._finished(tree, output, gradients, hessians)
         linear = self._models.fit(finished, self._grower.leaves(), gradients, hessians, rate)
         return LinearTree(**vars(finished), linear=linear)
 
@@ -74,6 +76,26 @@ class LinearRun(BoostingRun):
         assert isinstance(tree, LinearTree)
         n_threads = self.rules.n_threads
         tree.add(X, leaves_of_rows(codes, tree, n_threads), raw, n_threads)
+
+
+class LinearDartRun(DartRun, LinearRun):
+    """The same with DART: models are scaled with the values beside them.
+
+    What a tree says to a row is rounded to the grid when it is added, so that it leaves no trace when it is taken out.
+    """
+
+    def _times(self, tree: Tree, factor: float) -> Tree:
+        assert isinstance(tree, LinearTree)
+        scaled, linear = super()._times(tree, factor), tree.linear.times(np.full(tree.n_nodes, factor))
+        return replace(tree, value=scaled.value, linear=linear)
+
+    def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
+        super()._add(tree, output)
+
+    def _add_to(self, codes: NDArray[np.unsignedinteger], X: NDArray[np.floating], tree: Tree, raw: Array) -> None:
+        said = np.zeros_like(raw)
+        super()._add_to(codes, X, tree, said)
+        raw += self._on_grid(said)
 
 
 def dense(X: Any) -> NDArray[np.floating]:

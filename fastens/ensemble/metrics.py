@@ -12,7 +12,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metaestimators import available_if
 
 from fastens.engine.losses import Loss
-from fastens.ensemble.rounds import Rows
+from fastens.ensemble.measuring import Rows
 from fastens.parameters import Rule
 
 Array = NDArray[np.float64]

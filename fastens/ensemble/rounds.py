@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 from fastens.ensemble.lifting import HeldOut, Lifting
+from fastens.ensemble.measuring import History, OutOfBagSums, Rows, Validation
 from fastens.ensemble.side_by_side import SideBySide
 
 if TYPE_CHECKING:
@@ -74,125 +75,6 @@ class BoostingRules:
     dart: DartRules | None = None
     linear_l2: float | None = None
     lifting: Lifting | None = None
-
-
-@dataclass
-class Rows:
-    """Some rows with their targets, weights and raw predictions (n_outputs, n_rows)."""
-
-    y: Array
-    weight: Array | None
-    raw: Array
-
-    def loss(self, loss: Loss, n_threads: int) -> float:
-        """Mean loss."""
-        return loss.loss(self.y, self.raw, self.weight, n_threads)
-
-    def take(self, rows: Any) -> Rows:
-        """Some of the rows."""
-        weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
-        return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
-
-
-@dataclass
-class History:
-    """What was measured after each round.
-
-    Attributes
-    ----------
-    train : list of float
-        Loss of the training rows.
-    validation : list of float
-        What decides when to stop, of the rows to validate on.
-    rises : bool
-        Whether larger is better there.
-    """
-
-    train: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
-    rises: bool = False
-
-    @property
-    def last_validation(self) -> float | None:
-        """The latest validation loss, if there is one."""
-        return self.validation[-1] if self.validation else None
-
-    def rounds_since_best(self, tol: float) -> int:
-        """Rounds since the validation loss last went down (or the score up) by more than `tol`."""
-        best, since = np.inf, 0
-        for loss in self._falling:
-            best, since = (loss, 0) if loss < best - tol else (best, since + 1)
-        return since
-
-    @property
-    def best_round(self) -> int:
-        """The number of rounds with the best validation, at least 1."""
-        return int(np.argmin(self._falling)) + 1
-
-    @property
-    def _falling(self) -> list[float]:
-        return [-score for score in self.validation] if self.rises else self.validation
-
-
-class Validation:
-    """Rows to watch while others are trained on.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows)
-        The rows, binned.
-    rows : Rows
-        Their targets and raw predictions.
-
-    Attributes
-    ----------
-    measure : callable or None
-        What decides when to stop, measured on the raw predictions; None for the loss.
-    """
-
-    def __init__(self, codes: NDArray[np.unsignedinteger], rows: Rows) -> None:
-        self.codes, self.rows = codes, rows
-        self.measure: Callable[[], float] | None = None
-
-    def score(self, loss: Loss, n_threads: int) -> float:
-        """What the rows say of the model so far."""
-        return self.rows.loss(loss, n_threads) if self.measure is None else self.measure()
-
-
-class OutOfBagSums:
-    """What trees say of rows that they were not grown on.
-
-    Attributes
-    ----------
-    improvement : list of float
-        By how much each round lowered the loss of the rows it left out.
-    sums : float64 array of shape (n_outputs, n_rows)
-        Sums of the values of the trees that a row was left out of.
-    n_rounds : int array of shape (n_rows,)
-        How many rounds left it out.
-    """
-
-    def __init__(self, n_outputs: int, n_rows: int) -> None:
-        self.improvement: list[float] = []
-        self.sums = np.zeros((n_outputs, n_rows))
-        self.n_rounds = np.zeros(n_rows, dtype=np.int64)
-
-    def add(self, left_out: NDArray[np.intp], before: Rows, after: Rows, loss: Loss, n_threads: int) -> None:
-        """Take in a round, given those rows before and after it."""
-        if len(left_out) == 0:
-            self.improvement.append(np.nan)
-            return
-        self.improvement.append(before.loss(loss, n_threads) - after.loss(loss, n_threads))
-        self.sums[:, left_out] += after.raw - before.raw
-        self.n_rounds[left_out] += 1
-
-    def raw(self, start: Array, n_rounds: int) -> Array:
-        """Estimates of the raw predictions without a row itself, (n_outputs, n_rows); NaN where it never was out.
-
-        The sum of the trees that did not see the row, times the share of the rounds that it stands for.
-        """
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return start + self.sums * (n_rounds / self.n_rounds)
 
 
 @dataclass(frozen=True)
@@ -407,7 +289,7 @@ class BoostingRun:
         tree = self._grower.grow(gradients, hessians, rows, seed)
         if self.loss.renews_leaves:
             tree = self._renewed(tree, output, sample)
-        tree = self._finished(tree, gradients, hessians)
+        tree = self._finished(tree, output, gradients, hessians)
         self._add(tree, output, is_last_grown=rows is None)
         return tree
 
@@ -418,14 +300,23 @@ class BoostingRun:
         loss = self.loss.of_output(output)
         return self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors, column)
 
-    def _finished(self, tree: Tree, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
+    def _finished(self, tree: Tree, output: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
         """The tree just grown, its values made those that the model has."""
-        tree.value[:] = self._shrunk(tree.value)
+        tree.value[:] = self._shrunk(tree.value, self._loss_of(output))
         return tree
 
-    def _shrunk(self, values: Array) -> Array:
+    def _shrunk(self, values: Array, loss: Loss) -> Array:
         """What a tree with such values adds."""
-        return self.rules.learning_rate * self.loss.damped(values)
+        return self._rate * loss.damped(values)
+
+    @property
+    def _rate(self) -> float:
+        """What the trees of a round are multiplied by."""
+        return self.rules.learning_rate
+
+    def _loss_of(self, output: int) -> Loss:
+        """The loss that the values of an output's trees are steps of."""
+        return self.loss.of_output(output)
 
     def _derivatives(
         self, output: int | slice, sample: RowSample | None

@@ -1,4 +1,7 @@
-"""Boosting for several targets at once: one tree a round, with a value for each raw prediction in every leaf."""
+"""Boosting for several targets at once: one tree a round, with a value for each raw prediction in every leaf.
+
+Linear leaves are those of one raw prediction, which has trees of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,13 @@ from fastens.ensemble.joint_rounds import JointDartRun, JointRun
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
 
 Array = NDArray[np.float64]
-# Parameters that are for trees of one value a leaf, and the values that say so.
-_NEUTRAL = {"linear_leaves": False}
 
 
 class SeveralTargets(BoostedTrees):
     """Boosted trees whose y may have several columns."""
 
+    _takes_several_targets = True
     _n_targets: int
-
-    @property
-    def _takes_several_targets(self) -> bool:
-        return all(getattr(self, name) is neutral for name, neutral in _NEUTRAL.items())
 
     @property
     def n_outputs_(self) -> int:
@@ -38,14 +36,6 @@ class SeveralTargets(BoostedTrees):
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "_n_targets")
-
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        y = np.asarray(y)
-        if y.ndim == 2 and y.shape[1] > 1:
-            for name, neutral in _NEUTRAL.items():
-                if getattr(self, name) is not neutral:
-                    raise ValueError(f"{name} must be {neutral} with several targets; got {getattr(self, name)!r}.")
-        return super()._read_target(y, n_rows)
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         self._n_targets = 1 if y.ndim == 1 else y.shape[1]
@@ -63,6 +53,9 @@ class SeveralTargets(BoostedTrees):
 
     def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
         if self._n_targets == 1:
+            return super()._new_run(binning, data, rules, start)
+        data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
+        if rules.linear_l2 is not None:  # slopes are of one target, and so are the trees
             return super()._new_run(binning, data, rules, start)
         kind = JointRun if rules.dart is None else JointDartRun
         return kind(binning, data, self._loss, self._growth_rules(), rules, start)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fastens.engine.growth import GrowthRules, leaves_within_limits
 from fastens.engine.sampling import random_stream
 from fastens.engine.weights import RowWeights, content_order
-from fastens.ensemble.rounds import History, OnRound
+from fastens.ensemble.measuring import History
+from fastens.ensemble.rounds import OnRound
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.unsignedinteger]

@@ -278,7 +278,11 @@ def test_categories(X, Y, rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"linear_leaves": True}, "linear_leaves must be False with several targets; got True"),
+        ({"linear_leaves": True, "max_delta_step": 1.0}, "max_delta_step must be None with linear_leaves=True"),
+        (
+            {"linear_leaves": True, "loss": "quantile", "quantile": [0.1, 0.9]},
+            "loss must have a hessian with linear_leaves=True",
+        ),
         ({"loss": "gamma"}, "y must be positive for loss='gamma'"),
     ],
 )
@@ -286,7 +290,7 @@ def test_errors(options, message, X, Y):
     model = GradientBoostingRegressor(**options)
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y)
-    assert model.__sklearn_tags__().target_tags.multi_output == (model.loss != "squared_error")
+    assert model.__sklearn_tags__().target_tags.multi_output
 
 
 def test_the_number_of_targets_stays(X, Y):

@@ -11,7 +11,7 @@ from .forest_classes cimport class_score, has_class_words, moves_classes, scan_c
 from .forest_threshold cimport random_code
 from .forest_tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample, sum_of_logs
 from .random cimport random_below, random_bits
-from .scan cimport ScanNode, largest, split_gains
+from .scan cimport ScanNode, first_largest, split_gains
 from .split cimport first_with
 from .structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
@@ -132,12 +132,9 @@ cdef void _scan_fast(
     scan.min_hessian = <float64_t>sample.min_weight
     scan.max_hessian = <float64_t>(node.weight - sample.min_weight)
     split_gains(room.sums + begin, n - begin, &scan, room.gains)
-    largest(room.gains, n - begin, &gain)
+    i = first_largest(room.gains, n - begin, &gain)
     if gain < 0 or gain * scan.hessian <= best.gain:
         return
-    i = 0
-    while room.gains[i] != gain:
-        i += 1
     keep(gain * scan.hessian, groups.feature, <int32_t>(candidates.first + begin + i), candidates.missing_left, best)
     best.left_weight = _weight(layout, room.sums[begin + i])
     best.left_word = room.sums[begin + i]

@@ -12,7 +12,7 @@ from .gain cimport (
     ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, is_large_enough, leaves_enough, node_score, sums_difference
 )
 from .histogram cimport Columns, all_columns, build_histogram, subtract_histogram
-from .scan cimport ScanNode, joint_gains, largest, running_sums
+from .scan cimport ScanNode, first_largest, joint_gains, running_sums
 from .split cimport column_sums, first_with
 from .structs cimport Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint64_t
 from .team cimport next_item, share
@@ -206,11 +206,8 @@ cdef void _scan(
     for i in range(end - first):
         if hessians[i] < joint.min_hessian or all_hessians - hessians[i] < joint.min_hessian:
             room.keys[i] = -1.0
-    largest(room.keys, end - first, &gain)
+    i = first_largest(room.keys, end - first, &gain)
     if gain > best.gain:
-        i = 0
-        while room.keys[i] != gain:
-            i += 1
         best.gain, best.bin, best.missing_left, best.found = gain, <int32_t>(first + i + 1), missing_left, True
 
 

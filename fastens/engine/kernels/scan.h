@@ -1,4 +1,4 @@
-/* Gains of the splits of one feature from the running sums of its packed cells, vectorised by the compiler. */
+/* Gains of the splits of one feature from the running sums of its packed cells, and the best of them. */
 #ifndef FASTENS_SCAN_H
 #define FASTENS_SCAN_H
 
@@ -36,7 +36,7 @@ FASTENS_INLINE double number_of(uint64_t field)
 
 /* sums[i] = start + cells[0] + ... + cells[i]. Four a turn: a loop of so few instructions is up to a third slower where
  * its branch happens to lie across 32 bytes of code. */
-FASTENS_INLINE void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
+static inline void running_sums_plain(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
 {
     ptrdiff_t i = 0;
     for (; i + 4 <= n; i += 4) {
@@ -47,6 +47,77 @@ FASTENS_INLINE void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t st
     }
     for (; i < n; i++)
         sums[i] = start += cells[i];
+}
+
+/* The first of n numbers that is the largest, and it; none is NaN. 0 and -1 where there are none. */
+static inline ptrdiff_t first_largest_plain(const double* values, ptrdiff_t n, double* largest)
+{
+    ptrdiff_t first = 0;
+    *largest = n > 0 ? values[0] : -1.0;
+    for (ptrdiff_t i = 1; i < n; i++)
+        if (values[i] > *largest)
+            *largest = values[first = i];
+    return first;
+}
+
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#include <immintrin.h>
+
+__attribute__((target("avx2"))) static void running_sums_avx2(
+    const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
+{
+    __m256i before = _mm256_set1_epi64x((int64_t)start);
+    ptrdiff_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        __m256i four = _mm256_loadu_si256((const __m256i*)(cells + i));
+        four = _mm256_add_epi64(four, _mm256_slli_si256(four, 8));
+        __m256i first_two = _mm256_permute4x64_epi64(four, 0x55);
+        four = _mm256_add_epi64(four, _mm256_blend_epi32(_mm256_setzero_si256(), first_two, 0xF0));
+        _mm256_storeu_si256((__m256i*)(sums + i), _mm256_add_epi64(before, four));
+        before = _mm256_add_epi64(before, _mm256_permute4x64_epi64(four, 0xFF));
+    }
+    running_sums_plain(cells + i, n - i, i > 0 ? sums[i - 1] : start, sums + i);
+}
+
+__attribute__((target("avx2"))) static ptrdiff_t first_largest_avx2(const double* values, ptrdiff_t n, double* largest)
+{
+    enum { LANES = 16 };
+    __m256d most[4];
+    ptrdiff_t i = 0;
+    if (n < LANES)
+        return first_largest_plain(values, n, largest);
+    for (int k = 0; k < 4; k++)
+        most[k] = _mm256_loadu_pd(values + n - LANES + 4 * k);
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < 4; k++)
+            most[k] = _mm256_max_pd(most[k], _mm256_loadu_pd(values + i + 4 * k));
+    __m256d all = _mm256_max_pd(_mm256_max_pd(most[0], most[1]), _mm256_max_pd(most[2], most[3]));
+    all = _mm256_max_pd(all, _mm256_permute2f128_pd(all, all, 1));
+    all = _mm256_max_pd(all, _mm256_permute_pd(all, 5));
+    *largest = _mm256_cvtsd_f64(all);
+    for (i = 0;; i += LANES) {
+        int found = 0;
+        if (i > n - LANES)
+            i = n - LANES;
+        for (int k = 0; k < 4; k++)
+            found |= _mm256_movemask_pd(_mm256_cmp_pd(all, _mm256_loadu_pd(values + i + 4 * k), _CMP_EQ_OQ)) << 4 * k;
+        if (found)
+            return i + __builtin_ctz((unsigned)found);
+    }
+}
+#define FASTENS_WITH_AVX2(name, ...) (__builtin_cpu_supports("avx2") ? name##_avx2(__VA_ARGS__) : name##_plain(__VA_ARGS__))
+#else
+#define FASTENS_WITH_AVX2(name, ...) name##_plain(__VA_ARGS__)
+#endif
+
+static inline void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
+{
+    FASTENS_WITH_AVX2(running_sums, cells, n, start, sums);
+}
+
+static inline ptrdiff_t first_largest(const double* values, ptrdiff_t n, double* largest)
+{
+    return FASTENS_WITH_AVX2(first_largest, values, n, largest);
 }
 
 /* The sums on the left of a split, and whether both sides have enough hessian. */
@@ -134,31 +205,10 @@ FASTENS_INLINE void bound_gains_loop(const uint64_t* sums, ptrdiff_t n, const Sc
     }
 }
 
-/* The largest of n numbers, none of them NaN; MAX_LANES of them at a time, for one chain of comparisons would wait for
- * each of its steps. -1 where n is 0. */
-enum { MAX_LANES = 16 };
-
-FASTENS_INLINE void largest_loop(const double* values, ptrdiff_t n, double* result)
-{
-    double lanes[MAX_LANES];
-    ptrdiff_t i = 0;
-    for (int k = 0; k < MAX_LANES; k++)
-        lanes[k] = -1.0;
-    for (; i + MAX_LANES <= n; i += MAX_LANES)
-        for (int k = 0; k < MAX_LANES; k++)
-            lanes[k] = values[i + k] > lanes[k] ? values[i + k] : lanes[k];
-    for (; i < n; i++)
-        lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
-    for (int k = 1; k < MAX_LANES; k++)
-        lanes[0] = lanes[k] > lanes[0] ? lanes[k] : lanes[0];
-    *result = lanes[0];
-}
-
 FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
 FASTENS_CHOOSE(ordered_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
 FASTENS_CHOOSE(bound_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
 FASTENS_CHOOSE(joint_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* hessians),
     (sums, n, node, gains, hessians))
-FASTENS_CHOOSE(largest, (const double* values, ptrdiff_t n, double* result), (values, n, result))
 
 #endif

@@ -33,4 +33,4 @@ cdef extern from "scan.h" nogil:
     void joint_gains(
         const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains, float64_t* hessians
     )
-    void largest(const float64_t* values, Py_ssize_t n, float64_t* result)
+    Py_ssize_t first_largest(const float64_t* values, Py_ssize_t n, float64_t* largest)

@@ -10,7 +10,7 @@ from .gain cimport (
     Scan, ScanRoom, SplitRules, ValueLimits, add_sums, cell_sums, clear_sums, consider, has_given_values,
     is_large_enough, keep_split, leaves_enough, node_score, score_at, sums_difference, unpack
 )
-from .scan cimport ScanNode, bound_gains, largest, ordered_gains, running_sums, split_gains
+from .scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
 from .structs cimport CellLayout, Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
 
 
@@ -86,11 +86,8 @@ cdef void _scan_packed(
     first = first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
     end = first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
     _gains(room.sums + first, end - first, &node, scan, room.keys)
-    largest(room.keys, end - first, &gain)
+    i = first_largest(room.keys, end - first, &gain)
     if gain > scan.gain:
-        i = 0
-        while room.keys[i] != gain:
-            i += 1
         keep_split(gain, <int32_t>(first + i + 1), missing_left, scan)
         scan.left = unpack(room.sums[first + i], layout)
 
