@@ -22,7 +22,7 @@ from fastens.engine.losses import (
 )
 from fastens.engine.numeric_losses import (
     CrossEntropy,
-    CustomBinaryLoss,
+    CustomClassLoss,
     CustomLoss,
     Expectile,
     Exponential,
@@ -103,18 +103,20 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
     Parameters
     ----------
     loss : str, callable or object with `derivatives`
-        "log_loss", "exponential", or a user's own loss (see `CustomLoss`); the last two for two classes.
+        "log_loss"; "exponential", for two classes; or a user's own loss (see `CustomClassLoss`).
     n_classes : int
         How many classes there are.
     """
     if loss == "log_loss":
         return BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
+    if not isinstance(loss, str):
+        return CustomClassLoss(loss, n_classes)
     if n_classes > 2:
         raise ValueError(
             f"Only binary classification is supported with loss={loss!r}, and y holds {n_classes} classes; "
             "use loss='log_loss' for more than two."
         )
-    return Exponential() if isinstance(loss, str) else CustomBinaryLoss(loss)
+    return Exponential()
 
 
 def is_custom(loss: Any) -> bool:

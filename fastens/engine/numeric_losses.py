@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastens.engine.kernels.losses as kernels
-from fastens.engine.losses import BinaryLogLoss, LogLinkLoss, Loss, Quantile, weighted_mean, weighted_quantile
+from fastens.engine.losses import (
+    BinaryLogLoss,
+    LogLinkLoss,
+    Loss,
+    MulticlassLogLoss,
+    Quantile,
+    weighted_mean,
+    weighted_quantile,
+)
 
 Array = NDArray[np.float64]
 BLOCK = 1 << 14  # rows whose formulas are evaluated at a time, so that what they make stays in the cache
@@ -244,27 +252,56 @@ class Quantiles(Loss):
 class CustomLoss(NumericLoss):
     """A user's loss: a function of (y, raw) that returns gradients and hessians, or an object with such a method.
 
+    It is given all rows at once; `raw` has the shape (n_rows,), or (n_rows, n_outputs) where there are several.
+
     Parameters
     ----------
     source : callable, or object with `derivatives(y, raw)`
         May also have `start(y, sample_weight)`, the first raw prediction (default: 0); `loss(y, raw)`, the loss of each
         row (early stopping needs it); `predict(raw)`, the inverse link.
+    n_outputs : int, default=1
+        Raw predictions per row.
     """
 
     name = "custom"
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, n_outputs: int = 1) -> None:
         super().__init__()
+        self.n_outputs = n_outputs
         self._source = source
         self._derivatives: Callable[[Array, Array], Any] = getattr(source, "derivatives", source)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """What the source says, or 0."""
-        start = self._source.start(y, sample_weight) if hasattr(self._source, "start") else 0.0
+        if not hasattr(self._source, "start"):
+            return np.zeros(self.n_outputs)
+        start = self._source.start(y, sample_weight)
         found = np.asarray(start, dtype=np.float64)
-        if found.ndim or not np.isfinite(found):
-            raise ValueError(f"loss.start must return a finite number; got {start!r}.")
-        return found.reshape(1)
+        if found.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(found).all():
+            wanted = "a finite number" if self.n_outputs == 1 else f"{self.n_outputs} finite numbers"
+            raise ValueError(f"loss.start must return {wanted}; got {start!r}.")
+        return found.reshape(-1)
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first and second derivatives by `raw`, found for all rows at once."""
+        assert hessians is not None
+        found = self.derivatives(y, self._as_given(raw.T))
+        gradients[:], hessians[:] = (part.T.reshape(raw.shape) for part in found)
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        return weighted_mean(self.row_losses(y, self._as_given(raw.T)), sample_weight)
+
+    def _as_given(self, raw: Array) -> Array:
+        """Raw predictions of shape (n_rows, n_outputs) as the source gets them."""
+        return np.ascontiguousarray(raw) if self.n_outputs > 1 else raw[:, 0]
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """What the source says, checked: arrays of finite numbers, hessians not negative."""
@@ -273,8 +310,8 @@ class CustomLoss(NumericLoss):
             raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(found).__name__}.")
         gradients, hessians = (np.asarray(part, dtype=np.float64) for part in found)
         for name, part in (("gradients", gradients), ("hessians", hessians)):
-            if part.shape != y.shape:
-                raise ValueError(f"loss must return {name} of shape {y.shape}; got {part.shape}.")
+            if part.shape != raw.shape:
+                raise ValueError(f"loss must return {name} of shape {raw.shape}; got {part.shape}.")
             if not np.isfinite(part).all():
                 raise ValueError(f"loss must return finite {name}; got {part[~np.isfinite(part)][0]}.")
         if hessians.min() < 0:
@@ -294,18 +331,36 @@ class CustomLoss(NumericLoss):
 
     def predict(self, raw: Array) -> Array:
         """What the source says, or the raw prediction."""
-        return np.asarray(self._source.predict(raw[:, 0])) if hasattr(self._source, "predict") else raw[:, 0]
+        given = self._as_given(raw)
+        return np.asarray(self._source.predict(given)) if hasattr(self._source, "predict") else given
 
 
-class CustomBinaryLoss(CustomLoss):
-    """A user's loss for two classes, y being 0 or 1; raw predictions are log odds unless it says otherwise."""
+class CustomClassLoss(CustomLoss):
+    """A user's loss for classes, y being their numbers; raw predictions are log odds unless it says otherwise.
+
+    Two classes have one raw prediction, three or more have one each.
+
+    Parameters
+    ----------
+    source : callable, or object with `derivatives(y, raw)`
+        As for `CustomLoss`; `predict` returns the probability of the second of two classes, or those of all.
+    n_classes : int, default=2
+        How many classes there are.
+    """
+
+    def __init__(self, source: Any, n_classes: int = 2) -> None:
+        super().__init__(source, 1 if n_classes == 2 else n_classes)
 
     def predict(self, raw: Array) -> Array:
-        """Probabilities of both classes; those of the second from the source's `predict`, if it has one."""
+        """Probabilities of the classes."""
         if not hasattr(self._source, "predict"):
-            return BinaryLogLoss().predict(raw)
-        second = super().predict(raw)
-        return np.column_stack([1 - second, second])
+            known = BinaryLogLoss() if self.n_outputs == 1 else MulticlassLogLoss(self.n_outputs)
+            return known.predict(raw)
+        found = super().predict(raw)
+        wanted = raw.shape if self.n_outputs > 1 else raw.shape[:1]
+        if found.shape != wanted:
+            raise ValueError(f"loss.predict must return an array of shape {wanted}; got {found.shape}.")
+        return found if self.n_outputs > 1 else np.column_stack([1 - found, found])
 
 
 def _unchangeable(array: Array) -> Array:

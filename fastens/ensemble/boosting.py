@@ -47,9 +47,10 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     Parameters
     ----------
     loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
-        The loss to lower. For two classes also the exponential loss, or a function of (y, raw) that returns gradients
-        and hessians, y being 0 or 1, or an object with that as its method `derivatives` (and `start`, `loss` and
-        `predict`, the probability of the second class, all optional).
+        The loss to lower. For two classes also the exponential loss. Or a function of (y, raw) that returns gradients
+        and hessians, y being the numbers of the classes, 0, 1, ..., or an object with that as its method `derivatives`
+        (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
+        have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
     {parameters}
     class_weight : dict or "balanced", optional
         Weights of the classes, multiplied with `sample_weight`.
@@ -165,7 +166,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = isinstance(self.loss, str) and self.loss == "log_loss"
+        tags.classifier_tags.multi_class = not (isinstance(self.loss, str) and self.loss == "exponential")
         return tags
 
     def _get_loss(self) -> Loss:

@@ -105,8 +105,8 @@ PARAMETERS = """\
     lift_limits : bool or None, default=None
         Whether to ask, once the learning rates of the rounds add up to 1.5, if trees predict better without limits, and
         to grow such from then on: leaves of one row and all splits, with an `l2_regularization` of at least 1. Of at
-        most 10 000 rows, five parts (ten of fewer than 1000 rows) are held out in turn; if whole Newton steps found
-        from the others gain more on them without limits, by three standard errors, limits are lifted. None: if
+        most 5000 rows, five parts (ten of fewer than 1000 rows) are held out in turn; if whole Newton steps found from
+        the others gain more on them without limits, by three standard errors, limits are lifted. None: if
         `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with boosting="dart", linear leaves, or
         losses whose gradients do not tell the noise.
     l2_regularization : float, default=0
@@ -170,11 +170,11 @@ PARAMETERS = """\
     path_smooth : float, default=0
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
-        Largest absolute value of a leaf, before the learning rate.
+        Largest absolute value of a leaf, or of what its line says, before the learning rate.
     linear_leaves : bool, default=False
         Whether leaves are linear models of the numeric features on their paths (Shi, Li & Li 2019), where none of these
         is missing; values outside the range of a leaf's training rows count as its ends. Several targets have trees of
-        their own. Not with `monotonic_cst`, `max_delta_step` or losses without a hessian.
+        their own. Lines keep to `monotonic_cst` and `max_delta_step`. Not with losses without a hessian.
     linear_l2 : float, default=10
         The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
         variance 1 there.

@@ -88,7 +88,11 @@ def _lifting(model: Any) -> Lifting | None:
     is_usual = model.min_samples_leaf == USUAL_ROWS and model.split_penalty is None
     if obstacle is not None or not (is_usual if model.lift_limits is None else model.lift_limits):
         return None
-    free = {"min_samples_leaf": 1, "min_samples_category": model.min_samples_category or 1, "split_penalty": 0.0}
+    free: dict[str, Any] = {
+        "min_samples_leaf": 1,
+        "min_samples_category": model.min_samples_category or 1,
+        "split_penalty": 0.0,
+    }
     return Lifting.of(replace(growth_rules(model), **free), model.learning_rate)
 
 

@@ -28,10 +28,12 @@ Stepping = Callable[[NDArray[np.uint32]], Array]
 # Where the learning rates of the rounds add up to so much, most of what is easy has been learned, and little noise.
 _LEARNED = 1.5
 # A leaf of a few rows is a small share of more rows than these, with or without limits.
-_MOST_ROWS = 10_000
+_MOST_ROWS = 5_000
 # Of few rows, fewer can be spared.
 _FEW_ROWS = 1_000
 _N_PARTS, _N_PARTS_OF_FEW = 5, 10
+# After this share of the parts it is seen whether there is any hope.
+_FIRST = 0.4
 _STANDARD_ERRORS = 3.0
 
 
@@ -92,29 +94,42 @@ class HeldOut:
         row = 1.0 if _is_whole(self._weight) else self._weight.mean()
         return replace(growth, l2_regularization=max(growth.l2_regularization, row))
 
-    def gains(self, stepping: Stepping, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
-        """Return what steps found from the other parts gain on each row, to the second order of the loss.
+    def favour(
+        self, free: Stepping, limited: Stepping, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
+    ) -> bool:
+        """Whether free steps gain more than limited ones, and do not lose, by more than chance.
+
+        No more is asked once the first parts speak against them.
 
         Parameters
         ----------
-        stepping : callable
-            Finds them.
+        free, limited : callables
+            Find steps.
         gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
             Derivatives of the loss.
         """
-        gained = np.zeros(len(self._part))
-        for part in np.unique(self._part):
+        gained, more = np.zeros((2, len(self._part)))
+        parts = np.unique(self._part)
+        for number, part in enumerate(parts, 1):
             out = self._part == part
-            step = stepping(np.flatnonzero(~out).astype(np.uint32))[:, out]
-            gained[out] = -(step * (gradients[:, out] + hessians[:, out] * step / 2)).sum(axis=0)
-        return gained
+            others = np.flatnonzero(~out).astype(np.uint32)
+            gained[out], before = (
+                _gains(stepping(others)[:, out], gradients[:, out], hessians[:, out]) for stepping in (free, limited)
+            )
+            more[out] = gained[out] - before
+            if number >= _FIRST * len(parts) and self._weight @ more <= 0:
+                return False
+        return self._are_sure(more) and not self._are_sure(-gained)
 
-    def favour(self, gained: Array, before: Array) -> bool:
-        """Whether the gains are gains, and greater than those before by more than chance makes them."""
-        more = gained - before
-        total = self._weight @ more
-        centred = more - total / self._weight.sum()
-        return bool(self._weight @ gained > 0 and total > _STANDARD_ERRORS * np.sqrt(self._squares @ centred**2))
+    def _are_sure(self, gained: Array) -> bool:
+        total = self._weight @ gained
+        centred = gained - total / self._weight.sum()
+        return bool(total > _STANDARD_ERRORS * np.sqrt(self._squares @ centred**2))
+
+
+def _gains(steps: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
+    """By how much steps lower the loss of each row, to the second order, summed over outputs."""
+    return -(steps * (gradients + hessians * steps / 2)).sum(axis=0)
 
 
 def _is_whole(weight: Array) -> bool:

@@ -237,9 +237,8 @@ class BoostingRun:
         self._find_gradients()
         growth = held_out.steadied(growth)
         growers = [self._new_grower(rules) for rules in (growth, held_out.steadied(self._growth))]
-        steps = (partial(self._steps, grower) for grower in growers)
-        gained, before = (held_out.gains(found, self._gradients, self._hessians) for found in steps)
-        self._lifted = held_out.favour(gained, before)
+        free, limited = (partial(self._steps, grower) for grower in growers)
+        self._lifted = held_out.favour(free, limited, self._gradients, self._hessians)
         if self._lifted:
             self._grower = growers[0]
             if self._side_by_side is not None:

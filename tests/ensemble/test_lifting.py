@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRanker, GradientBoostingRegressor
 from fastens.base import TrainingData
+from fastens.ensemble import lifting
 from fastens.ensemble.lifting import HeldOut
 
 FREE = {"min_samples_leaf": 1, "split_penalty": 0.0}
@@ -45,47 +46,77 @@ def said(model, X):
 # What is asked --------------------------------------------------
 
 
-def test_gains_are_those_of_steps_from_the_other_parts(rng):
-    part = rng.integers(0, 3, 40)
-    gradients, hessians = rng.normal(size=(2, 2, 40)).astype(np.float32)
+def favours(held_out, free, limited):
+    """Whether steps that gain so much on each row are favoured over others."""
+    n_rows = len(free)
+    gradients, hessians = np.ones((1, n_rows)), np.zeros((1, n_rows))
+    return held_out.favour(lambda rows: -free[None], lambda rows: -limited[None], gradients, hessians)
+
+
+def test_gains_are_to_the_second_order(rng):
+    steps, gradients, hessians = rng.normal(size=(3, 2, 40))
+    gained = lifting._gains(steps, gradients, hessians)
+    for i in range(40):
+        each = [-(gradients[k, i] * steps[k, i] + hessians[k, i] * steps[k, i] ** 2 / 2) for k in range(2)]
+        assert gained[i] == pytest.approx(sum(each), rel=1e-12)
+
+
+def test_steps_are_found_from_the_other_parts(rng):
+    part = rng.integers(0, 3, 60)
     asked = []
 
-    def stepping(rows):
+    def best(rows):
         asked.append(rows)
-        return np.outer([1.0, -2.0], np.full(40, rows.mean()))
+        return -np.ones((1, 60))
 
-    gained = HeldOut(part, None).gains(stepping, gradients, hessians)
+    assert HeldOut(part, None).favour(best, lambda rows: np.zeros((1, 60)), np.ones((1, 60)), np.ones((1, 60)))
     for k, rows in enumerate(asked):
         np.testing.assert_array_equal(rows, np.flatnonzero(part != k))
-    for i in range(40):
-        steps = [asked[part[i]].mean(), -2 * asked[part[i]].mean()]
-        expected = -sum(g * v + h * v**2 / 2 for g, h, v in zip(gradients[:, i], hessians[:, i], steps, strict=True))
-        assert gained[i] == pytest.approx(expected, rel=1e-12)
 
 
-def test_gains_must_be_gains_and_no_chance(rng):
+def test_gains_must_be_greater_and_no_losses_and_no_chance(rng):
     held_out = HeldOut(np.arange(100) % 5, None)
     before = rng.normal(size=100)
     scatter = rng.normal(size=100)
     scatter = (scatter - scatter.mean()) / scatter.std()
     # By so many standard errors, of 1 / 10.
-    assert held_out.favour(before + 5 + scatter + 0.31, before + 5)
-    assert not held_out.favour(before + 5 + scatter + 0.29, before + 5)
-    assert not held_out.favour(before - 5 + scatter + 0.31, before - 5)
-    assert not held_out.favour(before, before)
+    assert favours(held_out, before + 5 + scatter + 0.31, before + 5)
+    assert not favours(held_out, before + 5 + scatter + 0.29, before + 5)
+    assert favours(held_out, scatter - 0.29, scatter - 5)
+    assert not favours(held_out, scatter - 0.31, scatter - 5)
+    assert not favours(held_out, before, before)
+
+
+def test_no_more_is_asked_without_hope():
+    part = np.repeat(np.arange(5), 10)
+    held_out, asked = HeldOut(part, None), []
+    gradients, hessians = np.ones((1, 50)), np.zeros((1, 50))
+    # The first part is for free steps, the second against them, and all others would be for them.
+    free = np.where(part == 1, 2.0, -1.0)[None]
+
+    def limited(rows):
+        asked.append(rows)
+        return np.zeros((1, 50))
+
+    assert not held_out.favour(lambda rows: free, limited, gradients, hessians)
+    assert len(asked) == 2
+    asked.clear()
+    assert held_out.favour(lambda rows: free * (part != 1) - (part == 1), limited, gradients, hessians)
+    assert len(asked) == 5
 
 
 @pytest.mark.parametrize("by", [0.3, 44.0])
 def test_whole_weights_are_copies_and_fractions_have_no_scale(by, rng):
-    more = rng.normal(0.12, 1, size=400)
-    weight = rng.integers(1, 6, 400).astype(float)
-    spread = np.repeat(more, weight.astype(int))
+    # All in parts that come to the same verdict.
+    more = np.repeat(rng.normal(0.12, 1, size=200), 2)
+    part, nothing = np.arange(400) % 2, np.zeros(400)
+    weight = np.repeat(rng.integers(1, 6, 200), 2)
+    spread, spread_part = np.repeat(more, weight), np.repeat(part, weight)
     for bar in np.linspace(-0.1, 0.1, 41):
-        copied = HeldOut(np.arange(len(spread)) % 5, None).favour(spread + bar, np.zeros(len(spread)))
-        assert HeldOut(np.arange(400) % 5, weight).favour(more + bar, np.zeros(400)) == copied
-        shares = weight / 7.5
-        parts = (HeldOut(np.arange(400) % 5, shares * factor) for factor in (1, by))
-        assert len({held_out.favour(more + bar, np.zeros(400)) for held_out in parts}) == 1
+        copied = favours(HeldOut(spread_part, None), spread + bar, np.zeros(len(spread)))
+        assert favours(HeldOut(part, weight.astype(float)), more + bar, nothing) == copied
+        shares = (HeldOut(part, weight / 7.5 * factor) for factor in (1, by))
+        assert len({favours(held_out, more + bar, nothing) for held_out in shares}) == 1
 
 
 def test_parts_follow_from_what_rows_are(rng):
@@ -98,7 +129,7 @@ def test_parts_follow_from_what_rows_are(rng):
     assert set(part) == set(range(10))
 
 
-@pytest.mark.parametrize(("n_rows", "n_parts"), [(999, 10), (1000, 5), (10_000, 5), (10_001, None)])
+@pytest.mark.parametrize(("n_rows", "n_parts"), [(999, 10), (1000, 5), (5_000, 5), (5_001, None)])
 def test_few_rows_are_held_out_in_more_parts_and_many_are_not_asked(n_rows, n_parts, rng):
     X, y = rng.normal(size=(n_rows, 1)), np.zeros(n_rows)
     held_out = HeldOut.of(TrainingData(X, y, None), 1)
