@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fastens.engine.kernels.grow import Grower
 from fastens.engine.kernels.joint_grow import JointGrower
 from fastens.engine.kernels.values import bind_values, leaf_means
-from fastens.engine.pruning import pay_for_splits
 from fastens.engine.trees import Tree
 
 if TYPE_CHECKING:
@@ -141,8 +140,6 @@ class TreeGrower:
         if constant_hessian:
             growing = replace(growing, min_samples_uncertain=None)
         self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
-        # The nodes of the last tree that the grower's, of which some were cut, are parts of.
-        self._places: NDArray[np.int32] | None = None
 
     def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
         return Grower(matrix, rules, self._sample_weight, constant_hessian, n_threads)
@@ -171,12 +168,6 @@ class TreeGrower:
         assert reduce is None or self._rules.split_penalty == 0
         tree = Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
         self._bind(tree, tree.weight[:, None])
-        return self._pruned(tree)
-
-    def _pruned(self, tree: Tree) -> Tree:
-        """The part of the tree just grown whose splits are worth their price."""
-        price = self._rules.split_penalty * self._grower.dispersion
-        tree, self._places = pay_for_splits(tree, price)
         return tree
 
     def _bind(self, tree: Tree, hessians: NDArray[np.float64]) -> None:
@@ -225,19 +216,12 @@ class TreeGrower:
 
     def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
         """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
-        nodes, rows, starts = self._grower.leaves()
-        if self._places is None:
-            return nodes, rows, starts
-        nodes = self._places[nodes]
-        is_first = np.diff(nodes, prepend=-1) != 0
-        return nodes[is_first], rows, np.append(starts[:-1][is_first], starts[-1])
+        found: tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]] = self._grower.leaves()
+        return found
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
-        self._add_column(value[:, 0], raw)
-
-    def _add_column(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
-        self._grower.add_values(value if self._places is None else value[self._places], raw)
+        self._grower.add_values(value[:, 0], raw)
 
 
 class JointTreeGrower(TreeGrower):
@@ -295,12 +279,12 @@ class JointTreeGrower(TreeGrower):
         assert reduce is None
         tree = Tree(**self._grower.grow_jointly(gradients, hessians, rows, seed))
         self._bind(tree, self._grower.hessians)
-        return self._pruned(tree)
+        return tree
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, (n_outputs, n_rows), for every row that the tree was given, the values of its leaf."""
         for column, own in enumerate(raw):
-            self._add_column(np.ascontiguousarray(value[:, column]), own)
+            self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
 
 
 def leaves_within_limits(

@@ -323,6 +323,9 @@ class LeafModels:
         slope shrinks by H / (H + l2), as a leaf's value does with `l2_regularization`.
     n_threads : int
         Most threads to use; the result does not depend on it.
+    monotone : int8 array of shape (n_features,) or None
+        The signs that slopes must not differ from, where they are not 0. A feature whose slope would is left out of the
+        leaf's model.
 
     Attributes
     ----------
@@ -331,10 +334,16 @@ class LeafModels:
     """
 
     def __init__(
-        self, X: np.ndarray, is_categorical: np.ndarray, sample_weight: Array | None, l2: float, n_threads: int
+        self,
+        X: np.ndarray,
+        is_categorical: np.ndarray,
+        sample_weight: Array | None,
+        l2: float,
+        n_threads: int,
+        monotone: NDArray[np.int8] | None = None,
     ) -> None:
         self.X, self._is_categorical, self._weight, self._l2 = X, is_categorical, sample_weight, l2
-        self._n_threads = n_threads
+        self._n_threads, self._monotone = n_threads, monotone
         self.said = np.zeros(X.shape[0])
         self._whole = sample_weight is not None and bool(
             sample_weight.sum() < 2.0**31 and (sample_weight == np.rint(sample_weight)).all()
@@ -363,15 +372,19 @@ class LeafModels:
         """
         nodes, rows, row_starts = leaves
         paths = self._features_of(tree)
-        n_terms = np.array([len(paths[node]) for node in nodes], dtype=np.int64)
+        leaf = np.array([number for number, node in enumerate(nodes) for _ in paths[node]], dtype=np.intp)
         features = np.array([feature for node in nodes for feature in paths[node]], dtype=np.int32)
-        starts = np.append(0, np.cumsum(n_terms)).astype(np.int64)
-        terms = np.empty((len(DTYPES) - 2, len(features)))
-        leaf_rows = LeafRows(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
         statistics = LeafStatistics(gradients, hessians, self._weight, self._whole)
         n_threads = threads_for(len(rows) * _PER_LEAF, self._n_threads, _GRAIN)
-        fit_leaves(self.X, leaf_rows, statistics, self._l2, n_threads, terms, self.said)
-        return LinearLeaves.of_terms(np.repeat(nodes, n_terms), features, terms, tree.n_nodes)
+        while True:
+            starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(nodes)))).astype(np.int64)
+            terms = np.empty((len(DTYPES) - 2, len(features)))
+            leaf_rows = LeafRows(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
+            fit_leaves(self.X, leaf_rows, statistics, self._l2, n_threads, terms, self.said)
+            wrong = np.zeros(1, bool) if self._monotone is None else self._monotone[features] * terms[0] < 0
+            if not wrong.any():
+                return LinearLeaves.of_terms(nodes[leaf], features, terms, tree.n_nodes)
+            leaf, features = leaf[~wrong], features[~wrong]
 
     def _features_of(self, tree: Tree) -> list[tuple[int, ...]]:
         """The numeric features on the way to each node, in the order in which they first come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.kernels.prune import pays, places, weakest_links
+from fastens.engine.kernels.prune import places, weakest_links
 from fastens.engine.trees import Tree
 
 _OF_LEAVES = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left": 0, "category_set": -1, "gain": 0}
@@ -62,34 +62,6 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
     is_leaf : bool array of shape (n_nodes,)
         Whether a node is a leaf, where it is reached; the tree's own leaves are.
     """
-    return _cut(tree, is_leaf)[0]
-
-
-def pay_for_splits(tree: Tree, price: float) -> tuple[Tree, NDArray[np.int32] | None]:
-    """Return the subtree of the greatest gain, less a price for each split.
-
-    Parameters
-    ----------
-    tree : Tree
-        A tree.
-    price : float
-        In the units of its gains; 0 leaves the tree as it is.
-
-    Returns
-    -------
-    tree : Tree
-        The subtree.
-    places : int32 array of shape (n_nodes,) or None
-        The node of the subtree that each node of the tree has become a part of; None where nothing was cut.
-    """
-    if price <= 0:
-        return tree, None
-    does_pay, all_pay = pays(tree.left_child, tree.gain, price)
-    return (tree, None) if all_pay else _cut(tree, ~does_pay)
-
-
-def _cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.int32]]:
-    """The tree that ends at some nodes, and which of its nodes the others have become a part of."""
     is_inner = tree.left_child > 0
     number, kept = places(np.ascontiguousarray(tree.left_child), (is_leaf | ~is_inner).view(np.uint8))
     ends = (is_leaf & is_inner)[kept].nonzero()[0]
@@ -97,7 +69,7 @@ def _cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.int32
     arrays["left_child"] = number.take(arrays["left_child"])
     for name, nothing in _OF_LEAVES.items():
         arrays[name][ends] = nothing
-    return type(tree)(category_words=tree.category_words, **arrays), number
+    return type(tree)(category_words=tree.category_words, **arrays)
 
 
 def _links(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:

@@ -170,11 +170,11 @@ PARAMETERS = """\
     path_smooth : float, default=0
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
-        Largest absolute value of a leaf, before the learning rate.
+        Largest absolute value of a leaf, or of what its line says, before the learning rate.
     linear_leaves : bool, default=False
         Whether leaves are linear models of the numeric features on their paths (Shi, Li & Li 2019), where none of these
         is missing; values outside the range of a leaf's training rows count as its ends. Several targets have trees of
-        their own. Not with `monotonic_cst`, `max_delta_step` or losses without a hessian.
+        their own. Lines keep to `monotonic_cst` and `max_delta_step`. Not with losses without a hessian.
     linear_l2 : float, default=10
         The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
         variance 1 there.

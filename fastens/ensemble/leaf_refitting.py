@@ -13,6 +13,7 @@ from fastens.base import TrainingData
 from fastens.engine.growth import GrowthRules, leaves_within_limits
 from fastens.engine.leaf_sums import leaf_sums
 from fastens.engine.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
+from fastens.engine.linear_limits import lines_within_limits
 from fastens.engine.losses import Loss
 from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.base_boosting import BaseGradientBoosting
@@ -80,7 +81,7 @@ class LeafStep:
     """The values that a round on some rows would give the leaves of a tree."""
 
     def __init__(self, loss: Loss, learning_rate: float, rules: GrowthRules) -> None:
-        self.loss, self._learning_rate, self._rules = loss, learning_rate, rules
+        self.loss, self._learning_rate, self.rules = loss, learning_rate, rules
 
     def rate(self, steps: Array, output: int) -> Array:
         """What each step is multiplied by."""
@@ -98,11 +99,17 @@ class LeafStep:
         """Newton steps, before they are damped and shrunk."""
         gradient, hessian = (leaf_sums(leaf, part[output], state.weight, n_nodes) for part in state.derivatives)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(hessian > 0, -gradient / (hessian + self._rules.l2_regularization), np.nan)
+            return np.where(hessian > 0, -gradient / (hessian + self.rules.l2_regularization), np.nan)
 
     def within_limits(self, tree: Tree, values: Array) -> Array:
         """Values of all leaves of a tree, as monotone and as small as growth would have made them."""
-        return leaves_within_limits(tree, values, self._rules, self._learning_rate)
+        return leaves_within_limits(tree, values, self.rules, self._learning_rate)
+
+    def lines_within_limits(self, tree: LinearTree) -> LinearTree:
+        """A tree whose lines keep to the limits of its values."""
+        step = self.rules.max_delta_step
+        most = np.inf if step is None else self._learning_rate * step
+        return replace(tree, linear=lines_within_limits(tree, tree.linear, self.rules.monotone, most))
 
     def _renewed(self, leaf: NDArray[np.intp], n_nodes: int, output: int, state: State) -> Array:
         order = np.argsort(leaf, kind="stable")
@@ -192,7 +199,8 @@ class LinearRefit(LeafRefit):
 
     def __init__(self, ensemble: LinearEnsemble, data: TrainingData, step: LeafStep, decay: float, l2: float) -> None:
         super().__init__(ensemble, data, step, decay)
-        self.models = LeafModels(self.X, ensemble.binning.is_categorical, data.sample_weight, l2, 1)
+        is_categorical, weight, monotone = ensemble.binning.is_categorical, data.sample_weight, step.rules.monotone
+        self.models = LeafModels(self.X, is_categorical, weight, l2, 1, monotone)
         self.trees, self.linear = ensemble.separate_trees(), list[LinearLeaves]()
 
     def _add(self, tree: int, values: Array, output: int) -> None:
@@ -207,6 +215,7 @@ class LinearRefit(LeafRefit):
         kept = np.where(np.isnan(step), 1.0, self.decay)
         new = self.models.fit(old, leaves, gradients, hessians, (1 - kept) * rate)
         renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))
+        renewed = self.step.lines_within_limits(renewed)
         renewed.add(self.X, leaf, self.state.raw[output])
         self.linear.append(renewed.linear)
 

@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 
 from fastens.engine.leaf_sums import leaves_of_rows
 from fastens.engine.linear_leaves import LeafModels, LinearEnsemble, LinearTree
+from fastens.engine.linear_limits import lines_within_limits
 from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.dart import DartRun
 from fastens.ensemble.rounds import BoostingRun
@@ -21,16 +22,10 @@ if TYPE_CHECKING:
     from fastens.engine.losses import Loss
 
 Array = NDArray[np.float64]
-# Parameters that linear models cannot keep to.
-_WITHOUT = ("monotonic_cst", "max_delta_step")
 
 
 def check_linear_leaves(model: Any, loss: Loss) -> None:
     """Raise ValueError for what linear models in leaves cannot do."""
-    for name in _WITHOUT:
-        given = getattr(model, name)
-        if given is not None:
-            raise ValueError(f"{name} must be None with linear_leaves=True; got {given!r}.")
     if loss.renews_leaves:
         raise ValueError(
             "loss must have a hessian with linear_leaves=True, such as 'squared_error' has, or 'expectile' and "
@@ -42,7 +37,7 @@ class LinearRun(BoostingRun):
     """Rounds of trees with linear models in their leaves.
 
     Splits are chosen as for constant leaves. A leaf's value stays; beside it a ridge regression of the second-order
-    objective finds slopes for the features on its path.
+    objective finds slopes for the features on its path. Where values have limits, lines are made to keep to them.
     """
 
     _ensemble_type: ClassVar[type[TreeEnsemble]] = LinearEnsemble
@@ -51,7 +46,8 @@ class LinearRun(BoostingRun):
         super().__init__(binning, data, loss, *others)
         assert self.rules.linear_l2 is not None
         X, weight, is_categorical = dense(data.X), data.sample_weight, binning.is_categorical
-        self._models = LeafModels(X, is_categorical, weight, self.rules.linear_l2, self.rules.n_threads)
+        linear_l2, n_threads = self.rules.linear_l2, self.rules.n_threads
+        self._models = LeafModels(X, is_categorical, weight, linear_l2, n_threads, self._growth.monotone)
 
     def validate_on(self, codes: NDArray[np.unsignedinteger], data: TrainingData) -> None:
         """Watch other rows, given as codes and as they are."""
@@ -62,10 +58,18 @@ class LinearRun(BoostingRun):
         rate = self._rate * damping(self._loss_of(output), tree.value[:, 0])
         finished = super()._finished(tree, output, gradients, hessians)
         linear = self._models.fit(finished, self._grower.leaves(), gradients, hessians, rate)
+        if self._has_limits:
+            step = self._growth.max_delta_step
+            most = np.inf if step is None else self._shrunk(np.array([step]), self._loss_of(output))[0]
+            linear = lines_within_limits(finished, linear, self._growth.monotone, most)
         return LinearTree(**vars(finished), linear=linear)
 
+    @property
+    def _has_limits(self) -> bool:
+        return self._growth.monotone is not None or self._growth.max_delta_step is not None
+
     def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
-        if is_last_grown:
+        if is_last_grown and not self._has_limits:
             self.train.raw[output] += self._models.said
         else:
             self._add_to(self.matrix.columns, self._models.X, tree, self.train.raw[output])

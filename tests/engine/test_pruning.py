@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_regression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fastens.engine.pruning import pay_for_splits, prune, pruning_path
+from fastens.engine.pruning import prune, pruning_path
 from fastens.engine.trees import TreeEnsemble
 from reference import pruning as twin
 from reference.sklearn_trees import ensemble_of
@@ -78,22 +78,3 @@ def test_large_trees_are_fast():
     alphas, _ = pruning_path(tree)
     assert time.perf_counter() - start < 2
     assert prune(tree, alphas[len(alphas) // 2]).n_leaves < 100_000
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_paying_for_splits_is_pruning_at_their_price(seed):
-    rng = np.random.default_rng(seed)
-    tree = twin.random_tree(rng, 40)
-    for price in rng.uniform(0, 1, size=4):
-        found, places = pay_for_splits(tree, price)
-        expected = prune(tree, price / tree.weight[0])
-        for name in ("feature", "left_child", "value", "gain"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-        if places is None:
-            assert found is tree
-            continue
-        is_left = np.isin(tree.value[:, 0], found.value[:, 0])
-        np.testing.assert_array_equal(found.value[places[is_left]], tree.value[is_left])
-        for node in np.flatnonzero(tree.left_child):
-            inside = {int(places[child]) for child in tree.left_child[node] + np.arange(2)}
-            assert (inside == {int(places[node])}) == (found.left_child[places[node]] == 0)

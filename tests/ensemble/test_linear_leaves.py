@@ -185,8 +185,6 @@ def test_a_larger_penalty_gives_flatter_leaves(X, rng):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"monotonic_cst": [1, 0, 0, 0]}, r"monotonic_cst must be None with linear_leaves=True; got \[1, 0, 0, 0\]"),
-        ({"max_delta_step": 1.0}, "max_delta_step must be None with linear_leaves=True; got 1.0"),
         ({"loss": "absolute_error"}, "loss must have a hessian with linear_leaves=True.*got 'absolute_error'"),
         ({"loss": "quantile", "quantile": 0.5}, "loss must have a hessian with linear_leaves=True"),
         ({"loss": "huber"}, "loss must have a hessian with linear_leaves=True"),

@@ -278,7 +278,6 @@ def test_categories(X, Y, rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"linear_leaves": True, "max_delta_step": 1.0}, "max_delta_step must be None with linear_leaves=True"),
         (
             {"linear_leaves": True, "loss": "quantile", "quantile": [0.1, 0.9]},
             "loss must have a hessian with linear_leaves=True",

@@ -30,6 +30,11 @@ cdef class Grower:
     cdef _cells(self, int32_t task)
     cdef _tree(self)
     cdef float64_t _gain_unit(self)
-    cdef _values(self, float64_t[::1] weight)
-    cdef tuple _newton_steps(self, const RowGradients* source, const Scales* scales)
+    cdef list _sums(self)
+    cdef _exact_sums(self, const RowGradients* source, const Scales* scales)
+    cdef _values(self, list sums, float64_t[::1] weight)
+    cdef _newton_steps(
+        self, const int64_t[:, ::1] room, const Scales* scales, float64_t[:, ::1] steps, float64_t[:, ::1] hessians,
+        int32_t output,
+    )
     cdef _category_words(self, int32_t[::1] category_set)

@@ -19,7 +19,7 @@ from .frontier cimport (
 )
 from .gain cimport SplitRules, has_given_values
 from .histogram cimport CELL_STRIDE
-from .leaves cimport add_to_all, dispersion, node_sums
+from .leaves cimport add_to_all, dispersion, end_where_it_pays, is_left, node_sums
 from .lock cimport FEW_ROWS
 from .quantise cimport Moments, Quantised, RowGradients, Scales, quantise
 from .search cimport counted_histogram
@@ -354,69 +354,95 @@ cdef class Grower:
         return np.asarray(<int64_t[:3 * self.ws.table.n_cells]>histogram.cells)
 
     cdef _tree(self):
-        """The arrays of the tree just grown."""
+        """The arrays of the tree just grown, as far as its splits pay."""
         cdef Workspace* ws = &self.ws
-        cdef int32_t i, n = ws.n_nodes
+        cdef int32_t i, k, n
         cdef const Node* node
         cdef float64_t gain_unit = self._gain_unit()
+        self.dispersion = 0.0
+        sums = self._sums()
+        n = end_where_it_pays(ws, gain_unit, self.rules.split_penalty * self.dispersion)
         arrays = {
             "feature": np.empty(n, np.int32),
-            "bin_threshold": np.zeros(n, np.uint16),
-            "missing_left": np.zeros(n, np.uint8),
-            "category_set": np.full(n, -1, np.int32),
+            "bin_threshold": np.empty(n, np.uint16),
+            "missing_left": np.empty(n, np.uint8),
+            "category_set": np.empty(n, np.int32),
             "left_child": np.empty(n, np.int32),
-            "gain": np.zeros(n, np.float64),
+            "gain": np.empty(n, np.float64),
             "n_samples": np.empty(n, np.int64),
             "weight": np.empty(n, np.float64),
         }
         cdef int32_t[::1] feature = arrays["feature"], left_child = arrays["left_child"]
+        cdef int32_t[::1] category_set = arrays["category_set"]
         cdef uint16_t[::1] bin_threshold = arrays["bin_threshold"]
         cdef uint8_t[::1] missing_left = arrays["missing_left"]
         cdef float64_t[::1] gain = arrays["gain"], weight = arrays["weight"]
         cdef int64_t[::1] n_samples = arrays["n_samples"]
-        for i in range(n):
+        for i in range(ws.n_nodes):
             node = &ws.nodes[i]
-            feature[i] = node.split.feature if node.left_child > 0 else -1
-            left_child[i] = node.left_child
-            n_samples[i] = node.sums.count
-            weight[i] = node.sums.hessian / self.ws.quantised.scales.hessian
-            if node.left_child > 0:
-                gain[i] = node.split.gain * gain_unit
+            if not is_left(ws, node):
+                continue
+            k = node.place
+            feature[k], left_child[k], category_set[k] = -1, 0, -1
+            gain[k], bin_threshold[k], missing_left[k] = 0.0, 0, False
+            n_samples[k] = node.sums.count
+            weight[k] = node.sums.hessian / self.ws.quantised.scales.hessian
+            if node.goes_on:
+                feature[k] = node.split.feature
+                left_child[k] = ws.nodes[node.left_child].place
+                gain[k] = node.split.gain * gain_unit
                 if not ws.features[node.split.feature].is_categorical:
-                    bin_threshold[i] = node.split.bin
-                    missing_left[i] = node.split.missing_left
-        self.dispersion = 0.0
-        arrays["value"] = self._values(arrays["weight"])
-        arrays["category_words"] = self._category_words(arrays["category_set"])
+                    bin_threshold[k] = node.split.bin
+                    missing_left[k] = node.split.missing_left
+        arrays["value"] = self._values(sums, weight)
+        arrays["category_words"] = self._category_words(category_set)
         return arrays
 
     cdef float64_t _gain_unit(self):
         """What the gains of splits are multiplied with to be those of the loss."""
         return self.ws.quantised.scales.hessian / self.ws.quantised.scales.gradient ** 2
 
-    cdef _values(self, float64_t[::1] weight):
-        """Newton step of every node, (n_nodes, 1)."""
-        values = np.empty((self.ws.n_nodes, 1))
-        values[:, 0], _ = self._newton_steps(&self.source, &self.ws.quantised.scales)
-        return values
+    cdef list _sums(self):
+        """Of each output the exact sums of every node."""
+        return [self._exact_sums(&self.source, &self.ws.quantised.scales)]
 
-    cdef tuple _newton_steps(self, const RowGradients* source, const Scales* scales):
-        """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H."""
+    cdef _exact_sums(self, const RowGradients* source, const Scales* scales):
+        """Moments of every node; what the gradients vary by is added to `dispersion`."""
         cdef Workspace* ws = &self.ws
-        cdef int32_t i, n_threads = threads_for_rows(ws, ws.nodes[0].end)
-        cdef float64_t l2 = self.rules.l2_regularization
+        cdef int32_t n_threads = threads_for_rows(ws, ws.nodes[0].end)
         cdef int64_t[:, ::1] room = np.empty((n_threads * ws.n_nodes, sizeof(Moments) // sizeof(int64_t)), np.int64)
         cdef Moments* sums = <Moments*>&room[0, 0]
-        cdef float64_t[::1] steps = np.zeros(ws.n_nodes)
-        cdef float64_t[::1] weights = np.empty(ws.n_nodes)
         with nogil:
             node_sums(ws, source, scales, n_threads, sums)
-            for i in range(ws.n_nodes):
-                weights[i] = <float64_t>sums[i].hessian / scales.exact_hessian
-                if weights[i] + l2 > 0:
-                    steps[i] = -<float64_t>sums[i].gradient / scales.exact_gradient / (weights[i] + l2)
         self.dispersion += dispersion(ws, sums, scales)
-        return np.asarray(steps), np.asarray(weights)
+        return room
+
+    cdef _values(self, list sums, float64_t[::1] weight):
+        """Newton step of every node, (n_nodes, 1)."""
+        values = np.empty((weight.shape[0], 1))
+        self._newton_steps(sums[0], &self.ws.quantised.scales, values, None, 0)
+        return values
+
+    cdef _newton_steps(
+        self, const int64_t[:, ::1] room, const Scales* scales, float64_t[:, ::1] steps, float64_t[:, ::1] hessians,
+        int32_t output,
+    ):
+        """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if asked for."""
+        cdef Workspace* ws = &self.ws
+        cdef const Moments* sums = <const Moments*>&room[0, 0]
+        cdef const Node* node
+        cdef int32_t i
+        cdef float64_t hessian, l2 = self.rules.l2_regularization
+        for i in range(ws.n_nodes):
+            node = &ws.nodes[i]
+            if not is_left(ws, node):
+                continue
+            hessian = <float64_t>sums[i].hessian / scales.exact_hessian
+            steps[node.place, output] = 0.0
+            if hessian + l2 > 0:
+                steps[node.place, output] = -<float64_t>sums[i].gradient / scales.exact_gradient / (hessian + l2)
+            if hessians is not None:
+                hessians[node.place, output] = hessian
 
     cdef _category_words(self, int32_t[::1] category_set):
         """The sets of the nodes that split on categories, without gaps."""
@@ -425,14 +451,14 @@ cdef class Grower:
         cdef const Node* node
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
-            if node.left_child > 0 and node.split.category_set >= 0:
-                category_set[i] = n_words
+            if node.goes_on and node.split.category_set >= 0:
+                category_set[node.place] = n_words
                 n_words += (ws.features[node.split.feature].n_codes + 31) // 32
         words = np.empty(n_words, np.uint32)
         cdef uint32_t[::1] packed = words
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
-            if category_set[i] >= 0:
+            if node.goes_on and node.split.category_set >= 0:
                 for k in range((ws.features[node.split.feature].n_codes + 31) // 32):
                     packed[n] = ws.category_words[node.split.category_set + k]
                     n += 1
@@ -441,10 +467,12 @@ cdef class Grower:
     def leaves(self):
         """Leaves of the tree just grown: their nodes, their rows one leaf after the other, where each leaf starts."""
         cdef Workspace* ws = &self.ws
-        leaves = [(ws.nodes[i].begin, ws.nodes[i].end, i) for i in range(ws.n_nodes) if ws.nodes[i].left_child == 0]
-        leaves.sort()
-        nodes = np.array([node for _, _, node in leaves])
-        starts = np.array([begin for begin, _, _ in leaves] + [ws.nodes[0].end], dtype=np.int64)
+        leaves = sorted(
+            (ws.nodes[i].begin, ws.nodes[i].place)
+            for i in range(ws.n_nodes) if is_left(ws, &ws.nodes[i]) and not ws.nodes[i].goes_on
+        )
+        nodes = np.array([place for _, place in leaves])
+        starts = np.array([begin for begin, _ in leaves] + [ws.nodes[0].end], dtype=np.int64)
         rows = np.array(<uint32_t[:ws.nodes[0].end]>ws.rows)
         return nodes, rows, starts
 

@@ -126,15 +126,20 @@ cdef class JointGrower(Grower):
     cdef float64_t _gain_unit(self):
         return 1.0
 
-    cdef _values(self, float64_t[::1] weight):
+    cdef list _sums(self):
+        cdef int32_t i
+        return [
+            self._exact_sums(&self.joint.outputs[i].source, &self.joint.outputs[i].quantised.scales)
+            for i in range(self.joint.n_outputs)
+        ]
+
+    cdef _values(self, list sums, float64_t[::1] weight):
         """Newton steps of every node, (n_nodes, n_outputs); its weight is the mean hessian."""
         cdef int32_t i
-        values = np.empty((self.ws.n_nodes, self.joint.n_outputs))
+        values = np.empty((weight.shape[0], self.joint.n_outputs))
         hessians = np.empty_like(values)
         for i in range(self.joint.n_outputs):
-            values[:, i], hessians[:, i] = self._newton_steps(
-                &self.joint.outputs[i].source, &self.joint.outputs[i].quantised.scales
-            )
+            self._newton_steps(sums[i], &self.joint.outputs[i].quantised.scales, values, hessians, i)
         np.asarray(weight)[:] = hessians.mean(axis=1)
         self.hessians = hessians
         return values

@@ -1,11 +1,18 @@
 from .quantise cimport Moments, RowGradients, Scales
 from .structs cimport float64_t, int32_t
-from .workspace cimport Workspace
+from .workspace cimport Node, Workspace
+
+
+cdef inline bint is_left(const Workspace* ws, const Node* node) noexcept nogil:
+    """Whether the tree has the node."""
+    return node.parent < 0 or ws.nodes[node.parent].goes_on
+
 
 cdef void node_sums(
     Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, Moments* sums
 ) noexcept nogil
 cdef float64_t dispersion(const Workspace* ws, const Moments* sums, const Scales* scales) noexcept nogil
+cdef int32_t end_where_it_pays(Workspace* ws, float64_t gain_unit, float64_t price) noexcept nogil
 cdef void add_to_all(
     const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
 ) noexcept nogil

@@ -80,6 +80,33 @@ cdef float64_t dispersion(const Workspace* ws, const Moments* sums, const Scales
     return within / n_free * sums[0].copies / hessian
 
 
+cdef int32_t end_where_it_pays(Workspace* ws, float64_t gain_unit, float64_t price) noexcept nogil:
+    """Number the nodes of the subtree of the greatest gain, less a price for each split; return how many they are.
+
+    What is below a node counts where it pays itself. Without a price the tree stays as it is.
+    """
+    cdef int32_t i, n_nodes = 0
+    cdef Node* node
+    for i in range(ws.n_nodes - 1, -1, -1):
+        node = &ws.nodes[i]
+        node.profit = 0.0
+        if node.left_child > 0:
+            node.profit = node.split.gain * gain_unit - price
+            node.profit = node.profit + ws.nodes[node.left_child].profit + ws.nodes[node.left_child + 1].profit
+            if node.profit <= 0:
+                node.profit = 0.0
+    for i in range(ws.n_nodes):
+        node = &ws.nodes[i]
+        node.goes_on = False
+        if is_left(ws, node):
+            node.goes_on = node.left_child > 0 and (node.profit > 0 or price <= 0)
+            node.place = n_nodes
+            n_nodes += 1
+        else:
+            node.place = ws.nodes[node.parent].place
+    return n_nodes
+
+
 cdef void _add_to_part(
     const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t t, int32_t n_threads, float64_t* raw
 ) noexcept nogil:
@@ -94,7 +121,7 @@ cdef void _add_to_part(
         for k in range(_part(ws, node, n_rows, t, n_threads), end):
             if k + PREFETCH_AHEAD < end:
                 prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
-            raw[ws.rows[k]] += value[i]
+            raw[ws.rows[k]] += value[node.place]
 
 
 cdef void add_to_all(

@@ -89,27 +89,6 @@ def weakest_links(const int32_t[::1] left_child, const float64_t[::1] gain):
     return found[0], found[1], nodes[3, :n_fallen]
 
 
-def pays(const int32_t[::1] left_child, const float64_t[::1] gain, float64_t price):
-    """Return for each node whether its branch gains more than `price` for each split, and whether all do.
-
-    What is below a node counts where it pays itself: leaves are where the subtree of the most gain, less the price of
-    its splits, ends.
-    """
-    cdef Py_ssize_t n = left_child.shape[0], i
-    cdef bint all_pay = True
-    found = np.zeros(n, dtype=np.bool_)
-    cdef uint8_t[::1] does = found.view(np.uint8)
-    cdef float64_t[::1] profit = np.zeros(n)
-    for i in range(n - 1, -1, -1):
-        if left_child[i]:
-            profit[i] = gain[i] - price + profit[left_child[i]] + profit[left_child[i] + 1]
-            does[i] = profit[i] > 0
-            if not does[i]:
-                profit[i] = 0.0
-                all_pay = False
-    return found, all_pay
-
-
 def places(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
     """Return for each node the number, among the nodes left where some are leaves, of itself or the leaf it is in.
 

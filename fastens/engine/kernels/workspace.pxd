@@ -16,6 +16,10 @@ cdef struct Node:
     Sums sums
     ValueLimits limits
     Split split
+    # once the tree is grown
+    float64_t profit                # what the splits from here on gain, less their price
+    bint goes_on                    # whether the tree has its split
+    int32_t place                   # its number in the tree, or that of the leaf that it has become a part of
 
 
 cdef struct Task:

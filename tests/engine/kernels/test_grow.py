@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fastens.engine.binning import learn_binning
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.losses import AbsoluteError
+from fastens.engine.pruning import prune
 from reference.grown import assert_same_tree, bin_rows, make_rows
 from reference.growth import NaiveGrower
 
@@ -317,6 +318,18 @@ def test_rows_of_pruned_trees_are_in_the_leaves_that_are_left():
         for node, first, last in zip(nodes, starts[:-1], starts[1:], strict=True):
             assert last - first == tree.n_samples[node]
             assert (raw[of_leaf[first:last]] == tree.value[node, 0]).all()
+
+
+@pytest.mark.parametrize("penalty", [0.5, 5.0, 50.0, 1e9])
+def test_penalties_are_prices_that_trees_are_pruned_at(penalty):
+    X, gradients, hessians = make_rows(2000)
+    matrix, rules = bin_rows(X), replace(PENALTY, split_penalty=0.0)
+    whole = TreeGrower(matrix, rules).grow(gradients, hessians)
+    grower = TreeGrower(matrix, replace(rules, split_penalty=penalty))
+    found = grower.grow(gradients, hessians)
+    price = penalty * grower._grower.dispersion
+    assert_same_tree(found, prune(whole, price / whole.weight[0]))
+    assert (found.n_nodes == 1) == (penalty == 1e9)
 
 
 @pytest.mark.parametrize("heavy", [False, True])
