@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
+
+from fastens.engine.numeric_losses import Expectile
 
 
 class StagedScore:
@@ -32,16 +34,18 @@ class StagedScore:
 
 
 class QuantilesScore(StagedScore):
-    """A regressor of which several quantiles may be asked for, scored by what they save of the pinball loss."""
+    """A regressor of which several quantiles or expectiles may be asked for, scored by what they save of their loss."""
 
     if TYPE_CHECKING:
         _loss: Any
 
     def _score_of(self, y: Any, predicted: Any, sample_weight: Any) -> float:
         levels = levels_of(self)
-        if levels is None or self._loss.name != "quantile":
+        if levels is None or self._loss.name not in ("quantile", "expectile"):
             return super()._score_of(y, predicted, sample_weight)
-        return quantiles_score(y, predicted, levels, sample_weight)
+        measure = d2_pinball_score if self._loss.name == "quantile" else d2_expectile_score
+        columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
+        return float(np.mean([measure(y, own, alpha=level, sample_weight=sample_weight) for own, level in columns]))
 
     def _score_of_raw(self, raw: Any, y: Any, weight: Any) -> float:
         return self._score_of(y, self._loss.predict(raw), weight)
@@ -53,20 +57,32 @@ def levels_of(model: Any) -> list[float] | None:
     return None if levels is None or np.ndim(levels) != 1 else list(levels)
 
 
-def quantiles_score(y: ArrayLike, predicted: Any, levels: Sequence[float], sample_weight: ArrayLike | None) -> float:
-    """The mean of the share of the pinball loss that several quantiles, of all targets, save (Koenker & Machado 1999).
+def d2_expectile_score(
+    y: ArrayLike, predicted: ArrayLike, *, alpha: float, sample_weight: ArrayLike | None = None
+) -> float:
+    """The share of the squares, weighted as of an expectile, that predictions save over the constant of least loss.
+
+    Of several targets the mean. It is what `sklearn.metrics.d2_pinball_score` is for quantiles: 1 for a perfect
+    prediction, 0 for that constant.
 
     Parameters
     ----------
-    y : array of shape (n_samples,) or (n_samples, n_targets)
-        Targets.
-    predicted : array of shape (n_samples, n_levels) or (n_samples, n_targets, n_levels)
-        Their quantiles.
-    levels : sequence of float
-        Of the last axis.
+    y, predicted : arrays of shape (n_samples,) or (n_samples, n_targets)
+        Targets, and their expectiles.
+    alpha : float
+        The level.
     sample_weight : array of shape (n_samples,) or None
         Weights of the rows.
     """
-    columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
-    saved = [d2_pinball_score(y, column, alpha=level, sample_weight=sample_weight) for column, level in columns]
-    return sum(saved) / len(saved)
+    loss, saved = Expectile(alpha), []
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    for target, own in zip(_columns(y), _columns(predicted), strict=True):
+        least = loss.loss(target, np.broadcast_to(loss.start(target, weight)[:, None], (1, len(target))), weight)
+        left = loss.loss(target, own[None], weight)
+        saved.append(1 - left / least if least > 0 else float(left == 0))
+    return float(np.mean(saved))
+
+
+def _columns(values: ArrayLike) -> list[NDArray[np.float64]]:
+    array = np.asarray(values, dtype=np.float64)
+    return list(np.ascontiguousarray(array.reshape(len(array), -1).T))
