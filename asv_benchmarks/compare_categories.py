@@ -19,6 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import Table
 from benchmarks.peer_models import loss
+from comparison import posterior_tables
 from comparison.category_tables import (
     CHOOSING,
     FURTHER,
@@ -31,13 +32,23 @@ from comparison.category_tables import (
     variants,
 )
 
+# Any table of the other comparisons may be named, too.
+TABLES = {
+    **posterior_tables.CHOOSING,
+    **posterior_tables.WIDER,
+    **posterior_tables.REPORTING,
+    **posterior_tables.CHOOSING_NUMBERS,
+    **posterior_tables.REPORTING_NUMBERS,
+    **CHOOSING,
+    **REPORTING,
+    **FURTHER,
+}
+
 
 def arguments() -> argparse.Namespace:
     names = [library.name for library in LIBRARIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--tables", nargs="+", choices=[*CHOOSING, *REPORTING, *FURTHER], default=list(REPORTING), metavar="NAME"
-    )
+    parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(REPORTING), metavar="NAME")
     parser.add_argument("--libraries", nargs="*", choices=names, default=names, metavar="NAME")
     parser.add_argument("--variants", type=json.loads, default={}, help="fastens with other parameters, as JSON")
     parser.add_argument("--family", choices=list(MAKERS), default="boosting", help="what the variants are of")
@@ -93,7 +104,8 @@ def main() -> None:
     libraries = [library for library in LIBRARIES if library.name in args.libraries] + variants(
         args.variants, args.family
     )
-    compare(map(read, args.tables), libraries, args.seeds, args.threads)
+    tables = (read(name, TABLES[name]) for name in args.tables)
+    compare(tables, libraries, args.seeds, args.threads)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 python asv_benchmarks/compare_linear_leaves.py                        the tables that no default was chosen on
 python asv_benchmarks/compare_linear_leaves.py --tables yacht concrete --seeds 5
+python asv_benchmarks/compare_linear_leaves.py --monotone              with `monotonic_cst` on some columns
 python asv_benchmarks/compare_linear_leaves.py --speed --threads 1     200,000 generated rows of 28 columns
 """
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from benchmarks.datasets import generated
 from benchmarks.peer_models import Settings, make_fastens, make_lightgbm
-from compare_categories import compare
+from compare_categories import compare, measured
 from comparison.category_tables import Library, Task, read
 from comparison.measure import interleaved
 from comparison.report import table
@@ -51,6 +52,14 @@ REPORTING = {
     "higgs_23k": Task("label", left_out=("source",)),
     "oml_mozilla4": Task("target"),
 }
+# Columns that the target rises or falls with for whoever knows the subject.
+SIGNS = {
+    "ames_housing": {"Gr_Liv_Area": 1, "Lot_Area": 1, "Year_Built": 1},
+    "boston_housing": {"x5": 1, "x12": -1},  # rooms; share of the poor
+    "california_housing": {"median_income": 1},
+    "concrete": {"x0": 1, "x3": -1, "x7": 1},  # cement, water, age
+    "diamonds": {"carat": 1},
+}
 LIBRARIES = [
     Library("constant leaves", make_fastens),
     Library("linear leaves", make_fastens, linear_leaves=True),
@@ -58,6 +67,24 @@ LIBRARIES = [
     Library("LightGBM, linear_tree", make_lightgbm, linear_tree=True),
     Library("the same, linear_lambda=10", make_lightgbm, linear_tree=True, linear_lambda=10.0),
 ]
+
+
+def print_monotone(n_seeds: int, n_threads: int) -> None:
+    """Losses with constraints and without, relative to those of constrained constant leaves."""
+    lines = []
+    for name, signs in SIGNS.items():
+        options = {
+            f"{leaves}{words}": {"linear_leaves": leaves == "linear", "monotonic_cst": given}
+            for words, given in (("", None), (", monotone", signs))
+            for leaves in ("constant", "linear")
+        }
+        data = read(name, (CHOOSING | REPORTING)[name])
+        losses = [
+            measured(Library(who, make_fastens, **each), data, n_seeds, n_threads)[0] for who, each in options.items()
+        ]
+        lines = lines or [["table", *options]]
+        lines.append([name, *(f"{value / losses[2]:.3f}" for value in losses)])
+    print(table(lines))
 
 
 def print_speed(n_threads: int) -> None:
@@ -80,9 +107,13 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=tasks, default=list(REPORTING), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3, help="splits into training and test rows (default 3)")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--monotone", action="store_true", help="compare them under constraints instead")
     parser.add_argument("--speed", action="store_true", help="time them instead")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
+    if args.monotone:
+        print_monotone(args.seeds, args.threads)
+        return
     if args.speed:
         print_speed(args.threads)
         return

@@ -125,27 +125,6 @@ REPORTING = {
     "shuttle": Task("Class"),
     "usps_zip": Task("digit", left_out=("split",)),
 }
-FRESH = {
-    "abalone": Task("rings", is_class=False),
-    "ames_housing": Task("Sale_Price", is_class=False),
-    "appliances_energy": Task("Appliances", is_class=False),
-    "bike_sharing_hour": Task("cnt", is_class=False, left_out=("casual", "registered")),
-    "california_housing": Task("median_house_value", is_class=False),
-    "concrete": Task("strength", is_class=False),
-    "cps1988": Task("wage", is_class=False),
-    "diamonds": Task("price", is_class=False),
-    "insteval": Task("y", is_class=False),
-    "metro_traffic": Task("traffic_volume", is_class=False),
-    "nycflights13": Task("arr_delay", is_class=False, left_out=DEPARTED),
-    "pol": Task("y", is_class=False),
-    "power_plant": Task("PE", is_class=False),
-    "reg_ailerons": Task("goal", is_class=False),
-    "reg_cpu_act": Task("usr", is_class=False),
-    "reg_elevators": Task("Goal", is_class=False),
-    "skillcraft": Task("y", is_class=False),
-    "sml2010": Task("y", is_class=False),
-    "wine_quality": Task("quality", is_class=False),
-}
 # The same for numbers: seven tables that the defaults were chosen on, and others.
 CHOOSING_NUMBERS = {
     "boston_housing": Task("medv", is_class=False),
@@ -171,4 +150,10 @@ REPORTING_NUMBERS = {
     "reg_elevators": Task("Goal", is_class=False),
     "sml2010": Task("y", is_class=False),
     "yacht": Task("resistance", is_class=False),
+}
+_NUMBERS = CHOOSING_NUMBERS | REPORTING_NUMBERS
+_OF_FEW_ROWS = ("boston_housing", "reg_autompg", "energy_efficiency", "yacht")
+FRESH = {name: task for name, task in sorted(_NUMBERS.items()) if name not in _OF_FEW_ROWS} | {
+    "insteval": Task("y", is_class=False),
+    "nycflights13": Task("arr_delay", is_class=False, left_out=DEPARTED),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.losses import Array, Loss
-from fastens.engine.numeric_losses import Quantiles
+from fastens.engine.numeric_losses import SeveralLevels
 
 
 class ColumnLosses(Loss):
@@ -97,11 +97,11 @@ class ColumnLosses(Loss):
     def predict(self, raw: Array) -> Any:
         """What the parts predict.
 
-        Numbers of shape (n_rows, n_targets), quantiles of shape (n_rows, n_targets, n_quantiles), or a list of
+        Numbers of shape (n_rows, n_targets), several levels of shape (n_rows, n_targets, n_levels), or a list of
         probabilities.
         """
         found = [part.predict(own) for part, own in zip(self.parts, self.split(raw), strict=True)]
-        of_classes = found[0].ndim == 2 and not isinstance(self.parts[0], Quantiles)
+        of_classes = found[0].ndim == 2 and not isinstance(self.parts[0], SeveralLevels)
         return found if of_classes else np.stack(found, axis=1)
 
     def damped(self, steps: Array) -> Array:

@@ -27,7 +27,7 @@ from fastens.engine.numeric_losses import (
     Expectile,
     Exponential,
     LogCosh,
-    Quantiles,
+    SeveralLevels,
     Tweedie,
 )
 
@@ -39,7 +39,7 @@ class LossOptions:
     Attributes
     ----------
     quantile : float or sequence of float, optional
-        For "quantile" and "expectile": the level, between 0 and 1; several levels for "quantile".
+        For "quantile" and "expectile": the level, between 0 and 1, or several.
     alpha : float, default=0.9
         For "huber": the share of the rows that count as no outliers.
     tweedie_variance_power : float, default=1.5
@@ -51,14 +51,18 @@ class LossOptions:
     tweedie_variance_power: float = 1.5
 
 
+def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Loss:
+    """One quantile or expectile, or several at once."""
+    if levels is None or isinstance(levels, float | np.floating):
+        return kind(checked_level(levels, name))
+    if len(levels) == 0 or any(a >= b for a, b in pairwise(levels)):
+        raise ValueError(f"quantile must hold ascending levels for loss={name!r}; got {list(levels)!r}.")
+    return SeveralLevels([kind(checked_level(level, name)) for level in levels])
+
+
 def quantile_loss(options: LossOptions) -> Loss:
     """One quantile, or several at once."""
-    levels = options.quantile
-    if levels is None or isinstance(levels, float | np.floating):
-        return Quantile(checked_level(levels, "quantile"))
-    if len(levels) == 0 or any(a >= b for a, b in pairwise(levels)):
-        raise ValueError(f"quantile must hold ascending levels for loss='quantile'; got {list(levels)!r}.")
-    return Quantiles([checked_level(level, "quantile") for level in levels])
+    return loss_of_levels(Quantile, "quantile", options.quantile)
 
 
 def checked_level(level: Any, name: str) -> float:
@@ -75,7 +79,7 @@ REGRESSION: dict[str, Callable[[LossOptions], Loss]] = {
     "pinball": quantile_loss,
     "huber": lambda options: Huber(options.alpha),
     "log_cosh": lambda options: LogCosh(),
-    "expectile": lambda options: Expectile(checked_level(options.quantile, "expectile")),
+    "expectile": lambda options: loss_of_levels(Expectile, "expectile", options.quantile),
     "poisson": lambda options: Poisson(),
     "gamma": lambda options: Gamma(),
     "tweedie": lambda options: Tweedie(options.tweedie_variance_power),

@@ -15,7 +15,6 @@ from fastens.engine.losses import (
     LogLinkLoss,
     Loss,
     MulticlassLogLoss,
-    Quantile,
     weighted_mean,
     weighted_quantile,
 )
@@ -204,27 +203,30 @@ class CrossEntropy(BinaryLogLoss):
         return super().predict(raw)[:, 1]
 
 
-class Quantiles(Loss):
-    """Several quantiles, a raw prediction for each; predictions are sorted, so that they never cross.
+class SeveralLevels(Loss):
+    """Several quantiles or expectiles, a raw prediction for each; predictions are sorted, so that they never cross.
 
     Sorting makes them no worse, and keeps them monotone where each is (Chernozhukov, Fernandez-Val & Galichon 2010,
     "Quantile and probability curves without crossing").
+
+    Parameters
+    ----------
+    parts : sequence of Loss
+        The losses of the levels, ascending.
     """
 
-    name = "quantile"
-    constant_hessian = True
-    renews_leaves = True
-
-    def __init__(self, levels: Sequence[float]) -> None:
-        self._parts = [Quantile(level) for level in levels]
+    def __init__(self, parts: Sequence[Loss]) -> None:
+        self._parts = list(parts)
         self.n_outputs = len(self._parts)
+        self.name = parts[0].name
+        self.constant_hessian, self.renews_leaves = parts[0].constant_hessian, parts[0].renews_leaves
 
     def of_output(self, output: int) -> Loss:
-        """The loss of one quantile."""
+        """The loss of one level."""
         return self._parts[output]
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The quantiles."""
+        """The quantiles or expectiles."""
         return np.concatenate([part.start(y, sample_weight) for part in self._parts])
 
     def gradients(
@@ -235,17 +237,18 @@ class Quantiles(Loss):
         hessians: NDArray[np.float32] | None,
         n_threads: int = 1,
     ) -> None:
-        """Those of each quantile."""
+        """Those of each level."""
         for k, part in enumerate(self._parts):
-            part.gradients(y, raw[k : k + 1], gradients[k : k + 1], None, n_threads)
+            own = slice(k, k + 1)
+            part.gradients(y, raw[own], gradients[own], None if hessians is None else hessians[own], n_threads)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """The mean over the quantiles."""
+        """The mean over the levels."""
         parts = enumerate(self._parts)
         return sum(part.loss(y, raw[k : k + 1], sample_weight, n_threads) for k, part in parts) / self.n_outputs
 
     def predict(self, raw: Array) -> Array:
-        """The quantiles of each row, ascending, shape (n_rows, n_quantiles)."""
+        """The levels of each row, ascending, shape (n_rows, n_levels)."""
         return np.sort(raw, axis=1)
 
 

@@ -211,9 +211,9 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
         (and `start`, `loss` and `predict`, all optional).
     quantile : float or list of float, optional
-        The level to predict with loss="quantile" or "expectile". With several ascending levels of "quantile" there is a
-        column of predictions for each, and they never cross; with several targets predictions have the shape
-        (n_samples, n_targets, n_quantiles).
+        The level to predict with loss="quantile" or "expectile". With several ascending levels there is a column of
+        predictions for each, and they never cross; with several targets predictions have the shape (n_samples,
+        n_targets, n_quantiles).
     alpha : float, default=0.9
         With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
     tweedie_variance_power : float, default=1.5
@@ -344,7 +344,7 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         return self._loss_of([regression_loss(self.loss, options) for _ in range(self._n_targets)])
 
     def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the predicted mean or quantile of each row.
+        """Return the predicted mean, quantile or expectile of each row.
 
         Parameters
         ----------
@@ -367,7 +367,8 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         """Return R2, with several targets their mean; with several quantiles the mean of their D2, over all targets.
 
         The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
-        (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant.
+        (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant. That of an expectile is
+        the same of its loss.
 
         Parameters
         ----------

@@ -16,6 +16,7 @@ from reference import losses as naive
 
 MAKE = {name: lambda name=name: regression_loss(name, LossOptions(quantile=0.3)) for name in REGRESSION} | {
     "quantiles": lambda: regression_loss("quantile", LossOptions(quantile=[0.1, 0.5, 0.8])),
+    "expectiles": lambda: regression_loss("expectile", LossOptions(quantile=[0.1, 0.5, 0.8])),
     "log_loss": lambda: classification_loss("log_loss", 2),
     "multiclass": lambda: classification_loss("log_loss", 4),
     "exponential": lambda: classification_loss("exponential", 2),
@@ -67,8 +68,8 @@ def test_gradients_are_the_slope_of_the_loss(loss, rng):
         up[output] += step
         down[output] -= step
         slope = (loss.loss(y, up) - loss.loss(y, down)) / (2 * step)
-        if loss.name == "quantile":
-            slope *= loss.n_outputs  # the loss is the mean over the quantiles
+        if loss.name in ("quantile", "expectile"):
+            slope *= loss.n_outputs  # the loss is the mean over the levels
         assert slope == pytest.approx(g[output].mean(), rel=1e-4, abs=1e-6)
 
 
@@ -161,7 +162,10 @@ def test_predictions_are_on_the_scale_of_the_target(loss, rng):
     [
         (lambda: regression_loss("quantile", LossOptions()), "quantile must be between 0 and 1 .* got None"),
         (lambda: regression_loss("quantile", LossOptions(1.0)), "quantile must be between 0 and 1 .* got 1.0"),
-        (lambda: regression_loss("expectile", LossOptions([0.1])), "quantile must be between 0 and 1 .* got .0.1."),
+        (
+            lambda: regression_loss("expectile", LossOptions([0.1, 0.1])),
+            "quantile must hold ascending levels .*expectile",
+        ),
         (lambda: regression_loss("quantile", LossOptions([0.5, 0.1])), "quantile must hold ascending levels"),
         (lambda: regression_loss("quantile", LossOptions([])), "quantile must hold ascending levels"),
         (

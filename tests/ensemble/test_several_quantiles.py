@@ -1,4 +1,4 @@
-"""Several quantiles of several targets: one tree a round, predictions of shape (n_samples, n_targets, n_quantiles)."""
+"""Several quantiles or expectiles of several targets: predictions of shape (n_samples, n_targets, n_quantiles)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.metrics import d2_pinball_score
+from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.multioutput import MultiOutputRegressor
 
 import fastens
@@ -205,3 +205,77 @@ def test_the_number_of_targets_stays(data):
         model.set_params(quantile=[0.2, 0.5, 0.8], n_estimators=6).fit(X, Y[:, :2])
     with pytest.raises(ValueError, match="quantile must hold ascending levels for loss='quantile'"):
         model_of([0.8, 0.2]).fit(X, Y)
+
+
+# Expectiles --------------------------------------------------
+
+EXPECTILE_KINDS = {**KINDS, "linear": {"linear_leaves": True}, "monotone": {"monotonic_cst": SIGNS}}
+
+
+def expectiles_of(levels=LEVELS, **parameters):
+    return model_of(levels, **parameters).set_params(loss="expectile")
+
+
+def test_expectiles_of_one_target_are_those_alone_sorted(data):
+    X, Y = data
+    together = expectiles_of(learning_rate=1.0, n_estimators=40).fit(X, Y[:, 0])
+    alone = [expectiles_of(level, learning_rate=1.0, n_estimators=40).fit(X, Y[:, 0]).predict(X) for level in LEVELS]
+    raw = together._ensemble.predict_raw(X)
+    np.testing.assert_array_equal(raw, np.column_stack(alone))
+    assert (np.diff(raw, axis=1) < 0).any(), "sorting had nothing to do"
+    np.testing.assert_array_equal(together.predict(X), np.sort(raw, axis=1))
+
+
+def test_expectiles_balance_squares(rng):
+    """Of each level the weighted residuals add up to 0, as those of a mean do."""
+    X, Y = made(rng, 3000)
+    model = expectiles_of(n_estimators=60, min_samples_leaf=20).fit(X, Y)
+    for place, level in enumerate(LEVELS):
+        apart = Y - model.predict(X)[:, :, place]
+        side = np.where(apart > 0, level, 1 - level)
+        assert (np.abs((side * apart).sum(axis=0)) < 0.05 * (side * np.abs(apart)).sum(axis=0)).all()
+
+
+@pytest.mark.parametrize("kind", EXPECTILE_KINDS)
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_expectiles_never_cross_and_do_not_depend_on_threads(kind, n_targets, data, tmp_path):
+    X, Y = data
+    y = Y[:, 0] if n_targets == 1 else Y
+    model = expectiles_of(learning_rate=0.5, **EXPECTILE_KINDS[kind]).fit(X, y)
+    found = model.predict(X)
+    assert found.shape == (*y.shape, 3)
+    assert (np.diff(found, axis=-1) >= 0).all()
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(X), found)
+    np.testing.assert_array_equal(clone(model).set_params(n_jobs=3).fit(X, y).predict(X), found)
+    if kind == "monotone":
+        for column in np.flatnonzero(SIGNS):
+            assert (SIGNS[column] * np.diff(along(model, X, column), axis=1)).min() >= -1e-9
+
+
+def test_the_score_of_expectiles_is_what_they_save_of_their_loss(data, rng):
+    (X, Y), weight = data, rng.random(400)
+    model = expectiles_of().fit(X, Y)
+    saved = []
+    for target in range(2):
+        for place, level in enumerate(LEVELS):
+            y, own = Y[:, target], model.predict(X)[:, target, place]
+
+            def loss(c, y=y, level=level):
+                return np.average(np.where(y > c, level, 1 - level) * (y - c) ** 2, weights=weight)
+
+            least = min(map(loss, np.linspace(y.min(), y.max(), 4001)))
+            saved.append(1 - loss(own) / least)
+    assert model.score(X, Y, weight) == pytest.approx(np.mean(saved), abs=1e-4)
+    one = expectiles_of(0.5).fit(X, Y)
+    assert one.score(X, Y) == pytest.approx(r2_score(Y, one.predict(X)))
+    constant = expectiles_of().fit(X, np.ones(400))
+    assert constant.score(X, np.ones(400)) == 1
+
+
+def test_errors_of_expectiles(data):
+    X, Y = data
+    with pytest.raises(ValueError, match=r"quantile must hold ascending levels for loss='expectile'; got \[0.9, 0.1\]"):
+        expectiles_of([0.9, 0.1]).fit(X, Y)
+    with pytest.raises(ValueError, match="quantile must be between 0 and 1 for loss='expectile'; got None"):
+        expectiles_of(None).fit(X, Y)
