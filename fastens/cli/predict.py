@@ -39,8 +39,28 @@ def run(options: argparse.Namespace) -> None:
 
 
 def predicted_table(model: Any, values: NDArray) -> pa.Table:
-    """One row per row: `prediction`, and for classes `probability CLASS` for each."""
-    if not is_classifier(model):
-        return pa.table({"prediction": values})
-    columns = {f"probability {label}": values[:, k] for k, label in enumerate(model.classes_)}
-    return pa.table({"prediction": model.classes_[values.argmax(axis=1)], **columns})
+    """One row per row: `prediction`, and for classes `probability CLASS` for each.
+
+    Several quantiles or expectiles have columns of their names; of several targets, all end in the target's number.
+    """
+    if isinstance(values, list):
+        parts = zip(values, model.classes_, strict=True)
+        return pa.table(
+            {
+                f"{name} of target {target}": column
+                for target, (own, classes) in enumerate(parts)
+                for name, column in _class_columns(own, classes).items()
+            }
+        )
+    if is_classifier(model):
+        return pa.table(_class_columns(values, model.classes_))
+    levels = getattr(model, "_predicted_levels", None)
+    names = ["prediction"] if levels is None else [f"{model._loss.name} {level:g}" for level in levels]
+    by_target = values.reshape(len(values), -1, len(names))
+    ends = [f" of target {target}" for target in range(by_target.shape[1])] if by_target.shape[1] > 1 else [""]
+    return pa.table({f"{name}{end}": by_target[:, t, k] for t, end in enumerate(ends) for k, name in enumerate(names)})
+
+
+def _class_columns(probabilities: NDArray, classes: NDArray) -> dict[str, NDArray]:
+    columns = {f"probability {label}": probabilities[:, k] for k, label in enumerate(classes)}
+    return {"prediction": classes[probabilities.argmax(axis=1)], **columns}

@@ -43,7 +43,9 @@ def lines_within_limits(
     for way, apart in ((rise, upper - value), (fall, value - lower)):
         room = _SAFE * np.maximum(apart, 0.0)
         np.minimum(factor, np.divide(room, way, out=np.ones(n_nodes), where=way > room), out=factor)
-    return linear.times(factor)
+    flatter = linear.times(factor)
+    terms = np.stack([flatter.slopes, flatter.lower, flatter.upper, flatter.at_means])
+    return linear.of_terms(flatter.nodes, flatter.features, terms, n_nodes)
 
 
 def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from fastens.base import TrainingData
 from fastens.engine.binning import Binning
 from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes
+from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.base_boosting import taken
 from fastens.ensemble.boosting_parameters import PARAMETERS
 from fastens.ensemble.boosting_rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
@@ -28,10 +29,12 @@ from fastens.ensemble.linear_rounds import LinearDartRun, LinearRun, check_linea
 from fastens.ensemble.metrics import LOSS, Metrics, OwnMetric
 from fastens.ensemble.offsets import checked_offset
 from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
+from fastens.ensemble.saving import tree_arrays, trees_among
 from fastens.ensemble.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from fastens.ensemble.watching import RoundWatch
 
 Array = NDArray[np.float64]
+_BEST = "best."
 # What only fitting needs, and a file cannot hold.
 _OF_FITTING: dict[str, Any] = {"callbacks": None, "validation": None, "checkpoint_path": None}
 
@@ -43,6 +46,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     _seed: int
     _earlier: Earlier | None = None
     _metrics: Metrics | None = None
+    # Of a model that is not trained to the end: the trees as they were at the best round, where later ones change them.
+    _best_trees: TreeEnsemble | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Say in the docstring what all these estimators have as parameters."""
@@ -119,11 +124,6 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
                 training, validation = self._split_validation(data, X_val, y_val, sample_weight_val)
             else:
                 training, validation = (taken(data, rows) for rows in held_out)
-            if validation is not None and self.boosting == "dart" and self.checkpoint_path is not None:
-                raise ValueError(
-                    "checkpoint_path must be None with boosting='dart' and rows to validate on: later rounds change "
-                    "the trees of the best one."
-                )
             if X_val is not None and validation is not None:
                 validation = self._with_offset(validation, init_score_val, y_val)
             self._fit_rounds(training, validation)
@@ -289,8 +289,10 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         self.best_iteration_ = self.n_estimators_
         scores = {} if self._metrics is None else self._metrics.scores
         self.validation_scores_ = {name: np.array(values) for name, values in scores.items()}
-        for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_"):
+        for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_", "_best_trees"):
             self.__dict__.pop(name, None)
+        if n_rounds is not None and run.changes_trees and run.history.validation:
+            self._best_trees = run.ensemble(run.best_round)
 
     def _keep(self, run: BoostingRun, n_rounds: int) -> None:
         super()._keep(run, n_rounds)
@@ -312,6 +314,10 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             found = spread
         setattr(self, attribute, found)
 
+    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
+        super()._leaves_changed(data, decay)
+        self.__dict__.pop("_best_trees", None)
+
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -326,7 +332,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         scores = {f"scores.{name}": values for name, values in self.validation_scores_.items()}
         out_of_bag = {f"fitted.{name}": getattr(self, name) for name in self._out_of_bag_names()}
-        return super()._fitted_arrays() | scores | out_of_bag
+        best = {} if self._best_trees is None else tree_arrays(self._best_trees, _BEST)
+        return super()._fitted_arrays() | scores | out_of_bag | best
 
     def _out_of_bag_names(self) -> list[str]:
         names = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
@@ -337,6 +344,8 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         self.validation_scores_ = {
             name.removeprefix("scores."): array for name, array in arrays.items() if name.startswith("scores.")
         }
+        if any(name.startswith(_BEST) for name in arrays):
+            self._best_trees = trees_among(arrays, _BEST)
         for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_"):
             if f"fitted.{name}" in arrays:
                 setattr(self, name, arrays[f"fitted.{name}"])

@@ -33,6 +33,8 @@ class Earlier:
     ----------
     ensemble : TreeEnsemble
         Its trees.
+    best_trees : TreeEnsemble or None
+        What they were at the best round, where later ones have changed them.
     train_score, validation_scores : array and dict of arrays
         What its rounds were measured by.
     seed, n_targets : int
@@ -42,6 +44,7 @@ class Earlier:
     """
 
     ensemble: TreeEnsemble
+    best_trees: TreeEnsemble | None
     train_score: Array
     validation_scores: dict[str, Array]
     seed: int
@@ -54,6 +57,7 @@ class Earlier:
         """Of a fitted estimator."""
         return cls(
             model._ensemble,
+            model._best_trees,
             model.train_score_,
             model.validation_scores_,
             model._seed,
@@ -88,6 +92,8 @@ class Earlier:
         if metrics is not None and all(len(self.validation_scores.get(name, ())) >= n_rounds for name in metrics.names):
             metrics.continue_from({name: self.validation_scores[name][:n_rounds] for name in metrics.names})
             run.history.validation[:] = metrics.scores[metrics.names[0]]
+            if self.best_trees is not None:
+                run.restore_best(self.best_trees.separate_trees())
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:

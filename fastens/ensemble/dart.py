@@ -71,8 +71,8 @@ class DartRun(BoostingRun):
     no trace, and a fit that continues another one has them to the bit.
     """
 
+    changes_trees = True
     _grid: float | None = None
-    _dropped: tuple[int, ...] = ()
 
     def _start(self, data: TrainingData) -> Array:
         if self._grid is None:
@@ -119,6 +119,10 @@ class DartRun(BoostingRun):
         super()._measure()
         if self.history.validation and self.history.best_round == self.n_rounds:
             self._best = list(self.trees)
+
+    def restore_best(self, trees: list[Tree]) -> None:
+        """Take the trees of the best round as they were."""
+        self._best = trees
 
     def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds: all, or the best number of them."""

@@ -50,6 +50,16 @@ class RawClassifier(StagedScore, BaseClassifier):
         """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
         return self._labels_of(self._raw(X))
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of rows whose class is predicted, with several targets the classes of all of them.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their classes and weights.
+        """
+        return self._score_of(y, self.predict(X), sample_weight)
+
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the predicted classes after each round."""
         for raw in self._staged_raw(X):

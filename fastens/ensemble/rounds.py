@@ -114,6 +114,7 @@ class BoostingRun:
     """
 
     _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
+    changes_trees: ClassVar[bool] = False
     _side_by_side: SideBySide | None = None
 
     def __init__(
@@ -382,6 +383,9 @@ class BoostingRun:
         for index, tree in enumerate(self.kept_trees(n_rounds)[: n_rounds * self._trees_per_round]):
             apart._add(tree, index % self._trees_per_round)
         return apart.train.raw
+
+    def restore_best(self, trees: list[Tree]) -> None:
+        """Take the trees of the best round as they were, where later ones change them."""
 
     def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds."""

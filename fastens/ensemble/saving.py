@@ -20,18 +20,26 @@ from fastens.tables import dense_blocks
 PREFIX = "ensemble."
 
 
+def tree_arrays(trees: TreeEnsemble, prefix: str) -> dict[str, np.ndarray]:
+    """The state of trees as arrays, each with a prefix to its name."""
+    return {prefix + name: array for name, array in trees.to_arrays().items()}
+
+
+def trees_among(arrays: dict[str, np.ndarray], prefix: str) -> TreeEnsemble:
+    """The trees that the arrays of this prefix are of."""
+    return read_trees({name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)})
+
+
 class SavedEnsemble(SavedEstimator):
     """An estimator whose fitted state is the door's, a TreeEnsemble and a few numbers."""
 
     _ensemble: TreeEnsemble
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return {PREFIX + name: array for name, array in self._ensemble.to_arrays().items()}
+        return tree_arrays(self._ensemble, PREFIX)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._ensemble = read_trees(
-            {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
-        )
+        self._ensemble = trees_among(arrays, PREFIX)
         self._restored()
         if not np.array_equal(self._ensemble.binning.is_categorical, self._is_categorical):
             raise ModelFileError("the trees and the columns do not fit together")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
+from sklearn.utils.multiclass import type_of_target
 
 from fastens.engine.numeric_losses import Expectile
 
@@ -18,7 +19,7 @@ class StagedScore:
 
     def _score_of(self: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
         """Accuracy or R2."""
-        measure = accuracy_score if is_classifier(self) else r2_score
+        measure = share_right if is_classifier(self) else r2_score
         return float(measure(y, predicted, sample_weight=sample_weight))
 
     def staged_score(self: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
@@ -33,15 +34,42 @@ class StagedScore:
             yield self._score_of(y, predicted, sample_weight)
 
 
+def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | None = None) -> float:
+    """The share of rows whose class is predicted, with several targets that of all of them.
+
+    `sklearn.metrics.accuracy_score` knows several targets only where each has two classes.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,) or (n_samples, n_targets)
+        Classes.
+    predicted : array of that shape
+        Predicted classes.
+    sample_weight : array of shape (n_samples,) or None
+        Weights of the rows.
+    """
+    if type_of_target(predicted) != "multiclass-multioutput":
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+    y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if y.shape != predicted.shape:
+        raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
+    return float(np.average((y.astype(predicted.dtype) == predicted).all(axis=1), weights=weight))
+
+
 class QuantilesScore(StagedScore):
     """A regressor of which several quantiles or expectiles may be asked for, scored by what they save of their loss."""
 
     if TYPE_CHECKING:
         _loss: Any
 
+    @property
+    def _predicted_levels(self) -> list[float] | None:
+        """The levels that predictions have an axis for, if they have one."""
+        return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
+
     def _score_of(self, y: Any, predicted: Any, sample_weight: Any) -> float:
-        levels = levels_of(self)
-        if levels is None or self._loss.name not in ("quantile", "expectile"):
+        levels = self._predicted_levels
+        if levels is None:
             return super()._score_of(y, predicted, sample_weight)
         measure = d2_pinball_score if self._loss.name == "quantile" else d2_expectile_score
         columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)

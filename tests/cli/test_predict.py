@@ -161,3 +161,36 @@ def test_a_truncated_model(run, train, tmp_path):
     result = run("predict", "model.fastens", path, "-o", "out.csv")
     assert result.code == 2
     assert "cannot read the model" in result.err
+
+
+def test_several_outputs_have_columns_of_their_own(run, houses):
+    """Of models saved from Python; the command line trains none with several outputs."""
+    X = pa.table({name: houses[name] for name in ("rooms", "area")})
+    y = np.array(houses["price"])
+    pyarrow.parquet.write_table(X, "rows.parquet")
+
+    def predicted(model, target):
+        model.fit(X, target).save("several.fastens")
+        result = run("predict", "several.fastens", "rows.parquet", "-o", "out.parquet")
+        assert result.code == 0, result.err
+        return model.predict(X), read_table("out.parquet").to_pydict()
+
+    few = {"n_estimators": 5, "quantile": [0.1, 0.9]}
+    expected, found = predicted(fastens.GradientBoostingRegressor("quantile", **few), y)
+    assert list(found) == ["quantile 0.1", "quantile 0.9"]
+    np.testing.assert_array_equal(np.column_stack(list(found.values())), expected)
+    expected, found = predicted(fastens.GradientBoostingRegressor(**few), np.column_stack([y, -y]))
+    assert list(found) == ["prediction of target 0", "prediction of target 1"]
+    np.testing.assert_array_equal(np.column_stack(list(found.values())), expected)
+    expected, found = predicted(fastens.GradientBoostingRegressor("expectile", **few), np.column_stack([y, -y]))
+    assert list(found) == [f"expectile {level} of target {target}" for target in (0, 1) for level in few["quantile"]]
+    np.testing.assert_array_equal(np.column_stack(list(found.values())), expected.reshape(len(y), 4))
+    labels = np.column_stack([np.where(y > np.median(y), "dear", "cheap"), np.digitize(y, np.quantile(y, [0.3, 0.6]))])
+    expected, found = predicted(fastens.GradientBoostingClassifier(n_estimators=5), labels)
+    assert list(found)[:4] == [
+        "prediction of target 0",
+        "probability cheap of target 0",
+        "probability dear of target 0",
+        "prediction of target 1",
+    ]
+    np.testing.assert_array_equal(found["prediction of target 1"], expected[:, 1])

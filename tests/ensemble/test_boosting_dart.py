@@ -83,6 +83,37 @@ def test_the_best_round_is_kept_as_it_was(X, rng):
     assert math.isclose(loss, model.validation_score_.min(), rel_tol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["plain", "linear_leaves", "targets", "classes"])
+@pytest.mark.parametrize("best_is_before", [True, False])
+def test_a_checkpoint_keeps_the_best_round(kind, best_is_before, X, rng, tmp_path):
+    """Also where rounds after it have changed its trees before the checkpoint was written."""
+    y = make_target("multiclass" if kind == "classes" else "squared_error", X, rng)
+    if best_is_before:
+        y = rng.permutation(y)  # only noise to learn
+    y = np.column_stack([y, -y]) if kind == "targets" else y
+    make = GradientBoostingClassifier if kind == "classes" else GradientBoostingRegressor
+    options = {"n_iter_no_change": 200, "learning_rate": 0.8 if best_is_before else 0.05, **DART}
+    options |= {"linear_leaves": True} if kind == "linear_leaves" else {}
+    rows = {"X_val": X[250:], "y_val": y[250:]}
+    at_once = make(n_estimators=60, **options).fit(X[:250], y[:250], **rows)
+    path = tmp_path / "model"
+    stopped = make(n_estimators=43, checkpoint_path=path, checkpoint_every=20, **options).fit(X[:250], y[:250], **rows)
+    assert (at_once.best_iteration_ < 40) == best_is_before
+    checkpoint = fastens.load(path)
+    assert checkpoint.n_estimators_ == 40
+    resumed = make(n_estimators=60, **options).fit(X[:250], y[:250], resume=path, **rows)
+    checkpoint.set_params(n_estimators=60, warm_start=True).fit(X[:250], y[:250], **rows)
+    for other in (resumed, checkpoint):
+        assert other.best_iteration_ == at_once.best_iteration_
+        np.testing.assert_array_equal(other.validation_score_, at_once.validation_score_)
+        np.testing.assert_array_equal(other.predict(X), at_once.predict(X))
+        np.testing.assert_array_equal(other.predict_contributions(X), at_once.predict_contributions(X))
+    for finished in (stopped, resumed, checkpoint):
+        finished.save(tmp_path / "finished")
+        assert (tmp_path / "finished").stat().st_size < 2.5 * path.stat().st_size
+        assert fastens.load(tmp_path / "finished")._best_trees is None
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("rate_drop", 0.6), ("skip_drop", 0.9), ("max_drop", 1), ("dart_normalize", "forest")]
 )
@@ -104,7 +135,6 @@ def test_every_parameter_acts(name, value, X, rng):
         ({"max_drop": 0}, "max_drop must be a whole number"),
         ({"dart_normalize": "all"}, "dart_normalize must be 'tree' or 'forest'"),
         ({"oob_score": True, "subsample": 0.5}, "oob_score must be False with boosting='dart'"),
-        ({"checkpoint_path": "x", "early_stopping": True}, "checkpoint_path must be None with boosting='dart'"),
     ],
 )
 def test_errors(options, message, X, rng):

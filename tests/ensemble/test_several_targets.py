@@ -160,6 +160,21 @@ def test_multilabel(X, Y, tmp_path):
     np.testing.assert_allclose([part[:, 1] for part in model.predict_proba(X)], 1 / (1 + np.exp(-raw.T)), rtol=1e-6)
 
 
+def test_score_of_labels_is_the_share_of_rows_with_all_of_them_right(X, labels, rng):
+    model, weight = GradientBoostingClassifier(**SMALL).fit(X, labels), rng.random(400)
+    right = (model.predict(X).astype(str) == labels.astype(str)).all(axis=1)
+    assert 0.3 < right.mean() < 1
+    assert model.score(X, labels) == pytest.approx(right.mean())
+    assert model.score(X, labels, weight) == pytest.approx(np.average(right, weights=weight))
+    assert list(model.staged_score(X, labels, weight))[-1] == model.score(X, labels, weight)
+    found = model.permutation_importance(X, labels, n_repeats=1, random_state=0).importances[:, 0]
+    changed = X.copy()
+    changed[:, 1] = X[np.random.RandomState(0).permutation(400), 1]
+    assert found[1] == pytest.approx(model.score(X, labels) - model.score(changed, labels), abs=1e-9)
+    with pytest.raises(ValueError, match=r"y must have the shape \(400, 2\) of the predictions; got \(400,\)"):
+        model.score(X, labels[:, 0])
+
+
 @pytest.mark.parametrize("loss", ["exponential", lambda y, raw: (1 / (1 + np.exp(-raw)) - y, np.full(len(y), 0.25))])
 def test_other_losses_of_two_classes(loss, X, Y):
     model = GradientBoostingClassifier(loss, n_estimators=40).fit(X, Y > 0)

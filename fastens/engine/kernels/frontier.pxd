@@ -1,11 +1,13 @@
-from .structs cimport int32_t
+from .structs cimport int32_t, uint32_t
 from .workspace cimport Workspace
 
 
 cdef enum Outcome:
-    GROWING = 0
-    COMPLETE = 1
-    OUT_OF_MEMORY = 2
+    NOT_BEGUN
+    GROWING
+    COMPLETE
+    OUT_OF_MEMORY
+    NOT_FINITE
 
 
 cdef struct Limits:
@@ -15,6 +17,7 @@ cdef struct Limits:
 
 
 cdef int32_t threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept nogil
+cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil
 cdef void add_task(
     Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
 ) noexcept nogil

@@ -74,6 +74,25 @@ cdef int32_t threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept n
     return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, n_rows // ROW_GRAIN))
 
 
+cdef struct Placing:
+    uint32_t* rows
+    const uint32_t* given
+    Py_ssize_t n_rows
+
+
+cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil:
+    """Put the rows of a tree where it orders them; NULL for all."""
+    cdef Placing placing = Placing(ws.rows, given, n_rows)
+    share(&ws.team, _place_part, &placing, threads_for_rows(ws, n_rows))
+
+
+cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Placing* p = <Placing*>job
+    cdef Py_ssize_t i
+    for i in range(p.n_rows * part // n_parts, p.n_rows * (part + 1) // n_parts):
+        p.rows[i] = <uint32_t>i if p.given == NULL else p.given[i]
+
+
 cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
     cdef Node* node = &ws.nodes[id]
     cdef Node* child

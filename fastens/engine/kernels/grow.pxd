@@ -1,12 +1,29 @@
 from .frontier cimport Limits, Outcome
 from .gain cimport SplitRules
 from .quantise cimport Quantised, RowGradients, Scales
-from .structs cimport float64_t, int32_t, int64_t
+from .structs cimport float64_t, int32_t, int64_t, uint32_t
 from .workspace cimport Workspace
+
+
+cdef struct GivenRules:
+    # In the units of the loss.
+    float64_t min_hessian
+    float64_t min_count
+    float64_t min_weight
+    float64_t l2
+    float64_t path_smooth
+    float64_t category_l2
+    float64_t category_smoothing
+    float64_t min_gain
+    float64_t max_step              # infinite: no limit
 
 
 cdef class Grower:
     cdef Workspace ws
+    cdef GivenRules given
+    cdef const uint32_t* given_rows         # NULL: all
+    cdef Py_ssize_t n_rows
+    cdef bint need_weights
     cdef RowGradients source
     cdef Limits limits
     cdef object matrix, rules, row_weights, kept
@@ -19,22 +36,24 @@ cdef class Grower:
     cdef int64_t _min_uncertain_count(self)
     cdef _set_feature_rules(self)
     cdef _set_weights(self, bint constant_hessian)
-    cdef SplitRules _scaled(self, const Quantised* quantised)
-    cdef _start(self, rows)
-    cdef _limit_root(self)
+    cdef SplitRules _scaled(self, const Quantised* quantised) noexcept nogil
+    cdef _set_rows(self, rows)
+    cdef bint _quantise(self) noexcept nogil
+    cdef bint _plant(self) noexcept nogil
+    cdef void _limit_root(self) noexcept nogil
     cdef _grow_tree(self, reduce)
-    cdef Outcome _advance(self, int32_t* n_leaves) noexcept nogil
-    cdef void _lead(self, int32_t* n_leaves, Outcome* outcome) noexcept nogil
+    cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil
+    cdef void _lead(self, Outcome* outcome, int32_t* n_leaves) noexcept nogil
+    cdef Outcome _begin(self) noexcept nogil
     cdef void _run_tasks(self) noexcept nogil
-    cdef Outcome _advance_together(self, reduce, int32_t* n_leaves) except *
+    cdef void _sum_up(self) noexcept nogil
+    cdef Outcome _advance_together(self, Outcome outcome, reduce, int32_t* n_leaves) except *
     cdef _cells(self, int32_t task)
     cdef _tree(self)
     cdef float64_t _gain_unit(self)
-    cdef list _sums(self)
-    cdef _exact_sums(self, const RowGradients* source, const Scales* scales)
-    cdef _values(self, list sums, float64_t[::1] weight)
+    cdef float64_t _dispersion(self)
+    cdef _values(self, float64_t[::1] weight)
     cdef _newton_steps(
-        self, const int64_t[:, ::1] room, const Scales* scales, float64_t[:, ::1] steps, float64_t[:, ::1] hessians,
-        int32_t output,
+        self, const Scales* scales, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians
     )
     cdef _category_words(self, int32_t[::1] category_set)

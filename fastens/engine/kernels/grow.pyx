@@ -14,14 +14,14 @@ from libc.string cimport memset
 
 from .features cimport draw_tree_features
 from .frontier cimport (
-    GROWING, OUT_OF_MEMORY, Outcome, add_task, collect_candidates, count_tasks, next_set, run_tasks,
-    search_tasks, threads_for_rows
+    COMPLETE, GROWING, NOT_BEGUN, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, collect_candidates, count_tasks,
+    next_set, place_rows, run_tasks, search_tasks, threads_for_rows
 )
 from .gain cimport SplitRules, has_given_values
 from .histogram cimport CELL_STRIDE
-from .leaves cimport add_to_all, dispersion, end_where_it_pays, is_left, node_sums
+from .leaves cimport add_to_all, dispersion, end_where_it_pays, is_left, node_sums, sums_of_output
 from .lock cimport FEW_ROWS
-from .quantise cimport Moments, Quantised, RowGradients, Scales, quantise
+from .quantise cimport Moments, Quantised, Scales, quantise
 from .search cimport counted_histogram
 from .structs cimport (
     Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
@@ -44,12 +44,6 @@ cdef enum:
     WORK_WITH_HELPERS = 1 << 14     # in the root: what is worth to call threads
 
 
-cdef void _number_rows(uint32_t* rows, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(begin, end):
-        rows[i] = <uint32_t>i
-
-
 cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
     """(row, column) updates of the planned tasks."""
     cdef Py_ssize_t n_rows = 0
@@ -67,7 +61,7 @@ cdef class Grower:
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights
-        self.ws.n_threads = min(n_threads, MAX_THREADS)
+        self.ws.n_threads, self.ws.n_outputs = min(n_threads, MAX_THREADS), 1
         self.kept = [rules.feature_weights, matrix.bundles]
         self._set_table()
         self._set_rules()
@@ -156,6 +150,15 @@ cdef class Grower:
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
+        self.given.min_hessian = rules.min_child_weight
+        self.given.min_count = rules.min_samples_leaf
+        self.given.min_weight = rules.min_weight_leaf
+        self.given.l2 = rules.l2_regularization
+        self.given.path_smooth = rules.path_smooth
+        self.given.category_l2 = rules.category_l2
+        self.given.category_smoothing = rules.category_smoothing
+        self.given.min_gain = rules.min_gain_to_split
+        self.given.max_step = INFINITY if rules.max_delta_step is None else rules.max_delta_step
 
     cdef int64_t _min_uncertain_count(self):
         """`min_count` where no leaf may have fewer rows."""
@@ -208,59 +211,63 @@ cdef class Grower:
                 self.source.max_weight = 1.0
                 self.source.weight_scale = 2.0**30 / self.source.total_weight
         self.source.constant_hessian = constant_hessian and self.source.whole_weights
+        self.need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
 
-    cdef SplitRules _scaled(self, const Quantised* quantised):
+    cdef SplitRules _scaled(self, const Quantised* quantised) noexcept nogil:
         """The rules in the units of the quantised sums, which change from tree to tree."""
         cdef SplitRules scaled = self.ws.rules
         cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
-        rules = self.rules
-        scaled.min_hessian = <int64_t>ceil(rules.min_child_weight * hessian)
-        scaled.uncertain_hessian = <int64_t>ceil(rules.min_samples_leaf * quantised.mean_hessian)
-        scaled.min_weight = <int64_t>ceil(rules.min_weight_leaf * self.source.weight_scale)
-        scaled.l2 = rules.l2_regularization * hessian
-        scaled.path_smooth = rules.path_smooth * hessian
-        scaled.category_l2 = rules.category_l2 * quantised.mean_hessian
-        scaled.category_smoothing = rules.category_smoothing * quantised.mean_hessian
-        scaled.min_gain = rules.min_gain_to_split * gradient * gradient / hessian
+        scaled.min_hessian = <int64_t>ceil(self.given.min_hessian * hessian)
+        scaled.uncertain_hessian = <int64_t>ceil(self.given.min_count * quantised.mean_hessian)
+        scaled.min_weight = <int64_t>ceil(self.given.min_weight * self.source.weight_scale)
+        scaled.l2 = self.given.l2 * hessian
+        scaled.path_smooth = self.given.path_smooth * hessian
+        scaled.category_l2 = self.given.category_l2 * quantised.mean_hessian
+        scaled.category_smoothing = self.given.category_smoothing * quantised.mean_hessian
+        scaled.min_gain = self.given.min_gain * gradient * gradient / hessian
         return scaled
 
-    cdef _start(self, rows):
-        """Put the rows of the tree in place and make the root."""
-        cdef Workspace* ws = &self.ws
+    cdef _set_rows(self, rows):
+        """The rows of the next tree, an array that outlives its growth, or None for all."""
         cdef const uint32_t[::1] given
-        cdef Py_ssize_t i, n = self.matrix.n_rows if rows is None else len(rows)
-        cdef int32_t t, n_threads = threads_for_rows(ws, n)
+        self.given_rows, self.n_rows = NULL, self.matrix.n_rows
         if rows is not None:
             given = rows
-            for i in range(n):
-                ws.rows[i] = given[i]
-        elif n <= FEW_ROWS:
-            _number_rows(ws.rows, 0, n)
-        else:
-            for t in prange(
-                n_threads, nogil=True, num_threads=n_threads, schedule="static", use_threads_if=n_threads > 1
-            ):
-                _number_rows(ws.rows, n * t // n_threads, n * (t + 1) // n_threads)
+            self.given_rows, self.n_rows = &given[0], given.shape[0]
+
+    cdef bint _quantise(self) noexcept nogil:
+        """Gradients and rules in whole numbers; False where a gradient is not finite."""
+        cdef Workspace* ws = &self.ws
+        if not quantise(&self.source, self.need_weights, &ws.quantised, &ws.team, ws.n_threads):
+            return False
+        ws.rules = self._scaled(&ws.quantised)
+        return True
+
+    cdef bint _plant(self) noexcept nogil:
+        """Put the rows of the tree in place and make the root; False when memory is short."""
+        cdef Workspace* ws = &self.ws
+        place_rows(ws, self.given_rows, self.n_rows)
         ws.n_nodes = ws.n_candidates = ws.n_tasks = 0
         release_all_slots(ws)
         if not reserve_nodes(ws, 1):
-            raise MemoryError("no memory for the nodes of a tree")
+            return False
         memset(&ws.nodes[0], 0, sizeof(Node))
         ws.n_nodes = 1
-        ws.nodes[0].end = n
+        ws.nodes[0].end = self.n_rows
         ws.nodes[0].parent = ws.nodes[0].split.feature = -1
         self._limit_root()
-        ws.nodes[0].slot = take_slot(ws) if ws.wide_only or n >= self.limits.kept_rows else -1
+        ws.nodes[0].slot = take_slot(ws) if ws.wide_only or self.n_rows >= self.limits.kept_rows else -1
         draw_tree_features(ws)
         add_task(ws, 0, -1, True, False)
+        return True
 
-    cdef _limit_root(self):
+    cdef void _limit_root(self) noexcept nogil:
         cdef Node* root = &self.ws.nodes[0]
-        cdef float64_t step = INFINITY
-        if self.rules.max_delta_step is not None:
-            step = self.rules.max_delta_step * self.ws.quantised.scales.gradient / self.ws.quantised.scales.hessian
+        cdef float64_t step = self.given.max_step
+        if step != INFINITY:
+            step = step * self.ws.quantised.scales.gradient / self.ws.quantised.scales.hessian
         root.limits.lower, root.limits.upper = -step, step
-        root.limits.is_free = step == INFINITY and self.rules.path_smooth == 0
+        root.limits.is_free = step == INFINITY and self.given.path_smooth == 0
 
     def grow(self, const float32_t[::1] gradients, const float32_t[::1] hessians, rows, uint64_t seed, reduce):
         """Grow one tree.
@@ -280,74 +287,90 @@ cdef class Grower:
         -------
         dict of the arrays of a Tree
         """
-        cdef bint finite, need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
         self.source.gradients, self.source.hessians = &gradients[0], &hessians[0]
         self.ws.seed = seed
         self.ws.wide_only = reduce is not None
         if reduce is not None:
             self.limits.kept_rows = 0
-        with nogil:
-            finite = quantise(&self.source, need_weights, &self.ws.quantised, self.ws.n_threads)
-        if not finite:
-            raise FloatingPointError("the gradients of the loss are not finite: lower learning_rate")
-        self.ws.rules = self._scaled(&self.ws.quantised)
-        self._start(rows)
+        self._set_rows(rows)
         return self._grow_tree(reduce)
 
     cdef _grow_tree(self, reduce):
-        cdef Outcome outcome = GROWING
+        cdef Outcome outcome = NOT_BEGUN
         cdef int32_t n_leaves = 1
-        while outcome == GROWING:
+        while outcome == NOT_BEGUN or outcome == GROWING:
             if reduce is None:
                 with nogil:
-                    outcome = self._advance(&n_leaves)
+                    outcome = self._advance(outcome, &n_leaves)
             else:
-                outcome = self._advance_together(reduce, &n_leaves)
+                outcome = self._advance_together(outcome, reduce, &n_leaves)
             PyErr_CheckSignals()
+        if outcome == NOT_FINITE:
+            raise FloatingPointError("the gradients of the loss are not finite: lower learning_rate")
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for the nodes of a tree of {n_leaves} leaves")
         return self._tree()
 
-    cdef Outcome _advance(self, int32_t* n_leaves) noexcept nogil:
-        """Run the planned tasks and plan the next ones, over and over, for some time."""
-        cdef Outcome outcome = GROWING
+    cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil:
+        """Begin, or go on, for some time, with helpers at hand."""
         cdef int32_t t, n_threads = self.ws.n_threads
-        if _work_of_tasks(&self.ws) < WORK_WITH_HELPERS:
+        if self.n_rows * self.ws.table.n_columns < WORK_WITH_HELPERS:
             n_threads = 1
         seat_helpers(&self.ws.team, n_threads)
         for t in prange(
             n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1
         ):
             if t == 0:
-                self._lead(n_leaves, &outcome)
+                self._lead(&outcome, n_leaves)
                 dismiss_helpers(&self.ws.team, n_threads)
             else:
                 stand_by(&self.ws.team, t)
         return outcome
 
-    cdef void _lead(self, int32_t* n_leaves, Outcome* outcome) noexcept nogil:
+    cdef void _lead(self, Outcome* outcome, int32_t* n_leaves) noexcept nogil:
+        """Run the planned tasks and plan the next ones, over and over."""
         cdef Workspace* ws = &self.ws
         cdef Py_ssize_t work = 0
+        if outcome[0] == NOT_BEGUN:
+            outcome[0] = self._begin()
         while outcome[0] == GROWING and work < WORK_BETWEEN_SIGNALS:
             work += _work_of_tasks(ws)
             self._run_tasks()
             collect_candidates(ws, &self.limits)
             outcome[0] = next_set(ws, &self.limits, n_leaves)
+        if outcome[0] == COMPLETE:
+            self._sum_up()
+
+    cdef Outcome _begin(self) noexcept nogil:
+        if not self._quantise():
+            return NOT_FINITE
+        return GROWING if self._plant() else OUT_OF_MEMORY
 
     cdef void _run_tasks(self) noexcept nogil:
         run_tasks(&self.ws)
 
-    cdef Outcome _advance_together(self, reduce, int32_t* n_leaves) except *:
+    cdef void _sum_up(self) noexcept nogil:
+        """The exact sums of every node."""
+        cdef Workspace* ws = &self.ws
+        node_sums(ws, &self.source, &ws.quantised.scales, threads_for_rows(ws, ws.nodes[0].end), 0)
+
+    cdef Outcome _advance_together(self, Outcome outcome, reduce, int32_t* n_leaves) except *:
         """The same once, with the histograms of all tasks exchanged before their splits are searched."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i
+        if outcome == NOT_BEGUN:
+            with nogil:
+                return self._begin()
         with nogil:
             count_tasks(ws)
         reduce([self._cells(i) for i in range(ws.n_tasks)])
         with nogil:
             search_tasks(ws)
             collect_candidates(ws, &self.limits)
-            return next_set(ws, &self.limits, n_leaves)
+            outcome = next_set(ws, &self.limits, n_leaves)
+            if outcome == COMPLETE:
+                self._sum_up()
+        return outcome
 
     cdef _cells(self, int32_t task):
         cdef Histogram histogram = counted_histogram(&self.ws, &self.ws.tasks[task], 0)
@@ -359,8 +382,7 @@ cdef class Grower:
         cdef int32_t i, k, n
         cdef const Node* node
         cdef float64_t gain_unit = self._gain_unit()
-        self.dispersion = 0.0
-        sums = self._sums()
+        self.dispersion = self._dispersion()
         n = end_where_it_pays(ws, gain_unit, self.rules.split_penalty * self.dispersion)
         arrays = {
             "feature": np.empty(n, np.int32),
@@ -394,7 +416,7 @@ cdef class Grower:
                 if not ws.features[node.split.feature].is_categorical:
                     bin_threshold[k] = node.split.bin
                     missing_left[k] = node.split.missing_left
-        arrays["value"] = self._values(sums, weight)
+        arrays["value"] = self._values(weight)
         arrays["category_words"] = self._category_words(category_set)
         return arrays
 
@@ -402,37 +424,24 @@ cdef class Grower:
         """What the gains of splits are multiplied with to be those of the loss."""
         return self.ws.quantised.scales.hessian / self.ws.quantised.scales.gradient ** 2
 
-    cdef list _sums(self):
-        """Of each output the exact sums of every node."""
-        return [self._exact_sums(&self.source, &self.ws.quantised.scales)]
+    cdef float64_t _dispersion(self):
+        return dispersion(&self.ws, sums_of_output(&self.ws, 0), &self.ws.quantised.scales)
 
-    cdef _exact_sums(self, const RowGradients* source, const Scales* scales):
-        """Moments of every node; what the gradients vary by is added to `dispersion`."""
-        cdef Workspace* ws = &self.ws
-        cdef int32_t n_threads = threads_for_rows(ws, ws.nodes[0].end)
-        cdef int64_t[:, ::1] room = np.empty((n_threads * ws.n_nodes, sizeof(Moments) // sizeof(int64_t)), np.int64)
-        cdef Moments* sums = <Moments*>&room[0, 0]
-        with nogil:
-            node_sums(ws, source, scales, n_threads, sums)
-        self.dispersion += dispersion(ws, sums, scales)
-        return room
-
-    cdef _values(self, list sums, float64_t[::1] weight):
+    cdef _values(self, float64_t[::1] weight):
         """Newton step of every node, (n_nodes, 1)."""
         values = np.empty((weight.shape[0], 1))
-        self._newton_steps(sums[0], &self.ws.quantised.scales, values, None, 0)
+        self._newton_steps(&self.ws.quantised.scales, 0, values, None)
         return values
 
     cdef _newton_steps(
-        self, const int64_t[:, ::1] room, const Scales* scales, float64_t[:, ::1] steps, float64_t[:, ::1] hessians,
-        int32_t output,
+        self, const Scales* scales, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians
     ):
         """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if asked for."""
         cdef Workspace* ws = &self.ws
-        cdef const Moments* sums = <const Moments*>&room[0, 0]
+        cdef const Moments* sums = sums_of_output(ws, output)
         cdef const Node* node
         cdef int32_t i
-        cdef float64_t hessian, l2 = self.rules.l2_regularization
+        cdef float64_t hessian, l2 = self.given.l2
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
             if not is_left(ws, node):

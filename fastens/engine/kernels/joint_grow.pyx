@@ -4,8 +4,10 @@ from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free, malloc
 
+from .frontier cimport threads_for_rows
 from .grow cimport Grower
 from .joint_search cimport Joint, JointRoom, Output, run_joint_tasks
+from .leaves cimport dispersion, node_sums, sums_of_output
 from .quantise cimport quantise
 from .structs cimport Histogram, Sums, float32_t, float64_t, int32_t, int64_t, uint64_t
 
@@ -48,6 +50,7 @@ cdef class JointGrower(Grower):
         cdef Joint* joint = &self.joint
         cdef Output* out
         cdef int32_t i, k = joint.n_outputs, widest = self.matrix.n_codes.max()
+        self.ws.n_outputs = k
         # From now on, slots have room for the cells of all outputs.
         joint.n_cells = self.ws.table.n_cells
         self.ws.table.n_cells *= k
@@ -78,7 +81,7 @@ cdef class JointGrower(Grower):
         joint.min_hessian = self.rules.min_child_weight
         joint.min_gain = self.rules.min_gain_to_split
 
-    cdef _limit_root(self):
+    cdef void _limit_root(self) noexcept nogil:
         # Values are bound when the tree is grown; its splits are those of free values.
         self.ws.nodes[0].limits.lower, self.ws.nodes[0].limits.upper = -INFINITY, INFINITY
         self.ws.nodes[0].limits.is_free = True
@@ -100,25 +103,29 @@ cdef class JointGrower(Grower):
         dict of the arrays of a Tree
         """
         cdef Output* out
-        cdef bint finite, need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
         cdef int32_t i
         for i in range(self.joint.n_outputs):
             out = &self.joint.outputs[i]
             out.source = self.source
             out.source.gradients, out.source.hessians = &gradients[i, 0], &hessians[i, 0]
-            with nogil:
-                finite = quantise(&out.source, need_weights, &out.quantised, self.ws.n_threads)
-            if not finite:
-                raise FloatingPointError("the gradients of the loss are not finite: lower learning_rate")
+        self.ws.seed = seed
+        self._set_rows(rows)
+        return self._grow_tree(None)
+
+    cdef bint _quantise(self) noexcept nogil:
+        cdef Output* out
+        cdef int32_t i
+        for i in range(self.joint.n_outputs):
+            out = &self.joint.outputs[i]
+            if not quantise(&out.source, self.need_weights, &out.quantised, &self.ws.team, self.ws.n_threads):
+                return False
             out.rules = self._scaled(&out.quantised)
             out.gain_unit = out.quantised.scales.hessian / out.quantised.scales.gradient ** 2
             out.hessian_unit = 1.0 / (out.quantised.scales.hessian * self.joint.n_outputs)
         # The rules that do not depend on an output's units; hessians are looked at together.
         self.ws.rules = self.joint.outputs[0].rules
         self.ws.rules.min_hessian = 0
-        self.ws.seed = seed
-        self._start(rows)
-        return self._grow_tree(None)
+        return True
 
     cdef void _run_tasks(self) noexcept nogil:
         run_joint_tasks(&self.ws, &self.joint)
@@ -126,20 +133,27 @@ cdef class JointGrower(Grower):
     cdef float64_t _gain_unit(self):
         return 1.0
 
-    cdef list _sums(self):
-        cdef int32_t i
-        return [
-            self._exact_sums(&self.joint.outputs[i].source, &self.joint.outputs[i].quantised.scales)
-            for i in range(self.joint.n_outputs)
-        ]
+    cdef void _sum_up(self) noexcept nogil:
+        cdef Output* out
+        cdef int32_t i, n_threads = threads_for_rows(&self.ws, self.ws.nodes[0].end)
+        for i in range(self.joint.n_outputs):
+            out = &self.joint.outputs[i]
+            node_sums(&self.ws, &out.source, &out.quantised.scales, n_threads, i)
 
-    cdef _values(self, list sums, float64_t[::1] weight):
+    cdef float64_t _dispersion(self):
+        cdef int32_t i
+        cdef float64_t total = 0.0
+        for i in range(self.joint.n_outputs):
+            total += dispersion(&self.ws, sums_of_output(&self.ws, i), &self.joint.outputs[i].quantised.scales)
+        return total
+
+    cdef _values(self, float64_t[::1] weight):
         """Newton steps of every node, (n_nodes, n_outputs); its weight is the mean hessian."""
         cdef int32_t i
         values = np.empty((weight.shape[0], self.joint.n_outputs))
         hessians = np.empty_like(values)
         for i in range(self.joint.n_outputs):
-            self._newton_steps(sums[i], &self.joint.outputs[i].quantised.scales, values, hessians, i)
+            self._newton_steps(&self.joint.outputs[i].quantised.scales, i, values, hessians)
         np.asarray(weight)[:] = hessians.mean(axis=1)
         self.hessians = hessians
         return values

@@ -4,6 +4,7 @@ from cython.parallel cimport prange
 
 from .quantise cimport Moments, RowGradients, Scales, exact_sums
 from .structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t, prefetch
+from .team cimport share
 from .workspace cimport Node, Workspace
 
 # Leaves are not dealt out to the threads: each takes, of every leaf, the rows of its own part of the table. It has seen
@@ -25,14 +26,23 @@ cdef Py_ssize_t _part(
     return low
 
 
+cdef struct Summing:
+    const Workspace* ws
+    const RowGradients* source
+    const Scales* scales
+    Moments* sums                   # of the first part
+    Moments* others                 # of those that follow
+
+
 cdef void node_sums(
-    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, Moments* sums
+    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, int32_t output
 ) noexcept nogil:
-    """Exact sums of every node, from the rows of the leaves upwards; there is room for those of each thread."""
+    """Exact sums of every node for an output, from the rows of the leaves upwards."""
     cdef int32_t i, t
     cdef const Node* node
-    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
-        _sums_of_part(ws, source, scales, t, n_threads, sums + t * ws.n_nodes)
+    cdef Moments* sums = sums_of_output(ws, output)
+    cdef Summing summing = Summing(ws, source, scales, sums, sums_of_output(ws, ws.n_outputs))
+    share(&ws.team, _sum_part, &summing, n_threads)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
         if node.left_child > 0:
@@ -40,7 +50,7 @@ cdef void node_sums(
             _add(&sums[i], &sums[node.left_child + 1])
         else:
             for t in range(1, n_threads):
-                _add(&sums[i], &sums[t * ws.n_nodes + i])
+                _add(&sums[i], &summing.others[(t - 1) * ws.n_nodes + i])
 
 
 cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
@@ -50,18 +60,19 @@ cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
     sums.copies += others.copies
 
 
-cdef void _sums_of_part(
-    const Workspace* ws, const RowGradients* source, const Scales* scales, int32_t t, int32_t n_threads, Moments* sums
-) noexcept nogil:
+cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Summing* summing = <Summing*>job
+    cdef const Workspace* ws = summing.ws
     cdef const Node* node
-    cdef Py_ssize_t begin, end
+    cdef Py_ssize_t begin, end, n_rows = summing.source.n_rows
+    cdef Moments* sums = summing.sums if part == 0 else summing.others + (part - 1) * ws.n_nodes
     cdef int32_t i
     for i in range(ws.n_nodes):
         node = &ws.nodes[i]
         if node.left_child == 0:
-            begin = _part(ws, node, source.n_rows, t, n_threads)
-            end = _part(ws, node, source.n_rows, t + 1, n_threads)
-            sums[i] = exact_sums(source, scales, ws.rows + begin, end - begin)
+            begin = _part(ws, node, n_rows, part, n_parts)
+            end = _part(ws, node, n_rows, part + 1, n_parts)
+            sums[i] = exact_sums(summing.source, summing.scales, ws.rows + begin, end - begin)
 
 
 cdef float64_t dispersion(const Workspace* ws, const Moments* sums, const Scales* scales) noexcept nogil:

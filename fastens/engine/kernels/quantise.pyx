@@ -8,7 +8,6 @@ Neither the resolution nor the scale depends on the weights, so that a row of we
 Weights that are not whole numbers are multiplied in before rounding.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint, log2
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
@@ -16,6 +15,7 @@ from libc.string cimport memcpy
 from .structs cimport (
     PREFETCH_AHEAD, CellLayout, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t, uint64_t
 )
+from .team cimport MAX_THREADS, Team, share
 
 cdef extern from "quantise_loops.h" nogil:
     void largest_bits(const float32_t* gradients, const float32_t* hessians, Py_ssize_t n, int32_t* largest)
@@ -35,7 +35,6 @@ cdef enum:
     MAX_NARROW_WEIGHT = 8
     BLOCK = 512                     # rows that are rounded before they are written to their places
     ROW_GRAIN = 1 << 12             # rows that are worth another thread
-    MAX_THREADS = 64
 
 cdef float64_t SMALLEST = 1e-60     # stands in for the largest gradient where all are 0; less than any float32
 
@@ -48,6 +47,14 @@ cdef struct Extent:
 cdef struct Totals:
     int64_t gradient                # sum of |gradient|
     int64_t hessian
+
+
+cdef struct Pass:
+    # Over all rows, in parts that are dealt with side by side.
+    const RowGradients* source
+    Quantised* out
+    Extent extents[MAX_THREADS]
+    Totals totals[MAX_THREADS]
 
 
 cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexcept nogil:
@@ -186,13 +193,23 @@ cdef inline int64_t _at_least_one(int64_t hessian) noexcept nogil:
     return hessian if hessian > 0 else 1
 
 
-cdef Totals _write_part(const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    if out.statistics.narrow:
-        return _write_narrow(source, out, begin, end)
-    return _write_wide(source, out, _weighting(source), begin, end)
+cdef void _write_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Pass* over = <Pass*>job
+    cdef const RowGradients* source = over.source
+    cdef Py_ssize_t begin = _bound(source.n_rows, part, n_parts), end = _bound(source.n_rows, part + 1, n_parts)
+    if over.out.statistics.narrow:
+        over.totals[part] = _write_narrow(source, over.out, begin, end)
+    else:
+        over.totals[part] = _write_wide(source, over.out, _weighting(source), begin, end)
 
 
-cdef Extent _extent_of_part(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+cdef void _measure_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Pass* over = <Pass*>job
+    cdef Py_ssize_t n = over.source.n_rows
+    over.extents[part] = _extent(over.source, _bound(n, part, n_parts), _bound(n, part + 1, n_parts))
+
+
+cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     cdef int32_t bits[3]
     cdef Extent extent
     if source.weights != NULL:
@@ -209,19 +226,14 @@ cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
     return value
 
 
-cdef Totals _write(const RowGradients* source, Quantised* out, int32_t n_threads) noexcept nogil:
+cdef Totals _write(Pass* over, Team* team, int32_t n_parts) noexcept nogil:
     cdef Totals totals
-    cdef Totals parts[MAX_THREADS]
-    cdef Py_ssize_t n = source.n_rows
     cdef int32_t t
-    if n_threads == 1:
-        return _write_part(source, out, 0, n)
-    for t in prange(n_threads, num_threads=n_threads, schedule="static"):
-        parts[t] = _write_part(source, out, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
+    share(team, _write_part, over, n_parts)
     totals.gradient = totals.hessian = 0
-    for t in range(n_threads):
-        totals.gradient += parts[t].gradient
-        totals.hessian += parts[t].hessian
+    for t in range(n_parts):
+        totals.gradient += over.totals[t].gradient
+        totals.hessian += over.totals[t].hessian
     return totals
 
 
@@ -257,33 +269,32 @@ cdef void _set_layout(const RowGradients* source, Quantised* out) noexcept nogil
     layout.max_rows = ((1 << COUNT_BITS) - 1) // weight
 
 
-cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads) noexcept nogil:
+cdef bint quantise(
+    const RowGradients* source, bint need_weights, Quantised* out, Team* team, int32_t n_threads
+) noexcept nogil:
     """Quantise all rows. False if a gradient or hessian is not finite, or memory for the wide form is missing."""
+    cdef Pass over
     cdef Extent extent
-    cdef Extent parts[MAX_THREADS]
     cdef Totals totals
     cdef Py_ssize_t n = source.n_rows
     cdef int32_t t
     cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>n
+    over.source, over.out = source, out
     n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
-    if n_threads == 1:
-        parts[0] = _extent_of_part(source, 0, n)
-    else:
-        for t in prange(n_threads, num_threads=n_threads, schedule="static"):
-            parts[t] = _extent_of_part(source, _bound(n, t, n_threads), _bound(n, t + 1, n_threads))
+    share(team, _measure_part, &over, n_threads)
     extent.max_gradient = extent.max_hessian = SMALLEST
     for t in range(n_threads):
-        if not (isfinite(parts[t].max_gradient) and isfinite(parts[t].max_hessian)):
+        if not (isfinite(over.extents[t].max_gradient) and isfinite(over.extents[t].max_hessian)):
             return False
-        extent.max_gradient = max(extent.max_gradient, parts[t].max_gradient)
-        extent.max_hessian = max(extent.max_hessian, parts[t].max_hessian)
+        extent.max_gradient = max(extent.max_gradient, over.extents[t].max_gradient)
+        extent.max_hessian = max(extent.max_hessian, over.extents[t].max_hessian)
 
     _set_layout(source, out)
     _set_scales(source, &extent, False, &out.scales)
     out.statistics.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
     if not out.statistics.narrow and not _need_wide(source, out):
         return False
-    totals = _write(source, out, n_threads)
+    totals = _write(&over, team, n_threads)
     out.mean_hessian = <float64_t>totals.hessian / rows
     if extent.max_gradient == SMALLEST or (
         <float64_t>totals.gradient >= MIN_STEPS * rows
@@ -294,7 +305,7 @@ cdef bint quantise(const RowGradients* source, bint need_weights, Quantised* out
     out.statistics.narrow = False
     if not _need_wide(source, out):
         return False
-    totals = _write(source, out, n_threads)
+    totals = _write(&over, team, n_threads)
     out.mean_hessian = <float64_t>totals.hessian / rows
     return True
 

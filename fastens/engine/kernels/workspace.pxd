@@ -1,7 +1,7 @@
 from .gain cimport ScanRoom, SplitRules, ValueLimits
 from .histogram cimport Table
 from .partition cimport Decision
-from .quantise cimport Quantised
+from .quantise cimport Moments, Quantised
 from .structs cimport Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from .team cimport Team
 
@@ -80,6 +80,9 @@ cdef struct Workspace:
     int32_t n_chosen
     Task* tasks
     int32_t n_tasks
+    # once it is grown: exact sums of every node, for each output, then the parts of the threads after the first
+    Moments* sums
+    int32_t n_outputs
     # room for the category set of every node, words_per_node each; 0 where no feature is categorical
     uint32_t* category_words
     int32_t words_per_node

@@ -3,6 +3,7 @@
 from libc.stdlib cimport calloc, free, malloc, realloc
 
 from .gain cimport ScanRoom
+from .quantise cimport Moments
 from .structs cimport Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -70,6 +71,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.candidates)
     free(ws.chosen)
     free(ws.tasks)
+    free(ws.sums)
     free(ws.category_words)
     free(ws.quantised.wide)
     free(ws.quantised.words)
@@ -94,6 +96,7 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
         and _resize(<void**>&ws.candidates, capacity * sizeof(int32_t))
         and _resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
         and _resize(<void**>&ws.tasks, capacity * sizeof(Task))
+        and _resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_threads - 1) * sizeof(Moments))
     ):
         return False
     if ws.words_per_node > 0:
