@@ -104,7 +104,7 @@ PARAMETERS = """\
         None: 2, or 0 where gradients do not tell the noise: for absolute errors, quantiles, Huber's loss and ranking.
     lift_limits : bool or None, default=None
         Whether to ask, once the learning rates of the rounds add up to 1.5, if trees predict better without limits, and
-        to grow such from then on: leaves of one row and all splits, with an `l2_regularization` of at least 1. Of at
+        to grow such from then on: leaves of one row and all splits, with an `l2_regularization` of at least 0.1. Of at
         most 5000 rows, five parts (ten of fewer than 1000 rows) are held out in turn; if whole Newton steps found from
         the others gain more on them without limits, by three standard errors, limits are lifted. None: if
         `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with boosting="dart", linear leaves, or

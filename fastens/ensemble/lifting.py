@@ -35,6 +35,7 @@ _N_PARTS, _N_PARTS_OF_FEW = 5, 10
 # After this share of the parts it is seen whether there is any hope.
 _FIRST = 0.4
 _STANDARD_ERRORS = 3.0
+_LEAST_L2 = 0.1
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ class HeldOut:
         return None if (part == part[0]).all() else cls(part, weight)
 
     def steadied(self, growth: GrowthRules) -> GrowthRules:
-        """Return limits with a penalty that keeps leaves of one row from steps of any size: that of a row, or more."""
+        """Return limits with a penalty that keeps leaves of a row, whose hessian may be nothing, from giant steps."""
         row = 1.0 if _is_whole(self._weight) else self._weight.mean()
-        return replace(growth, l2_regularization=max(growth.l2_regularization, row))
+        return replace(growth, l2_regularization=max(growth.l2_regularization, _LEAST_L2 * row))
 
     def favour(
         self, free: Stepping, limited: Stepping, gradients: NDArray[np.float32], hessians: NDArray[np.float32]

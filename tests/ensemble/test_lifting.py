@@ -12,10 +12,12 @@ from sklearn.model_selection import train_test_split
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRanker, GradientBoostingRegressor
 from fastens.base import TrainingData
+from fastens.engine.growth import GrowthRules
 from fastens.ensemble import lifting
 from fastens.ensemble.lifting import HeldOut
 
 FREE = {"min_samples_leaf": 1, "split_penalty": 0.0}
+L2 = {"l2_regularization": 1.0}
 # Learning rates of .1 add up to 1.5 before the round of this index.
 ASKED = 15
 
@@ -119,6 +121,16 @@ def test_whole_weights_are_copies_and_fractions_have_no_scale(by, rng):
         assert len({favours(held_out, more + bar, nothing) for held_out in shares}) == 1
 
 
+@pytest.mark.parametrize(
+    ("weight", "least"), [(None, 0.1), (np.array([3.0, 1.0]), 0.1), (np.array([0.5, 0.3]), 0.04)], ids=str
+)
+def test_leaves_of_a_row_have_a_penalty(weight, least):
+    held_out = HeldOut(np.arange(2), weight)
+    for given in (0.0, 0.05, 2.0):
+        steadied = held_out.steadied(GrowthRules(l2_regularization=given)).l2_regularization
+        assert steadied == pytest.approx(max(given, least))
+
+
 def test_parts_follow_from_what_rows_are(rng):
     X, y = rng.integers(0, 4, (300, 3)).astype(float), rng.integers(0, 2, 300).astype(float)
     part = HeldOut.of(TrainingData(X, y, None), 1)._part
@@ -152,7 +164,7 @@ def test_rows_that_are_all_the_same_are_not_asked():
 
 def test_limits_are_lifted_without_noise(games):
     X, X_test, y, y_test = train_test_split(*games, random_state=0)
-    model, limited = (GradientBoostingClassifier(lift_limits=lifts).fit(X, y) for lifts in (None, False))
+    model, limited = (GradientBoostingClassifier(lift_limits=lifts, **L2).fit(X, y) for lifts in (None, False))
     assert model.limits_lifted_
     assert not limited.limits_lifted_
     assert log_loss(y_test, model.predict_proba(X_test)) < 0.7 * log_loss(y_test, limited.predict_proba(X_test))
@@ -165,9 +177,10 @@ def test_limits_are_lifted_without_noise(games):
 def test_rounds_after_are_those_of_a_free_model(games):
     """The same rounds, made by hand: limited ones, then free ones."""
     X, y = games
-    by_hand = GradientBoostingClassifier(n_estimators=ASKED, warm_start=True).fit(X, y)
-    by_hand.set_params(n_estimators=60, l2_regularization=1.0, min_samples_category=1, **FREE).fit(X, y)
-    model = GradientBoostingClassifier(n_estimators=60).fit(X, y)
+    by_hand = GradientBoostingClassifier(n_estimators=ASKED, warm_start=True, **L2).fit(X, y)
+    by_hand.set_params(n_estimators=60, min_samples_category=1, **FREE).fit(X, y)
+    model = GradientBoostingClassifier(n_estimators=60, **L2).fit(X, y)
+    assert model.limits_lifted_
     np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
 
 
@@ -179,8 +192,8 @@ def test_limits_stay_with_noise(noise):
 
 @pytest.mark.parametrize("given", [{"min_samples_leaf": 19}, {"split_penalty": 2.0}])
 def test_limits_that_were_given_stay_unless_said(given, games):
-    assert not GradientBoostingClassifier(**given).fit(*games).limits_lifted_
-    assert GradientBoostingClassifier(lift_limits=True, **given).fit(*games).limits_lifted_
+    assert not GradientBoostingClassifier(**given, **L2).fit(*games).limits_lifted_
+    assert GradientBoostingClassifier(lift_limits=True, **given, **L2).fit(*games).limits_lifted_
 
 
 @pytest.mark.parametrize(("learning_rate", "asked"), [(0.1, 15), (0.5, 3), (1.0, 2), (0.4, 4)])
@@ -201,7 +214,7 @@ def test_models_are_the_same_for_threads_and_when_continued(target, options, gam
         "several labels": np.c_[won, equal(games, (4, 5))],
     }[target]
     kind = GradientBoostingRegressor if "numbers" in target else GradientBoostingClassifier
-    options = {"random_state": 0, "n_estimators": 40, **options}
+    options = {"random_state": 0, "n_estimators": 40, **L2, **options}
     model, threads = (kind(n_jobs=n_jobs, **options).fit(X, y) for n_jobs in (1, 3))
     assert model.limits_lifted_
     np.testing.assert_array_equal(said(threads, X), said(model, X))
@@ -232,7 +245,7 @@ def test_a_weight_is_as_many_rows(games, rng):
     X, y = games
     weight = rng.integers(1, 4, len(X))
     # The count of rows is no weight: it would limit the rounds before.
-    options = {"n_estimators": 30, "min_samples_leaf": 1, "split_penalty": 50.0, "lift_limits": True}
+    options = {"n_estimators": 30, "min_samples_leaf": 1, "split_penalty": 500.0, "lift_limits": True, **L2}
     weighted = GradientBoostingClassifier(**options).fit(X, y, sample_weight=weight)
     repeated = GradientBoostingClassifier(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert weighted.limits_lifted_
