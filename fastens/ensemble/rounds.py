@@ -110,7 +110,6 @@ class BoostingRun:
         Everything else.
     start : Start, optional
         What else it begins with.
-
     """
 
     _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
