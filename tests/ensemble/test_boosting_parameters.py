@@ -24,7 +24,7 @@ DART = {"boosting": "dart", "rate_drop": 0.5, "skip_drop": 0.2}
 STOPS = {"early_stopping": True, "n_estimators": 150, "learning_rate": 0.5}
 LINEAR = {"linear_leaves": True}
 PARTS = {"categorical_encoding": "partition"}
-LIFTED = {"min_samples_leaf": 200, "n_estimators": 20}
+LIFTED = {"min_samples_leaf": 200, "n_estimators": 20, "l2_regularization": 1.0}
 # For each parameter: other parameters that it needs, and two values whose models differ.
 EFFECTS = {
     "n_estimators": ({}, 5, 6),
