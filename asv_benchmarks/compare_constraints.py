@@ -24,6 +24,7 @@ from comparison.measure import interleaved
 
 N_CATEGORIES = (5, 10, 20, 50, 50, 100, 30)
 REAL_TABLES = ["adult", "bank_marketing", "diamonds", "insteval", "mpls_stops", "nycflights13", "okc", "telco_churn"]
+SMALL_TABLES = ["car", "cmc", "credit_g", "heart_c", "kr_vs_kp", "tic_tac_toe", "titanic"]
 
 
 @dataclass
@@ -87,7 +88,7 @@ WORKLOADS: dict[str, Callable[[int], Workload]] = {
     "categories": categories,
     "categories-sets": lambda n_rows: categories(n_rows, categorical_encoding="partition"),
     "classes": several_classes,
-    **{name: partial(real_table, name) for name in REAL_TABLES},
+    **{name: partial(real_table, name) for name in REAL_TABLES + SMALL_TABLES},
 }
 
 
