@@ -34,10 +34,12 @@ def decoded(matrix):
     for feature, column in enumerate(matrix.bundles.column_of):
         found[feature] = of_columns[:, column]
         if (matrix.bundles.column_of == column).sum() > 1:
-            first, end = matrix.bundles.first_member[feature : feature + 2]
             of_combination = np.full(256, matrix.bundles.usual_code[feature])
-            combinations, codes = matrix.bundles.members[first:end].T
-            of_combination[combinations] = codes
+            place = matrix.bundles.first_member[feature]
+            for code in range(matrix.n_codes[feature]):
+                n_with = matrix.bundles.members[place]
+                of_combination[matrix.bundles.members[place + 1 : place + 1 + n_with]] = code
+                place += 1 + n_with
             found[feature] = of_combination[of_columns[:, column]]
     return found
 

@@ -24,7 +24,7 @@ from .lock cimport FEW_ROWS
 from .quantise cimport Moments, Quantised, Scales, quantise
 from .search cimport counted_histogram
 from .structs cimport (
-    Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+    Column, Feature, Histogram, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
     uint64_t
 )
 from .team cimport MAX_THREADS, dismiss_helpers, seat_helpers, stand_by
@@ -119,7 +119,7 @@ cdef class Grower:
         cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
         cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
         cdef const int32_t[::1] column_of = bundles.column_of, first = bundles.first_member, usual = bundles.usual_code
-        cdef const uint8_t[:, ::1] members = bundles.members
+        cdef const uint8_t[::1] members = bundles.members
         ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
         if ws.features == NULL:
             raise MemoryError(f"no memory for {ws.table.n_features} features")
@@ -130,10 +130,9 @@ cdef class Grower:
             feature.is_categorical = is_categorical[f]
             feature.monotone = 0
             feature.column = column_of[f]
-            feature.n_members = first[f + 1] - first[f]
             feature.usual_code = usual[f]
             if ws.columns[column_of[f]].n_features > 1:
-                feature.members, feature.offset = <const Member*>&members[first[f], 0], 0
+                feature.members, feature.offset = &members[first[f]], 0
             else:
                 feature.members, feature.offset = NULL, ws.columns[column_of[f]].offset
 

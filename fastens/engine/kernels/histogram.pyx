@@ -265,18 +265,40 @@ cdef inline void _put(
         out.cells[3 * i + 2] = count
 
 
+cdef inline void _sum_members(
+    const int64_t* source, const Feature* feature, int64_t* cells, int64_t* rest, Py_ssize_t width
+) noexcept nogil:
+    """The cells of all codes but the usual one, which has what the others leave; called with a literal width."""
+    cdef const uint8_t* member = feature.members
+    cdef const uint8_t* end
+    cdef Py_ssize_t code, k
+    cdef int64_t[3] sums
+    for code in range(feature.n_codes):
+        sums[0] = sums[1] = sums[2] = 0
+        end = member + 1 + member[0]
+        member += 1
+        while member < end:
+            for k in range(width):
+                sums[k] += source[width * member[0] + k]
+            member += 1
+        for k in range(width):
+            cells[width * code + k] = sums[k]
+            rest[k] -= sums[k]
+    for k in range(width):
+        cells[width * feature.usual_code + k] = rest[k]
+
+
 cdef void unbundle(
     const Histogram* histogram, const Column* column, const Feature* feature, const Sums* total,
     const CellLayout* layout, Histogram* out,
 ) noexcept nogil:
-    """The cells of one feature of a bundle, given the sums of the node: its usual code has what the others leave."""
-    cdef int32_t i
-    cdef Py_ssize_t k, width = words_per_cell(histogram)
-    cdef const int64_t* source = histogram.cells + width * column.offset
-    cdef int64_t* usual = out.cells + width * feature.usual_code
-    memset(out.cells, 0, width * feature.n_codes * sizeof(int64_t))
-    _put(out, feature.usual_code, total.gradient, total.hessian, total.weight << 32 | total.count, layout)
-    for i in range(feature.n_members):
-        for k in range(width):
-            out.cells[width * feature.members[i].code + k] += source[width * feature.members[i].combination + k]
-            usual[k] -= source[width * feature.members[i].combination + k]
+    """The cells of one feature of a bundle, given the sums of the node."""
+    cdef int64_t[3] rest
+    cdef Histogram whole
+    cdef const int64_t* source = histogram.cells + words_per_cell(histogram) * column.offset
+    whole.cells, whole.packed = &rest[0], histogram.packed
+    _put(&whole, 0, total.gradient, total.hessian, total.weight << 32 | total.count, layout)
+    if histogram.packed:
+        _sum_members(source, feature, out.cells, rest, 1)
+    else:
+        _sum_members(source, feature, out.cells, rest, 3)

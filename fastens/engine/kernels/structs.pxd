@@ -90,12 +90,6 @@ cdef struct Column:
     int32_t n_features
 
 
-cdef struct Member:
-    # A combination of a bundle, and the code that a feature has there.
-    uint8_t combination
-    uint8_t code
-
-
 cdef struct Feature:
     int32_t index
     int32_t n_codes                 # code 0, missing, included
@@ -103,9 +97,9 @@ cdef struct Feature:
     bint is_categorical
     int32_t monotone                # 1: predictions must not fall with its value; -1: not rise; 0: either
     int32_t column                  # of the records
-    # in a bundle: where it has another code than the usual one; NULL: it has the column for itself
-    const Member* members
-    int32_t n_members
+    # in a bundle: for each code but the usual one how many combinations have it, and which, in bytes; NULL: it has the
+    # column for itself
+    const uint8_t* members
     int32_t usual_code
 
 
