@@ -109,17 +109,18 @@ class HeldOut:
         gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
             Derivatives of the loss.
         """
-        gained, more = np.zeros((2, len(self._part)))
+        steps = np.zeros((2, *gradients.shape))
         parts = np.unique(self._part)
         for number, part in enumerate(parts, 1):
             out = self._part == part
             others = np.flatnonzero(~out).astype(np.uint32)
-            gained[out], before = (
-                _gains(stepping(others)[:, out], gradients[:, out], hessians[:, out]) for stepping in (free, limited)
-            )
-            more[out] = gained[out] - before
-            if number >= _FIRST * len(parts) and self._weight @ more <= 0:
-                return False
+            for kept, stepping in zip(steps, (free, limited), strict=True):
+                np.copyto(kept, stepping(others), where=out)
+            if number >= _FIRST * len(parts):
+                gained, before = (_gains(kept, gradients, hessians) for kept in steps)
+                more = gained - before
+                if self._weight @ more <= 0:
+                    return False
         return self._are_sure(more) and not self._are_sure(-gained)
 
     def _are_sure(self, gained: Array) -> bool:
