@@ -105,11 +105,11 @@ cdef class Grower:
         ws.table.columns = ws.columns
         for c in range(ws.table.n_columns):
             ws.columns[c].n_codes = n_codes[c]
-            ws.columns[c].offset = ws.table.n_cells
+            ws.columns[c].offset = ws.table.n_counted
             ws.columns[c].features = &features[first[c]]
             ws.columns[c].n_features = first[c + 1] - first[c]
             ws.table.n_codes += n_codes[c]
-            ws.table.n_cells += CELL_STRIDE if ws.table.code_size == 1 else n_codes[c]
+            ws.table.n_counted += CELL_STRIDE if ws.table.code_size == 1 else n_codes[c]
 
     cdef _set_features(self):
         cdef Workspace* ws = &self.ws
@@ -118,7 +118,7 @@ cdef class Grower:
         bundles = self.matrix.bundles
         cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
         cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
-        cdef const int32_t[::1] column_of = bundles.column_of, first = bundles.first_member, usual = bundles.usual_code
+        cdef const int32_t[::1] first = bundles.first_member, usual = bundles.usual_code
         cdef const uint8_t[::1] members = bundles.members
         ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
         if ws.features == NULL:
@@ -129,12 +129,26 @@ cdef class Grower:
             feature.n_codes = n_codes[f]
             feature.is_categorical = is_categorical[f]
             feature.monotone = 0
-            feature.column = column_of[f]
-            feature.usual_code = usual[f]
-            if ws.columns[column_of[f]].n_features > 1:
-                feature.members, feature.offset = &members[first[f]], 0
-            else:
-                feature.members, feature.offset = NULL, ws.columns[column_of[f]].offset
+            feature.members, feature.usual_code = &members[first[f]], usual[f]
+        self._place_cells()
+
+    cdef _place_cells(self):
+        """The cells of a bundle's features lie together, behind those of all columns."""
+        cdef Workspace* ws = &self.ws
+        cdef Column* column
+        cdef int32_t c, i
+        ws.table.n_cells = ws.table.n_counted
+        for c in range(ws.table.n_columns):
+            column = &ws.columns[c]
+            column.first_own, column.n_own = column.offset, column.n_codes
+            ws.features[column.features[0]].offset = column.offset
+            if column.n_features == 1:
+                continue
+            column.first_own = ws.table.n_cells
+            for i in range(column.n_features):
+                ws.features[column.features[i]].offset = ws.table.n_cells
+                ws.table.n_cells += ws.features[column.features[i]].n_codes
+            column.n_own = ws.table.n_cells - column.first_own
 
     cdef _set_rules(self):
         rules = self.rules
@@ -373,7 +387,7 @@ cdef class Grower:
 
     cdef _cells(self, int32_t task):
         cdef Histogram histogram = counted_histogram(&self.ws, &self.ws.tasks[task], 0)
-        return np.asarray(<int64_t[:3 * self.ws.table.n_cells]>histogram.cells)
+        return np.asarray(<int64_t[:3 * self.ws.table.n_counted]>histogram.cells)
 
     cdef _tree(self):
         """The arrays of the tree just grown, as far as its splits pay."""

@@ -88,6 +88,8 @@ cdef struct Column:
     uint32_t offset                 # its first cell
     const int32_t* features
     int32_t n_features
+    uint32_t first_own              # the cells of its features, which are its own where it has only one
+    int32_t n_own
 
 
 cdef struct Feature:
@@ -96,9 +98,7 @@ cdef struct Feature:
     uint32_t offset                 # its first cell
     bint is_categorical
     int32_t monotone                # 1: predictions must not fall with its value; -1: not rise; 0: either
-    int32_t column                  # of the records
-    # in a bundle: for each code but the usual one how many combinations have it, and which, in bytes; NULL: it has the
-    # column for itself
+    # in a bundle: for each code how many combinations have it, and which, in bytes; none for the usual one
     const uint8_t* members
     int32_t usual_code
 

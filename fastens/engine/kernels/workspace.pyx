@@ -17,7 +17,7 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
             ws.words_per_node = max(ws.words_per_node, (ws.features[f].n_codes + 31) // 32)
     ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
-    ws.zeros = <uint64_t*>calloc(ws.n_threads * n_cells, sizeof(uint64_t))
+    ws.zeros = <uint64_t*>calloc(ws.n_threads * ws.table.n_counted, sizeof(uint64_t))
     ws.partial = <Histogram*>calloc(ws.n_threads, sizeof(Histogram))
     ws.rooms = <ScanRoom*>calloc(ws.n_threads, sizeof(ScanRoom))
     ws.sampled = <int32_t*>malloc(ws.n_threads * n_features * sizeof(int32_t))
@@ -34,10 +34,9 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
         ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
-        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL:
+        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
             return False
-        ws.rooms[t].cells = <int64_t*>malloc(3 * widest * sizeof(int64_t))
-        if ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL or ws.rooms[t].cells == NULL:
+        if ws.rooms[t].sums == NULL:
             return False
     return True
 
@@ -51,7 +50,6 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
             free(ws.rooms[i].keys)
             free(ws.rooms[i].codes)
             free(ws.rooms[i].sums)
-            free(ws.rooms[i].cells)
     for i in range(ws.n_slots):
         free(ws.slots[i].cells)
     free(ws.slots)
