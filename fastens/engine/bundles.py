@@ -18,15 +18,15 @@ from fastens.engine.kernels.bins import copy_to_records
 from fastens.engine.kernels.bundles import MOST_CODES, join
 from fastens.engine.threads import threads_for
 
-# Rows that tell which features suit each other.
+# Rows that tell which features suit each other, at least.
 _SAMPLE_ROWS = 2048
 # Where there are fewer rows, or fewer columns are saved, records are not written anew.
-_LEAST_ROWS = 300
+_LEAST_ROWS = 400
 _LEAST_SAVED = 0.1
-# Summing up a feature's cells from a bundle is work for every node. A tree counts each row a few times and asks some
-# tens of nodes, so a feature may be in one combination for so many rows.
-_ROWS_PER_MEMBER = 25
-_FEATURE_COST = 10
+# Summing up cells of features from those of bundles is work for every node, a tree counts each row a few times. So a
+# feature may cost one member or code for so many rows and leaves; for trees of more leaves than these it is no less.
+_ROWS_PER_LEAF = 1.6
+_MOST_LEAVES = 125
 _ROW_GRAIN = 50_000
 
 
@@ -50,16 +50,18 @@ class _Joined:
     @property
     def n_saved(self) -> int:
         """How many columns less the records have."""
-        return np.count_nonzero(self.in_bundle) - len(np.unique(self.bundle_of[self.in_bundle]))
+        return int(self.in_bundle.sum()) - len(np.unique(self.bundle_of[self.in_bundle]))
 
 
-def bundled(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
+def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 1) -> BinnedMatrix:
     """Return the matrix with records that are shorter where features of few codes can share bytes.
 
     Parameters
     ----------
     matrix : BinnedMatrix
         The rows, without bundles.
+    max_leaves : int or None
+        Leaves that a tree may have; None for no limit.
     n_threads : int
         How many threads there may be.
 
@@ -78,32 +80,31 @@ def bundled(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
     if matrix.columns.itemsize > 1 or matrix.n_rows < _LEAST_ROWS or len(candidates) - 1 < least_saved:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
-    joined = _join(matrix, candidates, step)
+    most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))
+    joined = _join(matrix, candidates, most_cost, step)
     if step > 1 and joined.n_saved >= least_saved:
-        joined = _join_as_planned(matrix, joined, n_threads)
+        joined = _join_as_planned(matrix, joined, most_cost, n_threads)
     return matrix if joined.n_saved < least_saved else _with_columns(matrix, joined, n_threads)
 
 
-def _join(matrix: BinnedMatrix, features: np.ndarray, step: int) -> _Joined:
-    """Join what some of the rows say suits each other."""
+def _join(matrix: BinnedMatrix, features: np.ndarray, most_cost: int, step: int) -> _Joined:
+    """Join what suits each other by every so many rows."""
     columns, places = matrix.columns, features
     if step > 1:
         columns, places = np.ascontiguousarray(columns[features, ::step]), np.arange(len(features))
-    return _Joined(features, *join(columns, places, *_limits(matrix, features), None, 1))
+    return _Joined(features, *join(columns, places, _n_codes(matrix, features), most_cost, None, 1))
 
 
-def _join_as_planned(matrix: BinnedMatrix, plan: _Joined, n_threads: int) -> _Joined:
-    """Join in all rows what suits each other in some, unless they have too many combinations more."""
+def _join_as_planned(matrix: BinnedMatrix, plan: _Joined, most_cost: int, n_threads: int) -> _Joined:
+    """Join by all rows what suits each other by some; a feature that costs too much by all of them stays alone."""
     features = plan.features[plan.in_bundle]
     planned = np.unique(plan.bundle_of[plan.in_bundle], return_inverse=True)[1].astype(np.int32)
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
-    return _Joined(features, *join(matrix.columns, features, *_limits(matrix, features), planned, n_threads))
+    return _Joined(features, *join(matrix.columns, features, _n_codes(matrix, features), most_cost, planned, n_threads))
 
 
-def _limits(matrix: BinnedMatrix, features: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """How many codes features have, what one may cost, and what it costs besides its members."""
-    most = matrix.n_rows // _ROWS_PER_MEMBER
-    return np.ascontiguousarray(matrix.n_codes[features], dtype=np.int32), most, _FEATURE_COST
+def _n_codes(matrix: BinnedMatrix, features: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(matrix.n_codes[features], dtype=np.int32)
 
 
 def _with_columns(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> BinnedMatrix:

@@ -1,8 +1,8 @@
 """Features of few codes joined in bundles, each where it costs least, and which combinations of codes the rows have.
 
-A bundle costs work for its members: the combinations in which a feature has another code than its usual one, which it
-has in most of them. A feature that joins adds members of its own, and the combinations that it splits add some of the
-others'.
+A bundle costs work for the codes of its features, and for its members: the combinations in which a feature has another
+code than its usual one, which it has in most of them. A feature that joins adds members of its own, and the
+combinations that it splits add some of the others'.
 """
 
 from cython.parallel cimport prange
@@ -51,8 +51,7 @@ cdef struct Joining:
     Py_ssize_t n_rows
     int32_t n_features
     int32_t n_bundles
-    int32_t most_members            # that a feature may add
-    int32_t feature_cost            # in members, besides its members
+    int32_t most_cost               # of a feature
     int32_t n_threads
     uint8_t* seen                   # MOST_PAIRS of combination and code for each thread
 
@@ -98,8 +97,10 @@ cdef inline int32_t _largest(const int32_t* counts, int32_t n) noexcept nogil:
     return best
 
 
-cdef int32_t _cost_so_far(const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much) noexcept nogil:
-    """What it would cost, in members, if the feature joined and rows had the pairs in `seen`: with more, no less."""
+cdef int32_t _cost_so_far(
+    const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much
+) noexcept nogil:
+    """What it would cost if the feature joined and rows had the pairs in `seen`: with more pairs, no less."""
     cdef int32_t counts[MOST_CODES]
     cdef bint is_second = bundle.n_features == 1
     cdef int32_t i, k, more, n_new = 0, n_seen = 0, of_others = 0
@@ -117,7 +118,9 @@ cdef int32_t _cost_so_far(const Joining* job, const Bundle* bundle, const Candid
         seen += feature.n_codes
     if bundle.n_combinations + n_new > MOST_COMBINATIONS:
         return too_much
-    return n_seen - counts[_largest(counts, feature.n_codes)] + of_others + job.feature_cost * (1 + is_second)
+    if is_second:
+        of_others += job.features[bundle.last].n_codes
+    return n_seen - counts[_largest(counts, feature.n_codes)] + of_others + feature.n_codes
 
 
 cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much) noexcept nogil:
@@ -211,7 +214,7 @@ cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
 
 cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
     """The one where the feature costs least; -1: it costs too much everywhere."""
-    cdef int32_t b, cost, best = -1, least = job.most_members + 1
+    cdef int32_t b, cost, best = -1, least = job.most_cost + 1
     for b in range(max(0, job.n_bundles - MOST_OPEN), job.n_bundles):
         cost = _cost(job, &job.bundles[b], &job.features[f], least)
         if cost < least:
@@ -221,7 +224,7 @@ cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
 
 cdef void _join_all(Joining* job, const int32_t* planned) noexcept nogil:
     """Each feature to the best bundle, or to the planned one where it does not cost too much there."""
-    cdef int32_t f, b, too_much = job.most_members + 1
+    cdef int32_t f, b, too_much = job.most_cost + 1
     for f in range(job.n_features):
         if planned != NULL:
             b = planned[f]
@@ -241,7 +244,9 @@ cdef inline bint _is_joined(const Joining* job, const Candidate* feature) noexce
     return feature.bundle >= 0 and job.bundles[feature.bundle].n_features > 1
 
 
-cdef int32_t _write_members(const Bundle* bundle, const Candidate* feature, int32_t usual, uint8_t* members) noexcept nogil:
+cdef int32_t _write_members(
+    const Bundle* bundle, const Candidate* feature, int32_t usual, uint8_t* members
+) noexcept nogil:
     """For each code how many combinations have it, and which; none for the usual one. Returns the number of bytes."""
     cdef int32_t code, i, end = 0, begin
     for code in range(feature.n_codes):
@@ -279,8 +284,8 @@ cdef _describe(const Joining* job):
 
 
 def join(
-    const uint8_t[:, ::1] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_members,
-    int32_t feature_cost, const int32_t[::1] planned, int32_t n_threads,
+    const uint8_t[:, ::1] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_cost,
+    const int32_t[::1] planned, int32_t n_threads
 ):
     """Join features of at most MOST_CODES codes.
 
@@ -292,8 +297,8 @@ def join(
         Which of the columns to join, in this order.
     n_codes : int32 array of shape (n_features,)
         How many codes they have.
-    most_members, feature_cost : int
-        What a feature may cost, in members: those that it adds, and `feature_cost`, for the second of a bundle twice.
+    most_cost : int
+        What a feature may cost: the members that it adds, its codes, and for the second of a bundle those of the first.
     planned : int32 array of shape (n_features,) or None
         The bundle of each, if it does not cost too much there; None: where it costs least of the latest bundles.
     n_threads : int
@@ -318,7 +323,7 @@ def join(
     numbers = np.zeros((n_bundles, columns.shape[1]), dtype=np.uint8)
     cdef uint8_t[:, ::1] rows = numbers
     job.n_rows, job.n_features, job.n_threads = columns.shape[1], <int32_t>features.shape[0], n_threads
-    job.most_members, job.feature_cost = most_members, feature_cost
+    job.most_cost = most_cost
     job.n_bundles = 0 if planned is None else <int32_t>n_bundles
     job.features = <Candidate*>calloc(job.n_features, sizeof(Candidate))
     job.bundles = <Bundle*>calloc(n_bundles, sizeof(Bundle))
