@@ -23,7 +23,7 @@ from fastens.engine.kernels.sketch import (
     kth_distinct,
     note_values,
 )
-from fastens.engine.parts import dense_parts, salts
+from fastens.engine.parts import dense_parts
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
@@ -246,8 +246,8 @@ class BinningSketch:
         for f, limits in zip(features.tolist(), self._cut_held(features, codes), strict=True):
             thresholds[f] = limits
         of_categories: list[np.ndarray | None] = [None] * self.n_features
-        for f, weights in self._category_weights.items():
-            of_categories[f] = self._category_codes(weights)
+        for f, found in self._category_codes().items():
+            of_categories[f] = found
         return Binning(thresholds, of_categories)
 
     # Taking rows in
@@ -258,8 +258,9 @@ class BinningSketch:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
         for start, values in dense_parts(X):
             of_rows = None if weights is None else weights[start : start + len(values)]
-            for f in self._category_weights:
-                self._add_category_weights(f, self._count_categories(values[:, f], of_rows))
+            known = list(self._category_weights)
+            for f, counts in zip(known, count_categories(values, known, of_rows), strict=True):
+                self._add_category_weights(f, counts if of_rows is not None else counts * self._one)
             if not self.is_categorical.all():
                 self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)))
 
@@ -281,7 +282,7 @@ class BinningSketch:
         """Note the values of new rows, and keep those with small hashes."""
         self._note_distinct(rows.values)
         hashes = np.empty(len(rows.values), dtype=np.uint64)
-        hash_rows(rows.values, salts(self.n_features), hashes, self._threads(rows.values.size, _BIN_GRAIN))
+        hash_rows(rows.values, hashes, self._threads(rows.values.size, _BIN_GRAIN))
         self._rows.append(_Rows(rows.values, rows.weights, hashes))
         self._drop_surplus(_SLACK)
         if self._rows[-1].values is rows.values:
@@ -345,17 +346,12 @@ class BinningSketch:
             known = None if values is None else np.unique(np.concatenate([known, values]))
             self._distinct[f] = None if known is None or len(known) > self.max_bins else known
 
-    def _count_categories(self, column: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        totals = np.zeros(int(np.fmax.reduce(column, initial=-1)) + 1, dtype=np.int64)
-        count_categories(column, weights, totals)
-        return totals * self._one if weights is None else totals
-
     def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
-        known = self._category_weights[f]
-        total = np.zeros(max(len(known), len(weights)), dtype=np.int64)
-        total[: len(known)] += known
-        total[: len(weights)] += weights
-        self._category_weights[f] = total
+        few, many = sorted((self._category_weights[f], weights), key=len)
+        if len(few):
+            many = many.copy()
+            many[: len(few)] += few
+        self._category_weights[f] = many
 
     # Finishing
 
@@ -402,12 +398,17 @@ class BinningSketch:
         cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds, codes)
         return [limits[:n].copy() for limits, n in zip(thresholds, n_thresholds, strict=True)]
 
-    def _category_codes(self, weights: np.ndarray) -> np.ndarray:
-        """Codes by weight; the rarest categories share one where there are more than bins."""
+    def _category_codes(self) -> dict[int, np.ndarray]:
+        """Codes by weight; the rarest categories of a feature share one where there are more than bins."""
+        weights = np.concatenate([np.zeros(0, np.int64), *self._category_weights.values()])
+        ends = np.cumsum([0, *map(len, self._category_weights.values())])
+        sizes = np.diff(ends)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        rank = np.arange(1, len(weights) + 1) - np.repeat(ends[:-1], sizes)
         codes = np.empty(len(weights), dtype=np.uint16)
-        codes[np.argsort(-weights, kind="stable")] = np.minimum(np.arange(1, len(weights) + 1), self.max_bins)
+        codes[np.lexsort((-weights, owner))] = np.minimum(rank, self.max_bins)
         codes[weights == 0] = 0
-        return codes
+        return {f: codes[a:b] for f, a, b in zip(self._category_weights, ends[:-1], ends[1:], strict=True)}
 
 
 @shared
