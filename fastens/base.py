@@ -17,6 +17,7 @@ from fastens.columns.factorize import factorize, is_missing
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.whole import are_whole
 from fastens.parameters import Rule
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
@@ -424,7 +425,7 @@ def _check_labels(y: NDArray[Any]) -> None:
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
-        if (y != np.rint(y)).any():
+        if not are_whole(y):
             raise ValueError(
                 "Unknown label type: continuous. A classifier needs classes; y holds numbers that are not whole, "
                 "which are a target for a regressor."

@@ -16,6 +16,7 @@ from scipy.special import betainc, betaincinv, gammainc, gammaincinv, gammaln, s
 
 from fastens.engine.kernels.averages import class_posterior, number_posterior
 from fastens.engine.kernels.prunings import dirichlet_evidence, posterior_shares
+from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
 # Whole numbers whose log gamma is looked up: 512 kB, and nearly all nodes have fewer rows.
@@ -287,7 +288,7 @@ class NumberPrior:
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """By a table of factors, but for that of the sum of squares."""
         total, n_targets = leaves[0], len(self.location)
-        if (total != np.rint(total)).any():
+        if not are_whole(total):
             return None
         rows, rate = np.arange(_MOST_FEW), self._rate
         squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)

@@ -16,6 +16,7 @@ from fastens.engine.leaf_sums import leaves_of_rows
 from fastens.engine.structure import require
 from fastens.engine.threads import threads_for
 from fastens.engine.trees import ENSEMBLE_DTYPES, Tree, TreeEnsemble
+from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
 PREFIX = "linear."
@@ -345,9 +346,7 @@ class LeafModels:
         self.X, self._is_categorical, self._weight, self._l2 = X, is_categorical, sample_weight, l2
         self._n_threads, self._monotone = n_threads, monotone
         self.said = np.zeros(X.shape[0])
-        self._whole = sample_weight is not None and bool(
-            sample_weight.sum() < 2.0**31 and (sample_weight == np.rint(sample_weight)).all()
-        )
+        self._whole = sample_weight is not None and bool(sample_weight.sum() < 2.0**31) and are_whole(sample_weight)
 
     def fit(
         self,

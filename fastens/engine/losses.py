@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import fastens.engine.kernels.losses as kernels
 from fastens.engine.threads import threads_for
+from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ def _weight_scale(weights: Array | None) -> float:
     if weights is None:
         return 1.0
     largest = float(weights.max())
-    if largest < 2.0**31 and (weights == np.rint(weights)).all():
+    if largest < 2.0**31 and are_whole(weights):
         return 1.0
     return math.ldexp(1.0, min(30 - math.frexp(largest)[1], 1000))
 

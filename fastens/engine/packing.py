@@ -15,6 +15,7 @@ import numpy as np
 from fastens.engine.binning import Binning
 from fastens.engine.kernels.packing import spread_splits, sum_up
 from fastens.engine.structure import check_binning_fits, check_children, require
+from fastens.engine.whole import are_whole
 
 Arrays = dict[str, np.ndarray]
 KINDS = {
@@ -173,7 +174,7 @@ def _pack_weight(trees: Any, sums: _Sums) -> np.ndarray:
     weight = trees.weight
     if np.array_equal(weight, trees.n_samples):
         return np.empty(0, np.uint8)
-    if np.all((weight >= 0) & (weight < 2**53) & (weight == np.rint(weight))):
+    if np.all((weight >= 0) & (weight < 2**53)) and are_whole(weight):
         return _smallest(sums.pack(weight.astype(np.int64)))
     return sums.pack(weight)
 

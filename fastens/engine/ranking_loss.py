@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastens.engine.kernels.ranking import Ranker
 from fastens.engine.losses import Loss, weighted_mean
 from fastens.engine.threads import threads_for
+from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
 
@@ -151,7 +152,7 @@ class Queries:
         Of documents of equal score the expectation over their orders (McSherry & Najork 2008, eq. 7); a query without
         any relevant one counts as 1.
         """
-        if (self._documents != np.rint(self._documents)).any():
+        if not are_whole(self._documents):
             raise ValueError("sample_weight must hold whole numbers of documents for the average precision.")
         order = np.lexsort((-scores, self._y[:, QUERY]))
         order = np.repeat(order, self._documents[order].astype(np.intp))

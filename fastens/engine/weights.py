@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.kernels import reweight
 from fastens.engine.threads import threads_for
+from fastens.engine.whole import are_whole
 
 # Rows worth a thread: some tens of microseconds of work.
 _GRAIN = 1 << 14
@@ -63,7 +64,7 @@ class RowWeights:
         self._log_start = self._log_sum
 
     def _start(self, sample_weight: NDArray[np.float64]) -> None:
-        is_whole = bool((sample_weight == np.rint(sample_weight)).all())
+        is_whole = are_whole(sample_weight)
         if is_whole and sample_weight.sum() < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
         else:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.forests import TreeSample
 from fastens.engine.sampling import Bootstrap, random_stream, stream_seeds
+from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
 Reweight = Callable[[Array], Array]
@@ -49,7 +50,7 @@ class DrawingRules:
         """
         n_rows = len(hashes)
         stratum = None if self.strata is None else classes
-        total = n_rows if weight is None or (weight != np.rint(weight)).any() else weight.sum()
+        total = n_rows if weight is None or not are_whole(weight) else weight.sum()
         totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
         n_draws = np.maximum(np.rint(self._n_draws(float(total)) * totals / totals.sum()), 1).astype(np.int64)
         if self.strata == "balanced":

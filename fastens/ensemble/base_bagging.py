@@ -17,6 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.base import BaseFastens
 from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.whole import are_whole
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING, DrawingRules
 from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -196,7 +197,7 @@ class BaseBagging(BaseOneEstimator):
             bootstrap = DrawingRules(None, self.max_samples).plan(hashes, weight, None, None)
             return Draws(self._seed, bootstrap, np.empty(0, np.intp), 0, n_rows)
         order = np.argsort(hashes, kind="stable")
-        if weight is not None and (weight == np.rint(weight)).all():
+        if weight is not None and are_whole(weight):
             order = np.repeat(order, weight[order].astype(np.intp))
         n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * len(order)))
         if n_drawn > len(order):

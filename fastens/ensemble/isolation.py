@@ -14,6 +14,7 @@ from fastens.engine.losses import weighted_quantile
 from fastens.engine.paths import depths
 from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.trees import TreeEnsemble
+from fastens.engine.whole import are_whole
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING
 from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.random_splits import RULES, RandomSplits
@@ -178,7 +179,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 def _repeated(hashes: NDArray[np.uint64], weight: Array | None) -> NDArray[np.intp]:
     """The rows in an order of their own, each as often as its weight says where weights are whole numbers."""
     order = np.argsort(hashes, kind="stable")
-    if weight is None or (weight != np.rint(weight)).any():
+    if weight is None or not are_whole(weight):
         return order
     return np.repeat(order, weight[order].astype(np.intp))
 

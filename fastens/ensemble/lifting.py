@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes, mixed
+from fastens.engine.whole import are_whole
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
@@ -77,13 +78,13 @@ class HeldOut:
         self._part = part
         self._weight = np.ones(len(part)) if weight is None else weight
         # A whole weight is as many rows, which vary each for itself; a fractional one is a factor.
-        self._squares = self._weight if _is_whole(self._weight) else self._weight**2
+        self._squares = self._weight if are_whole(self._weight) else self._weight**2
 
     @classmethod
     def of(cls, data: TrainingData, n_threads: int) -> HeldOut | None:
         """Return the parts of some rows; None where the rows are too many to be asked, or all of one part."""
         weight = data.sample_weight
-        n_copies = len(data.y) if weight is None or not _is_whole(weight) else weight.sum()
+        n_copies = len(data.y) if weight is None or not are_whole(weight) else weight.sum()
         if n_copies > _MOST_ROWS:
             return None
         n_parts = _N_PARTS_OF_FEW if n_copies < _FEW_ROWS else _N_PARTS
@@ -92,7 +93,7 @@ class HeldOut:
 
     def steadied(self, growth: GrowthRules) -> GrowthRules:
         """Return limits with a penalty that keeps leaves of a row, whose hessian may be nothing, from giant steps."""
-        row = 1.0 if _is_whole(self._weight) else self._weight.mean()
+        row = 1.0 if are_whole(self._weight) else self._weight.mean()
         return replace(growth, l2_regularization=max(growth.l2_regularization, _LEAST_L2 * row))
 
     def favour(
@@ -109,17 +110,18 @@ class HeldOut:
         gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
             Derivatives of the loss.
         """
-        gained, more = np.zeros((2, len(self._part)))
+        steps = np.zeros((2, *gradients.shape))
         parts = np.unique(self._part)
         for number, part in enumerate(parts, 1):
             out = self._part == part
             others = np.flatnonzero(~out).astype(np.uint32)
-            gained[out], before = (
-                _gains(stepping(others)[:, out], gradients[:, out], hessians[:, out]) for stepping in (free, limited)
-            )
-            more[out] = gained[out] - before
-            if number >= _FIRST * len(parts) and self._weight @ more <= 0:
-                return False
+            for kept, stepping in zip(steps, (free, limited), strict=True):
+                np.copyto(kept, stepping(others), where=out)
+            if number >= _FIRST * len(parts):
+                gained, before = (_gains(kept, gradients, hessians) for kept in steps)
+                more = gained - before
+                if self._weight @ more <= 0:
+                    return False
         return self._are_sure(more) and not self._are_sure(-gained)
 
     def _are_sure(self, gained: Array) -> bool:
@@ -131,7 +133,3 @@ class HeldOut:
 def _gains(steps: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
     """By how much steps lower the loss of each row, to the second order, summed over outputs."""
     return -(steps * (gradients + hessians * steps / 2)).sum(axis=0)
-
-
-def _is_whole(weight: Array) -> bool:
-    return bool((weight == np.floor(weight)).all())

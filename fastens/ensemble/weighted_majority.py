@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier, BaseFastens, check_weights
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.whole import are_whole
 from fastens.ensemble.combining import margin_weights
 from fastens.ensemble.defaults import default_classifiers
 from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
@@ -300,7 +301,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
 
         Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
         """
-        if (weight == np.rint(weight)).all():
+        if are_whole(weight):
             copies = np.repeat(np.arange(len(y)), weight.astype(np.int64))
             responses, y, weight = responses[:, copies], y[copies], np.ones(len(copies))
         losses = 1.0 - responses[:, np.arange(len(y)), y]

@@ -7,9 +7,9 @@ one of them off instead, without any of that.
 """
 
 from .gain cimport (
-    Scan, ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, consider, is_large_enough, leaves_enough
+    Scan, ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, consider, is_large_enough, leaves_enough, unpack
 )
-from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t
+from .structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
 
 cdef enum:
     FEW_CODES = 32                  # are sorted soonest by insertion
@@ -30,11 +30,23 @@ cdef int32_t order_categories(
     const SplitRules* rules, ScanRoom* room,
 ) noexcept nogil:
     """Sort the node's categories, the rare ones as one, by smoothed gradient over hessian; return how many they are."""
+    if histogram.packed:
+        return _order(<const uint64_t*>histogram.cells + feature.offset, histogram, layout, feature, rules, room)
+    return _order(NULL, histogram, layout, feature, rules, room)
+
+
+cdef inline int32_t _order(
+    const uint64_t* words, const Histogram* histogram, const CellLayout* layout, const Feature* feature,
+    const SplitRules* rules, ScanRoom* room,
+) noexcept nogil:
+    """The same, once for packed cells, `words`, and once for wide ones."""
     cdef int32_t code, n = 0
     cdef Sums cell
     clear_sums(&room.pooled)
     for code in range(feature.n_codes):
-        cell = cell_sums(histogram, feature.offset + code, layout)
+        if words != NULL and words[code] == 0:
+            continue
+        cell = unpack(words[code], layout) if words != NULL else cell_sums(histogram, feature.offset + code, layout)
         if cell.count == 0:
             continue
         if is_rare(code, cell.count, rules):
@@ -112,13 +124,28 @@ cdef void scan_categories(
 ) noexcept nogil:
     """The best split of the ordered categories; `bin` is the place of the last one on the left, counted from 1."""
     cdef int32_t n = order_categories(histogram, layout, feature, rules, room)
+    if histogram.packed:
+        _scan(<const uint64_t*>histogram.cells + feature.offset, histogram, layout, feature, rules, n, room, scan)
+    else:
+        _scan(NULL, histogram, layout, feature, rules, n, room, scan)
+
+
+cdef inline void _scan(
+    const uint64_t* words, const Histogram* histogram, const CellLayout* layout, const Feature* feature,
+    const SplitRules* rules, int32_t n, ScanRoom* room, Scan* scan,
+) noexcept nogil:
     cdef int32_t k
     cdef bint one_hot = is_one_hot(feature, rules)
     cdef int32_t most = rules.max_categories if rules.max_categories > 0 else n
     cdef Sums left, cell
     clear_sums(&left)
     for k in range(n if one_hot and n > 2 else n - 1):
-        cell = _sums_of(histogram, layout, feature, room, k)
+        if room.codes[k] == POOL:
+            cell = room.pooled
+        elif words != NULL:
+            cell = unpack(words[room.codes[k]], layout)
+        else:
+            cell = cell_sums(histogram, feature.offset + room.codes[k], layout)
         if one_hot:
             clear_sums(&left)
         add_sums(&left, &cell)

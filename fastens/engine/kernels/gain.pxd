@@ -124,6 +124,24 @@ cdef inline void add_sums(Sums* into, const Sums* other) noexcept nogil:
     into.weight += other.weight
 
 
+cdef inline Scan start_scan(
+    const Sums* total, float64_t l2, const ValueLimits* limits, const SplitRules* rules
+) noexcept nogil:
+    """The search over the splits of a feature of a node, where it begins."""
+    cdef Scan scan
+    scan.total = total[0]
+    scan.l2 = l2
+    scan.hessian = <float64_t>total.hessian + 2.0 * l2
+    scan.ratio = <float64_t>total.gradient / scan.hessian if scan.hessian > 0 else 0.0
+    scan.monotone = 0
+    scan.limits = NULL if limits.is_free else limits
+    scan.node_score = node_score(total, rules.l2) if limits.is_free else score_at(total, rules.l2, limits.value)
+    scan.gain = 0.0
+    scan.found = False
+    clear_sums(&scan.left)
+    return scan
+
+
 cdef inline bint has_given_values(const Feature* feature) noexcept nogil:
     """Whether its splits are between given values, not at thresholds that a row or two could move."""
     return feature.is_categorical or feature.n_codes - 1 <= GIVEN_VALUES

@@ -52,7 +52,7 @@ cdef class Grower:
     cdef _tree(self)
     cdef float64_t _gain_unit(self)
     cdef float64_t _dispersion(self)
-    cdef _values(self, float64_t[::1] weight)
+    cdef _values(self, weight)
     cdef _newton_steps(
         self, const Scales* scales, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians
     )

@@ -147,13 +147,13 @@ cdef class JointGrower(Grower):
             total += dispersion(&self.ws, sums_of_output(&self.ws, i), &self.joint.outputs[i].quantised.scales)
         return total
 
-    cdef _values(self, float64_t[::1] weight):
-        """Newton steps of every node, (n_nodes, n_outputs); its weight is the mean hessian."""
+    cdef _values(self, weight):
+        """Newton steps of every node, (n_nodes, n_outputs); its weight becomes the mean hessian."""
         cdef int32_t i
-        values = np.empty((weight.shape[0], self.joint.n_outputs))
+        values = np.empty((len(weight), self.joint.n_outputs))
         hessians = np.empty_like(values)
         for i in range(self.joint.n_outputs):
             self._newton_steps(&self.joint.outputs[i].quantised.scales, i, values, hessians)
-        np.asarray(weight)[:] = hessians.mean(axis=1)
+        weight[:] = hessians.mean(axis=1)
         self.hessians = hessians
         return values

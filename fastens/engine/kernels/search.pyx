@@ -1,8 +1,8 @@
 """Histograms and best splits of one task: a node whose rows are counted, and perhaps its sibling by subtraction."""
 
-from .categories cimport write_category_set
+from .categories cimport is_one_hot, write_category_set
 from .features cimport allow_features
-from .gain cimport limited_value
+from .gain cimport Scan, limited_value, start_scan
 from .histogram cimport Columns, all_columns, build_histogram, merge_histogram, subtract_histogram, unbundle
 from .split cimport best_split_of_feature, column_sums
 from .structs cimport Column, Feature, Histogram, Split, int32_t, int64_t, uint8_t
@@ -111,6 +111,8 @@ cdef struct Side:
     Histogram histogram
     uint8_t* allowed
     Split* splits                   # best split of each feature
+    Scan of_values                  # where searches begin: over thresholds, or single categories
+    Scan of_sets                    # over sets of categories
 
 
 cdef struct Search:
@@ -134,6 +136,14 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_
     if side.wanted:
         allow_features(ws, node, side.allowed, ws.sampled + thread * n_features)
     return side
+
+
+cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
+    cdef const Node* node
+    if side.wanted:
+        node = &ws.nodes[side.node]
+        side.of_values = start_scan(&node.sums, ws.rules.l2, &node.limits, &ws.rules)
+        side.of_sets = start_scan(&node.sums, ws.rules.l2 + ws.rules.category_l2, &node.limits, &ws.rules)
 
 
 cdef void run_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
@@ -170,6 +180,8 @@ cdef void search_task(
     if task.is_root:
         ws.nodes[0].sums = column_sums(&search.counted.histogram, &ws.table.columns[0], &ws.quantised.layout)
         ws.nodes[0].limits.value = limited_value(&ws.nodes[0].sums, ws.rules.l2, 0.0, &ws.nodes[0].limits)
+    _start_scans(ws, &search.counted)
+    _start_scans(ws, &search.difference)
     share(&ws.team, _search_part, &search, n_threads)
     _keep_best(ws, &search.counted, thread)
     _keep_best(ws, &search.difference, thread)
@@ -231,18 +243,18 @@ cdef Histogram _cells_of(Workspace* ws, const Side* side, const Feature* feature
 
 
 cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t thread) noexcept nogil:
-    cdef const Node* node
+    cdef const Scan* start = &side.of_values
     cdef Histogram cells
     if not side.wanted:
         return
-    node = &ws.nodes[side.node]
     if not side.allowed[feature.index]:
         side.splits[feature.index].feature = -1
         return
+    if feature.is_categorical and not is_one_hot(feature, &ws.rules):
+        start = &side.of_sets
     cells = _cells_of(ws, side, feature, thread)
     best_split_of_feature(
-        &cells, &ws.quantised.layout, feature, &node.sums, &node.limits, &ws.rules, &ws.rooms[thread],
-        &side.splits[feature.index],
+        &cells, &ws.quantised.layout, feature, start, &ws.rules, &ws.rooms[thread], &side.splits[feature.index]
     )
 
 

@@ -1,4 +1,4 @@
-from .gain cimport ScanRoom, SplitRules, ValueLimits
+from .gain cimport Scan, ScanRoom, SplitRules
 from .structs cimport CellLayout, Column, Feature, Histogram, Split, Sums, int64_t, uint64_t
 
 
@@ -18,6 +18,6 @@ cdef Sums column_sums(
     const Histogram* histogram, const Column* column, const CellLayout* layout
 ) noexcept nogil
 cdef void best_split_of_feature(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature, const Sums* total,
-    const ValueLimits* limits, const SplitRules* rules, ScanRoom* room, Split* best,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature, const Scan* start,
+    const SplitRules* rules, ScanRoom* room, Split* best,
 ) noexcept nogil

@@ -5,28 +5,13 @@ set of rows is G^2 / (H + lambda) (Chen & Guestrin 2016, eq. 7, without the fact
 so the gains do not depend on the order in which rows were added.
 """
 
-from .categories cimport category_penalty, scan_categories
+from .categories cimport scan_categories
 from .gain cimport (
-    Scan, ScanRoom, SplitRules, ValueLimits, add_sums, cell_sums, clear_sums, consider, has_given_values,
-    is_large_enough, keep_split, leaves_enough, node_score, score_at, sums_difference, unpack
+    Scan, ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, consider, has_given_values, is_large_enough,
+    keep_split, leaves_enough, node_score, sums_difference, unpack
 )
 from .scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
 from .structs cimport CellLayout, Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
-
-
-cdef void _start_scan(
-    const Sums* total, const Feature* feature, const ValueLimits* limits, const SplitRules* rules, Scan* scan
-) noexcept nogil:
-    scan.total = total[0]
-    scan.l2 = rules.l2 + (category_penalty(feature, rules) if feature.is_categorical else 0.0)
-    scan.hessian = <float64_t>total.hessian + 2.0 * scan.l2
-    scan.ratio = <float64_t>total.gradient / scan.hessian if scan.hessian > 0 else 0.0
-    scan.monotone = feature.monotone
-    scan.limits = NULL if limits.is_free else limits
-    scan.node_score = node_score(total, rules.l2) if limits.is_free else score_at(total, rules.l2, limits.value)
-    scan.gain = 0.0
-    scan.found = False
-    scan.left.count = 0
 
 
 cdef Sums column_sums(
@@ -148,14 +133,14 @@ cdef float64_t _whole_gain(const Scan* scan, const SplitRules* rules) noexcept n
 
 
 cdef void best_split_of_feature(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature, const Sums* total,
-    const ValueLimits* limits, const SplitRules* rules, ScanRoom* room, Split* best,
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature, const Scan* start,
+    const SplitRules* rules, ScanRoom* room, Split* best,
 ) noexcept nogil:
     """Write the feature's best split to `best`; its feature is -1 where no split is allowed or worth its gain."""
-    cdef Scan scan
+    cdef Scan scan = start[0]
+    scan.monotone = feature.monotone
     best.feature = -1
     best.gain = 0.0
-    _start_scan(total, feature, limits, rules, &scan)
     if feature.is_categorical:
         scan_categories(histogram, layout, feature, rules, room, &scan)
     else:
