@@ -189,8 +189,9 @@ class BinningSketch:
         # When there were too many rows: the largest hash kept, and the distinct values (None: too many) of all rows.
         self._is_sampled = False
         self._bound = np.uint64(_NO_BOUND)
-        self._distinct: list[np.ndarray | None] = [None if kind else np.zeros(0) for kind in self.is_categorical]
-        self._category_weights = {int(f): np.zeros(0, np.int64) for f in np.flatnonzero(self.is_categorical)}
+        nothing = np.zeros(0)
+        self._distinct: list[np.ndarray | None] = [None if kind else nothing for kind in self.is_categorical.tolist()]
+        self._category_weights = dict.fromkeys(np.flatnonzero(self.is_categorical).tolist(), np.zeros(0, np.int64))
 
     def update(self, X: Any, sample_weight: np.ndarray | None = None) -> None:
         """Add rows.
@@ -258,9 +259,9 @@ class BinningSketch:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
         for start, values in dense_parts(X):
             of_rows = None if weights is None else weights[start : start + len(values)]
-            known = list(self._category_weights)
-            for f, counts in zip(known, count_categories(values, known, of_rows), strict=True):
-                self._add_category_weights(f, counts if of_rows is not None else counts * self._one)
+            known, one = list(self._category_weights), self._one if of_rows is None else 1
+            for f, totals in zip(known, count_categories(values, known, of_rows, one), strict=True):
+                self._add_category_weights(f, totals)
             if not self.is_categorical.all():
                 self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)))
 
@@ -347,11 +348,12 @@ class BinningSketch:
             self._distinct[f] = None if known is None or len(known) > self.max_bins else known
 
     def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
-        few, many = sorted((self._category_weights[f], weights), key=len)
-        if len(few):
-            many = many.copy()
-            many[: len(few)] += few
-        self._category_weights[f] = many
+        known = self._category_weights[f]
+        if len(known):
+            few, many = sorted((known, weights), key=len)
+            weights = many.copy()
+            weights[: len(few)] += few
+        self._category_weights[f] = weights
 
     # Finishing
 

@@ -131,16 +131,16 @@ cdef Py_ssize_t _n_places(const value_t* x, Py_ssize_t stride, Py_ssize_t n) noe
 
 
 cdef void _count_places(
-    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const int64_t* weights, int64_t* totals
+    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const int64_t* weights, int64_t one, int64_t* totals
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(n):
         if x[i * stride] == x[i * stride]:
-            totals[<Py_ssize_t> x[i * stride]] += weights[i] if weights != NULL else 1
+            totals[<Py_ssize_t> x[i * stride]] += weights[i] if weights != NULL else one
 
 
-def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights):
-    """For each feature, the sum of the weights (1 if None) of each category's rows, up to the last one; NaN is none."""
+def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights, int64_t one):
+    """Of some features, each category's sum of the rows' weights (`one` if None), up to the last one; NaN is none."""
     cdef Strides strides = _strides_of(X)
     cdef Py_ssize_t f, n_categories, n = X.shape[0]
     cdef const value_t* x
@@ -156,7 +156,7 @@ def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights
         totals = counts
         if n_categories:
             with nogil:
-                _count_places(x, strides.row, n, given, &totals[0])
+                _count_places(x, strides.row, n, given, one, &totals[0])
     return found
 
 
