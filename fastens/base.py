@@ -87,6 +87,10 @@ class BaseFastens(EncodesCategories, BaseEstimator):
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check the parameters and the data; learn names, categories and classes."""
         self._check_parameters()
+        return self._learn_data(X, y, sample_weight)
+
+    def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """The same where the parameters have been checked."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
@@ -98,7 +102,9 @@ class BaseFastens(EncodesCategories, BaseEstimator):
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
         y = np.asarray(y)
-        if not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
+        if y.ndim == 1 and y.dtype.kind != "c":  # as it would come from scikit-learn, sooner
+            y = np.ascontiguousarray(y)
+        elif not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
             y = column_or_1d(y, warn=True)
         if y.shape[0] != n_rows:
             raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[0]}.")

@@ -27,18 +27,24 @@ class EncodesCategories:
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         """Encode TrainingData, each row from other rows than itself."""
         self._statistics = None
-        method = getattr(self, "categorical_encoding", "partition")
-        sizes = np.array([0 if found is None else len(found) for found in self._encoder.categories])
-        n_classes = len(getattr(self, "classes_", ())) if data.y.ndim == 1 else 0
-        if method == "auto":
-            sizes[(sizes <= MOST_PARTITIONED) | (n_classes > 2)] = 0
-            method = "target"
-        columns = np.flatnonzero(sizes).tolist()
-        if method not in METHODS or not columns:
+        method, columns = self._columns_of_statistics(data.y)
+        if not columns:
             return data
-        targets = _targets(data.y, n_classes)
+        targets = _targets(data.y, self._n_classes_of(data.y))
         self._statistics, X = TargetStatistics.learn(data.X, targets, data.sample_weight, columns, method, seed)
         return data._replace(X=X)
+
+    def _columns_of_statistics(self, y: NDArray[np.float64]) -> tuple[str, list[int]]:
+        """How categories are encoded by the target, and the columns where they are."""
+        method = getattr(self, "categorical_encoding", "partition")
+        sizes = [0 if found is None else len(found) for found in self._encoder.categories]
+        if method == "auto":
+            fewest = MOST_PARTITIONED + 1 if self._n_classes_of(y) <= 2 else np.inf
+            return "target", [column for column, size in enumerate(sizes) if size >= fewest]
+        return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
+
+    def _n_classes_of(self, y: NDArray[np.float64]) -> int:
+        return len(getattr(self, "classes_", ())) if y.ndim == 1 else 0
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
         """Encode the rows of an earlier fit again; ValueError where they give other statistics."""

@@ -20,7 +20,7 @@ from fastens.columns.factorize import (
     is_missing,
     sorted_categories,
 )
-from fastens.columns.frames import arrays_of, block_of, common_kind, names_of, opened
+from fastens.columns.frames import arrays_of, block_of, common_kind, is_pandas, names_of, opened
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads, threads_for
 
@@ -87,18 +87,17 @@ class Table:
 
     @cached_property
     def _has_series(self) -> bool:
-        is_native = self.block is not None or isinstance(self.source, nw.DataFrame)
-        return not is_native and nw.dependencies.is_pandas_dataframe(self.source)
+        return self.block is None and is_pandas(self.source)
 
     def column(self, index: int) -> Column:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
-        native = self.natives[index]
-        if isinstance(native, np.ndarray | Categories):
-            return native
+        found = self.arrays[index]
+        if isinstance(found, np.ndarray) and (found.dtype.kind in "iuf" or not self._has_series):
+            return found
+        if isinstance(found, Categories):
+            return found
         if index not in self._columns:
-            dtype = getattr(native, "dtype", None)
-            is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
-            self._columns[index] = native.to_numpy() if is_plain else nw.from_native(native, series_only=True)
+            self._columns[index] = nw.from_native(self.natives[index], series_only=True)
         return self._columns[index]
 
     def is_categorical(self, index: int) -> bool:
@@ -107,17 +106,18 @@ class Table:
         In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
         booleans.
         """
-        native = self.natives[index]
-        if isinstance(native, Categories):
-            return native.is_typed or not all(map(is_missing, self.read(index).present()))
-        dtype = getattr(native, "dtype", None)
+        found = self.arrays[index]
+        if isinstance(found, Categories):
+            return found.is_typed or not all(map(is_missing, self.read(index).present()))
+        dtype = getattr(found, "dtype", None)
         if isinstance(dtype, np.dtype):  # of NumPy, or of pandas, which narwhals takes longer to name
             if dtype.kind == "O":
                 return self._is_of_words(index)
             return dtype.kind in "UT" if isinstance(self.source, np.ndarray) else dtype.kind == "b"
-        if getattr(dtype, "name", None) == "category":
-            return True
-        return self._is_declared(index)
+        kind = getattr(dtype, "name", None)
+        if kind in ("str", "string") and self._has_series:
+            return not found.isna().all()
+        return kind == "category" or self._is_declared(index)
 
     def _is_declared(self, index: int) -> bool:
         """The same for a column that only narwhals knows."""
@@ -133,7 +133,7 @@ class Table:
         try:
             values = self.read(index).values
         except TypeError:  # an object without a hash
-            values = list(self.natives[index])
+            values = list(self.arrays[index])
         kinds = {type(value) for value in values if not is_missing(value)}
         return bool(kinds) and (any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_})
 
@@ -222,9 +222,7 @@ def _is_ready(array: NDArray[Any]) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
-    if isinstance(X, Table) or nw.dependencies.is_pandas_dataframe(X):
-        return True
-    return nw.dependencies.is_into_dataframe(X)
+    return isinstance(X, Table) or is_pandas(X) or nw.dependencies.is_into_dataframe(X)
 
 
 # What a column holds --------------------------------------------------

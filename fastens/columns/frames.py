@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 WIDE = 100  # columns
 
 
+def is_pandas(frame: Any) -> bool:
+    """Whether something is a frame of pandas."""
+    pandas = nw.dependencies.get_pandas()
+    return pandas is not None and isinstance(frame, pandas.DataFrame)
+
+
 def opened(frame: Any) -> Any:
     """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
-    frame = nw.to_native(frame, pass_through=True)
-    if nw.dependencies.is_pandas_dataframe(frame) and frame.columns.is_unique:
-        return frame
-    return nw.from_native(frame, eager_only=True)
+    native = frame if is_pandas(frame) else nw.to_native(frame, pass_through=True)
+    if is_pandas(native) and native.columns.is_unique:
+        return native
+    return nw.from_native(native, eager_only=True)
 
 
 def names_of(frame: Any) -> list[Any]:

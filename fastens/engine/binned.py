@@ -110,7 +110,7 @@ def aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
     """Return an array of zeros that starts at a multiple of 64 bytes."""
     n_bytes = shape[0] * shape[1] * dtype.itemsize
     buffer = np.zeros(n_bytes + _ALIGNMENT, dtype=np.uint8)
-    start = -buffer.ctypes.data % _ALIGNMENT
+    start = -buffer.__array_interface__["data"][0] % _ALIGNMENT
     return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
 

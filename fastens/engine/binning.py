@@ -23,7 +23,7 @@ from fastens.engine.kernels.sketch import (
     kth_distinct,
     note_values,
 )
-from fastens.engine.parts import dense_parts, salts
+from fastens.engine.parts import dense_parts
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
@@ -189,8 +189,9 @@ class BinningSketch:
         # When there were too many rows: the largest hash kept, and the distinct values (None: too many) of all rows.
         self._is_sampled = False
         self._bound = np.uint64(_NO_BOUND)
-        self._distinct: list[np.ndarray | None] = [None if kind else np.zeros(0) for kind in self.is_categorical]
-        self._category_weights = {int(f): np.zeros(0, np.int64) for f in np.flatnonzero(self.is_categorical)}
+        nothing = np.zeros(0)
+        self._distinct: list[np.ndarray | None] = [None if kind else nothing for kind in self.is_categorical.tolist()]
+        self._category_weights = dict.fromkeys(np.flatnonzero(self.is_categorical).tolist(), np.zeros(0, np.int64))
 
     def update(self, X: Any, sample_weight: np.ndarray | None = None) -> None:
         """Add rows.
@@ -246,8 +247,8 @@ class BinningSketch:
         for f, limits in zip(features.tolist(), self._cut_held(features, codes), strict=True):
             thresholds[f] = limits
         of_categories: list[np.ndarray | None] = [None] * self.n_features
-        for f, weights in self._category_weights.items():
-            of_categories[f] = self._category_codes(weights)
+        for f, found in self._category_codes().items():
+            of_categories[f] = found
         return Binning(thresholds, of_categories)
 
     # Taking rows in
@@ -258,8 +259,9 @@ class BinningSketch:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
         for start, values in dense_parts(X):
             of_rows = None if weights is None else weights[start : start + len(values)]
-            for f in self._category_weights:
-                self._add_category_weights(f, self._count_categories(values[:, f], of_rows))
+            known, one = list(self._category_weights), self._one if of_rows is None else 1
+            for f, totals in zip(known, count_categories(values, known, of_rows, one), strict=True):
+                self._add_category_weights(f, totals)
             if not self.is_categorical.all():
                 self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)))
 
@@ -281,7 +283,7 @@ class BinningSketch:
         """Note the values of new rows, and keep those with small hashes."""
         self._note_distinct(rows.values)
         hashes = np.empty(len(rows.values), dtype=np.uint64)
-        hash_rows(rows.values, salts(self.n_features), hashes, self._threads(rows.values.size, _BIN_GRAIN))
+        hash_rows(rows.values, hashes, self._threads(rows.values.size, _BIN_GRAIN))
         self._rows.append(_Rows(rows.values, rows.weights, hashes))
         self._drop_surplus(_SLACK)
         if self._rows[-1].values is rows.values:
@@ -345,17 +347,13 @@ class BinningSketch:
             known = None if values is None else np.unique(np.concatenate([known, values]))
             self._distinct[f] = None if known is None or len(known) > self.max_bins else known
 
-    def _count_categories(self, column: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        totals = np.zeros(int(np.fmax.reduce(column, initial=-1)) + 1, dtype=np.int64)
-        count_categories(column, weights, totals)
-        return totals * self._one if weights is None else totals
-
     def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
         known = self._category_weights[f]
-        total = np.zeros(max(len(known), len(weights)), dtype=np.int64)
-        total[: len(known)] += known
-        total[: len(weights)] += weights
-        self._category_weights[f] = total
+        if len(known):
+            few, many = sorted((known, weights), key=len)
+            weights = many.copy()
+            weights[: len(few)] += few
+        self._category_weights[f] = weights
 
     # Finishing
 
@@ -402,12 +400,17 @@ class BinningSketch:
         cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds, codes)
         return [limits[:n].copy() for limits, n in zip(thresholds, n_thresholds, strict=True)]
 
-    def _category_codes(self, weights: np.ndarray) -> np.ndarray:
-        """Codes by weight; the rarest categories share one where there are more than bins."""
+    def _category_codes(self) -> dict[int, np.ndarray]:
+        """Codes by weight; the rarest categories of a feature share one where there are more than bins."""
+        weights = np.concatenate([np.zeros(0, np.int64), *self._category_weights.values()])
+        ends = np.cumsum([0, *map(len, self._category_weights.values())])
+        sizes = np.diff(ends)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        rank = np.arange(1, len(weights) + 1) - np.repeat(ends[:-1], sizes)
         codes = np.empty(len(weights), dtype=np.uint16)
-        codes[np.argsort(-weights, kind="stable")] = np.minimum(np.arange(1, len(weights) + 1), self.max_bins)
+        codes[np.lexsort((-weights, owner))] = np.minimum(rank, self.max_bins)
         codes[weights == 0] = 0
-        return codes
+        return {f: codes[a:b] for f, a, b in zip(self._category_weights, ends[:-1], ends[1:], strict=True)}
 
 
 @shared

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.kernels.bootstrap import Urns
 from fastens.engine.kernels.sketch import hash_rows
-from fastens.engine.parts import dense_parts, salts
+from fastens.engine.parts import dense_parts
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
@@ -71,9 +71,9 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
     of_values, of_targets = np.empty((2, X.shape[0]), dtype=np.uint64)
     n_threads = threads_for(X.shape[0] * X.shape[1], n_threads, _HASH_GRAIN)
     for start, part in dense_parts(X):
-        hash_rows(part, salts(X.shape[1]), of_values[start : start + len(part)], n_threads)
+        hash_rows(part, of_values[start : start + len(part)], n_threads)
     targets = y[:, None] if y.ndim == 1 else y
-    hash_rows(targets, salts(targets.shape[1]), of_targets, n_threads)
+    hash_rows(targets, of_targets, n_threads)
     return of_values + of_targets * np.uint64(0x9E3779B97F4A7C15)
 
 

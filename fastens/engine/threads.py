@@ -106,6 +106,11 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
 
     The first error in the items' order is raised.
     """
+    n_others = min(n_threads, len(items)) - 1
+    if n_others < 1:
+        for item in items:
+            function(item)
+        return
     errors: dict[int, BaseException] = {}
     numbered = enumerate(items)
     lock = threading.Lock()
@@ -121,13 +126,9 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
             except BaseException as error:
                 errors[index] = error
 
-    n_others = min(n_threads, len(items)) - 1
-    if n_others < 1:
+    with ThreadPoolExecutor(n_others, "fastens") as pool:
+        for _ in range(n_others):
+            pool.submit(work)
         work()
-    else:
-        with ThreadPoolExecutor(n_others, "fastens") as pool:
-            for _ in range(n_others):
-                pool.submit(work)
-            work()
     if errors:
         raise errors[min(errors)]

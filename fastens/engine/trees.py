@@ -210,14 +210,13 @@ class TreeEnsemble:
         binning : Binning
             What turns values into the codes the trees split on.
         """
+        parts = {name: [getattr(tree, name) for tree in trees] for name in TREE_DTYPES}
         arrays = {
-            name: np.concatenate(
-                [getattr(tree, name) for tree in trees] or [np.empty((0, 1)[: N_DIMENSIONS[name]], dtypes[0])]
-            )
+            name: np.concatenate(parts[name] or [np.empty((0, 1)[: N_DIMENSIONS[name]], dtypes[0])])
             for name, dtypes in TREE_DTYPES.items()
         }
-        n_nodes = [tree.n_nodes for tree in trees]
-        first_word = np.cumsum([0, *(len(tree.category_words) for tree in trees)])[:-1]
+        n_nodes = list(map(len, parts["feature"]))
+        first_word = np.cumsum([0, *map(len, parts["category_words"])])[:-1]
         category_set = arrays["category_set"]
         arrays["category_set"] = np.where(category_set < 0, -1, category_set + np.repeat(first_word, n_nodes))
         _put_words_in_order(arrays, binning)
@@ -458,7 +457,7 @@ class TreeEnsemble:
 def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None:
     """Put the category sets that nodes have one after another, in the order of the nodes."""
     nodes = np.flatnonzero(arrays["category_set"] >= 0)
-    n_words = (np.asarray(binning.n_codes, dtype=np.int64)[arrays["feature"][nodes]] + 31) // 32
+    n_words = ((np.asarray(binning.n_codes, dtype=np.int64) + 31) // 32)[arrays["feature"][nodes]]
     first = np.cumsum(n_words) - n_words
     if len(arrays["category_words"]) > n_words.sum() or not np.array_equal(first, arrays["category_set"][nodes]):
         places = np.arange(n_words.sum()) + np.repeat(arrays["category_set"][nodes] - first, n_words)

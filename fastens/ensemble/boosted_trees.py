@@ -114,11 +114,12 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         self._check_groups(groups, y)
         self._earlier = self._find_earlier(resume)
         try:
-            data = self._start_fit(X, y, sample_weight)
+            data = self._learn_data(X, y, sample_weight)
             if self._earlier is not None:
                 self._earlier.check_door(self._door_state(), self._get_loss())
             data = self._with_offset(data, init_score, y)
-            self._seed = self._choose_seed(splits=X_val is None and y_val is None and self.early_stopping != "auto")
+            splits = X_val is None and y_val is None and self.early_stopping != "auto"
+            self._seed = self._choose_seed(data.y, splits=splits)
             held_out = self._split_rows(data, groups) if X_val is None and y_val is None else None
             if held_out is None:
                 training, validation = self._split_validation(data, X_val, y_val, sample_weight_val)
@@ -194,12 +195,11 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         *_, (train, validation) = self.validation.split(np.empty((len(data.y), 0)), self._told_target(data.y), groups)
         return np.sort(train), np.sort(validation)
 
-    def _choose_seed(self, *, splits: bool) -> int:
+    def _choose_seed(self, y: Array, *, splits: bool) -> int:
         """A number for all that is random; 0 where nothing is, and that of the fit that this one continues."""
         if self._earlier is not None:
             return self._earlier.seed
-        draws_statistics = self.categorical_encoding != "partition" and self._encoder.is_categorical.any()
-        draws = row_sampling(self).draws or draws_features(self) or draws_statistics
+        draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
         if not (splits or self.boosting == "dart" or draws):
             return 0
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

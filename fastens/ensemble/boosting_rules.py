@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +87,7 @@ def _lifting(model: Any) -> Lifting | None:
     is_usual = model.min_samples_leaf == USUAL_ROWS and model.split_penalty is None
     if obstacle is not None or not (is_usual if model.lift_limits is None else model.lift_limits):
         return None
-    free: dict[str, Any] = {
-        "min_samples_leaf": 1,
-        "min_samples_category": model.min_samples_category or 1,
-        "split_penalty": 0.0,
-    }
-    return Lifting.of(replace(growth_rules(model), **free), model.learning_rate)
+    return Lifting.of(model.learning_rate, model.min_samples_category)
 
 
 def row_sampling(model: Any) -> RowSampling:

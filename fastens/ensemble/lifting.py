@@ -47,17 +47,22 @@ class Lifting:
     ----------
     index : int
         The round before which to ask.
-    growth : GrowthRules
-        The limits that stay.
+    min_samples_category : int
+        The `min_samples_category` of what is grown then.
     """
 
     index: int
-    growth: GrowthRules
+    min_samples_category: int
 
     @classmethod
-    def of(cls, growth: GrowthRules, learning_rate: float) -> Lifting:
-        """Return the lifting of limits for a learning rate."""
-        return cls(int(np.ceil(_LEARNED / learning_rate)), growth)
+    def of(cls, learning_rate: float, min_samples_category: int | None) -> Lifting:
+        """Return the lifting of limits for a learning rate, and what `min_samples_category` was said to be."""
+        return cls(int(np.ceil(_LEARNED / learning_rate)), min_samples_category or 1)
+
+    def lifted(self, growth: GrowthRules) -> GrowthRules:
+        """Return the limits that stay."""
+        least = self.min_samples_category
+        return replace(growth, min_samples_leaf=1, min_samples_category=least, split_penalty=0.0)
 
 
 class HeldOut:

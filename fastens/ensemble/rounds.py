@@ -230,7 +230,7 @@ class BoostingRun:
     def _begin(self, index: int) -> None:
         self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
         if self._held_out is not None and self.rules.lifting is not None and index == self.rules.lifting.index:
-            self._lift_limits(self._held_out, self.rules.lifting.growth)
+            self._lift_limits(self._held_out, self.rules.lifting.lifted(self._growth))
 
     def _lift_limits(self, held_out: HeldOut, growth: GrowthRules) -> None:
         """Grow by other rules from here on, if these predict better."""

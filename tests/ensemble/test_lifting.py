@@ -184,6 +184,16 @@ def test_rounds_after_are_those_of_a_free_model(games):
     np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
 
 
+def test_constraints_stay_where_categories_have_columns_of_their_own(games):
+    X, y = games[0], equal(games, (0, 1)) + (games[0][:, 2] == 2)
+    encoded = {"categorical_encoding": "target", "categorical_features": [2], "interaction_cst": [[0, 1, 2], [3, 4, 5]]}
+    model, by_hand = (GradientBoostingClassifier(n_estimators=n, random_state=0, **encoded) for n in (30, ASKED))
+    assert model.fit(X, y).limits_lifted_
+    by_hand.set_params(warm_start=True).fit(X, y)
+    by_hand.set_params(n_estimators=30, min_samples_category=1, l2_regularization=0.1, **FREE).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
+
+
 def test_limits_stay_with_noise(noise):
     model, limited = (GradientBoostingClassifier(lift_limits=lifts).fit(*noise) for lifts in (None, False))
     assert not model.limits_lifted_

@@ -186,14 +186,16 @@ cdef class BinTable:
         free(self.features)
 
     cdef _set_categories(self, list category_codes):
-        cdef Py_ssize_t f
+        cdef Py_ssize_t f, at = 0
         cdef const uint16_t[::1] codes
-        self.category_codes = {}
+        unseen = np.zeros(1, dtype=np.uint16)
+        parts = [part for own in category_codes if own is not None for part in (own, unseen)]
+        self.category_codes = codes = np.concatenate([*parts, unseen])      # never empty
         for f in range(self.n_features):
             if category_codes[f] is not None:
-                codes = self.category_codes[f] = np.append(category_codes[f], np.uint16(0))
-                self.features[f].category_codes = &codes[0]
-                self.features[f].n_categories = codes.shape[0] - 1
+                self.features[f].category_codes = &codes[at]
+                self.features[f].n_categories = len(category_codes[f])
+                at += len(category_codes[f]) + 1
 
     cdef _set_thresholds(self, list thresholds):
         cdef Py_ssize_t f, n, most = max(1, MAX_TABLE // max(1, self.n_features))
@@ -209,7 +211,8 @@ cdef class BinTable:
         self.bucket_start = starts = np.zeros(np.sum(buckets), dtype=np.uint16)
         for f in range(self.n_features):
             n = len(thresholds[f])
-            self.thresholds[at : at + n] = thresholds[f]
+            if n:
+                self.thresholds[at : at + n] = thresholds[f]
             self.features[f].thresholds = &padded[at]
             self.features[f].n_thresholds = n
             self.features[f].last_bucket = buckets[f] - 1

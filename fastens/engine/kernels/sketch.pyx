@@ -6,6 +6,8 @@ from libc.math cimport INFINITY, NAN
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+import numpy as np
+
 from fastens.engine.kernels.structs cimport float32_t, float64_t, value_t
 
 # A value as an unsigned integer in the same order.
@@ -63,30 +65,37 @@ cdef inline uint64_t _finished(uint64_t hashed) noexcept nogil:
 
 # Rows -----------------------------------------------------------------------------------------------------------------
 
+cdef inline uint64_t _salt_of(Py_ssize_t feature) noexcept nogil:
+    # An odd number, by the mixer of splitmix64.
+    cdef uint64_t bits = <uint64_t> (feature + 1) * GOLDEN
+    bits = (bits ^ (bits >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9
+    bits = (bits ^ (bits >> 27)) * <uint64_t> 0x94D049BB133111EB
+    return bits | 1
+
+
 cdef void _hash_tile(
-    const value_t* x, Strides strides, const uint64_t* salts, Py_ssize_t n_features, Py_ssize_t n, uint64_t* out
+    const value_t* x, Strides strides, Py_ssize_t n_features, Py_ssize_t n, uint64_t* out
 ) noexcept nogil:
     cdef Py_ssize_t i, f
     cdef uint64_t salt
     cdef const value_t* column
     memset(out, 0, n * sizeof(uint64_t))
     for f in range(n_features):
-        salt, column = salts[f], x + f * strides.column
+        salt, column = _salt_of(f), x + f * strides.column
         for i in range(n):
             out[i] += _mixed(column[i * strides.row]) * salt
     for i in range(n):
         out[i] = _finished(out[i])
 
 
-def hash_rows(const value_t[:, :] X, const uint64_t[::1] salts, uint64_t[::1] out, int n_threads):
+def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
     """Write a hash of each row's content; float32 rows have the hash of the same row in float64."""
     cdef Py_ssize_t t, n_rows = X.shape[0], n_features = X.shape[1]
     cdef Strides strides = _strides_of(X)
     cdef const value_t* x = &X[0, 0]
     with nogil:
         for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-            _hash_tile(
-                x + t * strides.row, strides, &salts[0], n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
+            _hash_tile(x + t * strides.row, strides, n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
 
 
 cdef void _gather_tile(
@@ -112,16 +121,43 @@ def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::
             _gather_tile(x, strides, &rows[t], min(<Py_ssize_t> TILE_ROWS, n - t), &out[0, t], out_strides)
 
 
-def count_categories(const value_t[:] x, const int64_t[::1] weights, int64_t[::1] totals):
-    """Add each row's weight (1 if None) to its category's total; NaN belongs to none."""
+cdef Py_ssize_t _n_places(const value_t* x, Py_ssize_t stride, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
-    cdef float64_t value
-    cdef const int64_t* weight = &weights[0] if weights is not None else NULL
-    with nogil:
-        for i in range(x.shape[0]):
-            value = x[i]
-            if value == value:
-                totals[<Py_ssize_t> value] += weight[i] if weight != NULL else 1
+    cdef value_t largest = -1
+    for i in range(n):
+        if x[i * stride] > largest:     # not NaN
+            largest = x[i * stride]
+    return <Py_ssize_t> largest + 1
+
+
+cdef void _count_places(
+    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const int64_t* weights, int64_t one, int64_t* totals
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if x[i * stride] == x[i * stride]:
+            totals[<Py_ssize_t> x[i * stride]] += weights[i] if weights != NULL else one
+
+
+def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights, int64_t one):
+    """Of some features, each category's sum of the rows' weights (`one` if None), up to the last one; NaN is none."""
+    cdef Strides strides = _strides_of(X)
+    cdef Py_ssize_t f, n_categories, n = X.shape[0]
+    cdef const value_t* x
+    cdef const int64_t* given = &weights[0] if weights is not None else NULL
+    cdef int64_t[::1] totals
+    found = []
+    for f in features:
+        x = &X[0, f]
+        with nogil:
+            n_categories = _n_places(x, strides.row, n)
+        counts = np.zeros(n_categories, dtype=np.int64)
+        found.append(counts)
+        totals = counts
+        if n_categories:
+            with nogil:
+                _count_places(x, strides.row, n, given, one, &totals[0])
+    return found
 
 
 # Distinct values ------------------------------------------------------------------------------------------------------
