@@ -32,7 +32,6 @@ cdef class Grower:
     cdef _set_table(self)
     cdef _set_columns(self)
     cdef _set_features(self)
-    cdef _place_cells(self)
     cdef _set_rules(self)
     cdef int64_t _min_uncertain_count(self)
     cdef _set_feature_rules(self)

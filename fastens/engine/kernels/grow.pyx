@@ -130,25 +130,6 @@ cdef class Grower:
             feature.is_categorical = is_categorical[f]
             feature.monotone = 0
             feature.members, feature.usual_code = &members[first[f]], usual[f]
-        self._place_cells()
-
-    cdef _place_cells(self):
-        """The cells of a bundle's features lie together, behind those of all columns."""
-        cdef Workspace* ws = &self.ws
-        cdef Column* column
-        cdef int32_t c, i
-        ws.table.n_cells = ws.table.n_counted
-        for c in range(ws.table.n_columns):
-            column = &ws.columns[c]
-            column.first_own, column.n_own = column.offset, column.n_codes
-            ws.features[column.features[0]].offset = column.offset
-            if column.n_features == 1:
-                continue
-            column.first_own = ws.table.n_cells
-            for i in range(column.n_features):
-                ws.features[column.features[i]].offset = ws.table.n_cells
-                ws.table.n_cells += ws.features[column.features[i]].n_codes
-            column.n_own = ws.table.n_cells - column.first_own
 
     cdef _set_rules(self):
         rules = self.rules
