@@ -75,9 +75,12 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
 
     def _check_parameters(self) -> None:
-        """Raise ValueError for the first parameter that breaks its rule."""
+        """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
+        defaults = getattr(type(self).__init__, "__kwdefaults__", None) or {}
         for name, rule in self._parameter_rules.items():
-            rule.check(name, getattr(self, name))
+            value = getattr(self, name)
+            if name not in defaults or value is not defaults[name]:
+                rule.check(name, value)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
