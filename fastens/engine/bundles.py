@@ -19,14 +19,14 @@ from fastens.engine.kernels.bundles import MOST_CODES, join
 from fastens.engine.threads import threads_for
 
 # Rows that tell which features suit each other, at least.
-_SAMPLE_ROWS = 2048
+_SAMPLE_ROWS = 16384
 # Where there are fewer rows, or fewer columns are saved, records are not written anew.
 _LEAST_ROWS = 400
 _LEAST_SAVED = 0.1
 # Summing up cells of features from those of bundles is work for every node, a tree counts each row a few times. So a
 # feature may cost one member or code for so many rows and leaves; for trees of more leaves than these it is no less.
-_ROWS_PER_LEAF = 1.6
-_MOST_LEAVES = 125
+_ROWS_PER_LEAF = 0.7
+_MOST_LEAVES = 255
 _ROW_GRAIN = 50_000
 
 

@@ -45,6 +45,7 @@ def check_numbers(columns, n_codes, joined):
         codes = codes_in(members, first_member[feature], n_codes[feature], usual_code[feature], n_combinations[bundle])
         np.testing.assert_array_equal(codes[numbers[bundle]], columns[feature])
         assert usual_code[feature] == plain.usual_code(codes)
+    for bundle in np.unique(bundle_of[bundle_of >= 0]):
         assert n_combinations[bundle] == plain.combinations(columns[bundle_of == bundle]).shape[1]
 
 
