@@ -1,9 +1,10 @@
-"""Whether trees predict better without their limits: asked once, of rows held out.
+"""Whether trees predict better without their limits: asked of rows held out.
 
 `min_samples_leaf` and `split_penalty` keep trees from following noise. Where there is little of it, they keep them from
 following the target. Rows held out tell which: trees are grown on the others, with the limits and without, and what
 their whole Newton steps gain there is compared. Steps as short as the learning rate makes them would gain wherever they
-go the right way more often than not, and say nothing of where they end.
+go the right way more often than not, and say nothing of where they end. Where trees gain more without limits, but
+perhaps by chance, rounds go on with them, and it is asked again when twice as much has been learned.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Lifting:
     Attributes
     ----------
     index : int
-        The round before which to ask.
+        The round before which to ask first.
     min_samples_category : int
         The `min_samples_category` of what is grown then.
     """
@@ -103,10 +104,10 @@ class HeldOut:
 
     def favour(
         self, free: Stepping, limited: Stepping, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
-    ) -> bool:
+    ) -> bool | None:
         """Whether free steps gain more than limited ones, and do not lose, by more than chance.
 
-        No more is asked once the first parts speak against them.
+        None where they gain more, but perhaps by chance. No more is asked once the first parts speak against them.
 
         Parameters
         ----------
@@ -127,7 +128,9 @@ class HeldOut:
                 more = gained - before
                 if self._weight @ more <= 0:
                     return False
-        return self._are_sure(more) and not self._are_sure(-gained)
+        if self._are_sure(-gained):
+            return False
+        return self._are_sure(more) or None
 
     def _are_sure(self, gained: Array) -> bool:
         total = self._weight @ gained
