@@ -84,6 +84,8 @@ def test_gains_must_be_greater_and_no_losses_and_no_chance(rng):
     # By so many standard errors, of 1 / 10.
     assert favours(held_out, before + 5 + scatter + 0.31, before + 5) is True
     assert favours(held_out, before + 5 + scatter + 0.29, before + 5) is None
+    assert favours(held_out, before + 5 + scatter + 0.11, before + 5) is None
+    assert favours(held_out, before + 5 + scatter + 0.09, before + 5) is False
     assert favours(held_out, scatter - 0.29, scatter - 5) is True
     assert favours(held_out, scatter - 0.31, scatter - 5) is False
     assert favours(held_out, before, before) is False
