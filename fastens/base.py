@@ -75,9 +75,12 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
 
     def _check_parameters(self) -> None:
-        """Raise ValueError for the first parameter that breaks its rule."""
+        """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
+        defaults = getattr(type(self).__init__, "__kwdefaults__", None) or {}
         for name, rule in self._parameter_rules.items():
-            rule.check(name, getattr(self, name))
+            value = getattr(self, name)
+            if name not in defaults or value is not defaults[name]:
+                rule.check(name, value)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
@@ -486,9 +489,11 @@ def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float6
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The sorted labels of `y`, and for each row the index of its label."""
     codes, values, labels = _distinct_labels(y)
-    classes, place = np.unique(labels, return_inverse=True)
+    found = labels.tolist()
+    classes = sorted(set(found))
+    position = {label: place for place, label in enumerate(classes)}
     table = np.zeros(len(values) + 1)
-    table[[index for index, value in enumerate(values, 1) if value is not None]] = place
+    table[[index for index, value in enumerate(values, 1) if value is not None]] = [position[label] for label in found]
     index = np.empty(y.size)
     map_codes(codes, table, index)
-    return classes, index
+    return np.array(classes, dtype=labels.dtype), index

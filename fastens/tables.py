@@ -20,7 +20,7 @@ from fastens.columns.factorize import (
     is_missing,
     sorted_categories,
 )
-from fastens.columns.frames import arrays_of, block_of, common_kind, is_pandas, names_of, opened
+from fastens.columns.frames import arrays_of, block_of, common_kind, is_pandas, names_of, numbers_of_array, opened
 from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.threads import in_threads, threads_for
 
@@ -28,6 +28,9 @@ Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+_NUMBERS = {float, int, bool, type(None)}  # NumPy takes None for NaN
+# What pandas calls types of strings.
+_TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
@@ -77,7 +80,7 @@ class Table:
         if self.block is not None or isinstance(self.source, np.ndarray):
             return list((self.source if self.block is None else self.block).T)
         if isinstance(self.source, nw.DataFrame):
-            return [column.to_native() for column in self.source.iter_columns()]
+            return [column.to_native() for column in self._series]
         return [column for _, column in self.source.items()]
 
     @cached_property
@@ -86,18 +89,24 @@ class Table:
         return arrays_of(self.source) if self._has_series else self.natives
 
     @cached_property
+    def _series(self) -> list[nw.Series]:
+        """Those of a narwhals frame."""
+        return list(self.source.iter_columns())
+
+    @cached_property
     def _has_series(self) -> bool:
         return self.block is None and is_pandas(self.source)
 
     def column(self, index: int) -> Column:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
-        found = self.arrays[index]
-        if isinstance(found, np.ndarray) and (found.dtype.kind in "iuf" or not self._has_series):
-            return found
-        if isinstance(found, Categories):
-            return found
+        if isinstance(self.source, nw.DataFrame):
+            return self._series[index]
+        if not self._has_series:
+            return self.natives[index]
         if index not in self._columns:
-            self._columns[index] = nw.from_native(self.natives[index], series_only=True)
+            numbers = numbers_of_array(self.arrays[index])
+            is_other = numbers is None
+            self._columns[index] = nw.from_native(self.natives[index], series_only=True) if is_other else numbers
         return self._columns[index]
 
     def is_categorical(self, index: int) -> bool:
@@ -115,7 +124,7 @@ class Table:
                 return self._is_of_words(index)
             return dtype.kind in "UT" if isinstance(self.source, np.ndarray) else dtype.kind == "b"
         kind = getattr(dtype, "name", None)
-        if kind in ("str", "string") and self._has_series:
+        if kind in _TEXTS and self._has_series:
             return not found.isna().all()
         return kind == "category" or self._is_declared(index)
 
@@ -263,6 +272,8 @@ def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
 
 def _floats_of_objects(values: NDArray[Any], name: str) -> Floats:
     found = values.tolist()
+    if set(map(type, found)) <= _NUMBERS:
+        return values.astype(np.float64)
     for value in found:
         if isinstance(value, str):
             raise _not_numbers(name, repr(value), is_time=False)

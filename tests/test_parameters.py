@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
+import fastens
 from fastens.parameters import FLAG, NONE, instance, one_of, real, whole
 
 
@@ -31,3 +33,18 @@ def test_rules(rule, good, bad, text):
         with pytest.raises(ValueError, match=r"^depth must be ") as error:
             rule.check("depth", value)
         assert str(error.value) == f"depth must be {text}; got {value!r}."
+
+
+ESTIMATORS = [
+    found
+    for name in fastens.__all__
+    if isinstance(found := getattr(fastens, name), type) and issubclass(found, BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_defaults_break_no_rule(kind):
+    """Estimators rely on it: they check what is not the default."""
+    for name, default in (kind.__init__.__kwdefaults__ or {}).items():
+        if name in kind._parameter_rules:
+            kind._parameter_rules[name].check(name, default)

@@ -115,6 +115,26 @@ def test_pandas_frames_of_whole_numbers(rng):
         np.testing.assert_array_equal(TableEncoder.fit(table).transform(table_from_frame(frame)), values)
 
 
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("Int8", "f8"), ("UInt64", "f8"), ("Float64", "f8"), ("Float32", "f4"), ("int64[pyarrow]", "f8")]
+    + [("float[pyarrow]", "f4"), ("double[pyarrow]", "f8"), ("Sparse[float64]", "f8")],
+)
+def test_numbers_of_pandas_own_types(kind, dtype):
+    frame = pd.DataFrame({"a": [3, None, 5], "b": [1, 2, None]}, dtype=kind)
+    found = fit(frame).transform(table_from_frame(frame))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, [[3, 1], [np.nan, 2], [5, np.nan]])
+
+
+@pytest.mark.parametrize("kind", ["str", "string", "string[python]", "string[pyarrow]", pd.ArrowDtype(pa.string())])
+def test_strings_of_pandas_own_types(kind):
+    frame = pd.DataFrame({"word": ["b", None, "a"], "nothing": [None] * 3}).astype(kind)
+    encoder = fit(frame)
+    assert encoder.categories == [["a", "b"], None]  # strings that are all missing are no categories
+    np.testing.assert_array_equal(encoder.transform(table_from_frame(frame)), [[1, np.nan], [np.nan] * 2, [0, np.nan]])
+
+
 def test_pandas_frames_with_a_name_twice_are_refused():
     with pytest.raises(ValueError, match="unique"):
         table_from_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))

@@ -59,6 +59,16 @@ def arrays_of(frame: Any) -> list[Any]:
     return list(map(_taker_of(frame), range(frame.shape[1])))
 
 
+def numbers_of_array(array: Any) -> NDArray[Any] | None:
+    """A column of a pandas frame as numbers, missing ones as NaN; None where its type is another."""
+    dtype = getattr(array.dtype, "numpy_dtype", array.dtype)
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iuf":
+        return None
+    if isinstance(array, np.ndarray):
+        return array
+    return array.to_numpy(np.float32 if dtype == np.float32 else np.float64, na_value=np.nan)
+
+
 def _taker_of(frame: Any) -> Callable[[int], Any]:
     """What gives the column at a place.
 

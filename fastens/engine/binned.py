@@ -21,10 +21,10 @@ class Bundles:
         The column of a feature.
     n_codes : int32 array of shape (n_columns,)
         How many codes a column has: those of its feature, or the combinations of its bundle.
-    members : uint8 array of shape (n_members + 1, 2)
-        Of the features in bundles, one after another: a combination, and the code that the feature has there, where
-        that is not its usual one. The last row only makes room.
-    first_member : int32 array of shape (n_features + 1,)
+    members : uint8 array
+        Of the features in bundles, one after another: for each code how many combinations have it, and which; none for
+        the usual code. There is at least one byte.
+    first_member : int32 array of shape (n_features,)
         Where those of each feature begin.
     usual_code : int32 array of shape (n_features,)
         The code that a feature in a bundle has in most of the combinations.
@@ -50,9 +50,9 @@ class Bundles:
 def no_bundles(n_codes: np.ndarray) -> Bundles:
     """Return that each feature has a column for itself."""
     n = len(n_codes)
-    none = np.zeros(n + 1, dtype=np.int32)
+    none = np.zeros(n, dtype=np.int32)
     codes = np.ascontiguousarray(n_codes, dtype=np.int32)
-    return Bundles(np.arange(n, dtype=np.int32), codes, np.zeros((1, 2), np.uint8), none, none[:n])
+    return Bundles(np.arange(n, dtype=np.int32), codes, np.zeros(1, np.uint8), none, none)
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,7 +152,7 @@ class BoostingRun:
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _prepare_growing(self, growth: GrowthRules) -> None:
-        self.matrix = bundled(self.matrix, self.rules.n_threads)
+        self.matrix = bundled(self.matrix, growth.max_leaf_nodes, self.rules.n_threads)
         self._grower = self._new_grower(growth)
         # Leaves are renewed from what the outputs before have become; models of leaves share their working memory.
         if not self.loss.renews_leaves and self.rules.linear_l2 is None:

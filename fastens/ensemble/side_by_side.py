@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # a tree as well.
 _LEAST_CODES = 1 << 15
 _ENOUGH_FOR_ONE_TREE = 1 << 20
+# Rows whose codes cost what a search for splits costs, where there are so many.
+_ROWS_PER_SEARCH = 1 << 12
 
 
 class SideBySide:
@@ -84,4 +86,6 @@ class SideBySide:
 
 
 def _n_codes(run: BoostingRun) -> int:
-    return run.matrix.n_rows * len(run.matrix.bundles.n_codes)
+    """Codes that a tree counts for its root, or as many as its search is worth: each node asks every feature."""
+    matrix = run.matrix
+    return max(matrix.n_rows * len(matrix.bundles.n_codes), min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)

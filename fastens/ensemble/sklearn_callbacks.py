@@ -29,13 +29,11 @@ class Tasks:
         The one in training.
     n_rounds : int
         How many rounds there may be.
-    partial : callable
-        Returns the estimator with the rounds so far.
     """
 
-    def __init__(self, model: Any, n_rounds: int, partial: Callable[[], Any]) -> None:
+    def __init__(self, model: Any, n_rounds: int) -> None:
         self.are_watched = bool(getattr(model, "_skl_callbacks", None))
-        self._model, self._partial = model, partial
+        self._model = model
         if self.are_watched:
             self._fit = model._init_callback_context(max_subtasks=n_rounds)
             self._fit.call_on_fit_task_begin(estimator=model)
@@ -46,12 +44,18 @@ class Tasks:
         self._round = self._fit.subcontext(task_name="round")
         self._round.call_on_fit_task_begin(estimator=self._model)
 
-    def end_round(self) -> bool:
-        """Tell the callbacks; whether one of them wants to stop."""
+    def end_round(self, partial: Callable[[], Any]) -> bool:
+        """Tell the callbacks, which may ask for the estimator with the rounds so far; whether one wants to stop."""
         if not self.are_watched:
             return False
+
+        def attributes() -> dict[str, Any]:
+            """What makes a copy of the estimator ready to predict."""
+            given = self._model.get_params(deep=False)
+            return {name: value for name, value in vars(partial()).items() if name not in given}
+
         self._n_left -= 1
-        stop = self._round.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=self._attributes)
+        stop = self._round.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=attributes)
         if self._n_left and not stop:
             self._begin_round()
         return bool(stop)
@@ -60,8 +64,3 @@ class Tasks:
         """Tell the callbacks that the fit is over."""
         if self.are_watched:
             self._fit.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: vars(self._model))
-
-    def _attributes(self) -> dict[str, Any]:
-        """What makes a copy of the estimator ready to predict."""
-        fitted = vars(self._partial())
-        return {name: value for name, value in fitted.items() if name not in self._model.get_params(deep=False)}

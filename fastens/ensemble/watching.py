@@ -38,7 +38,7 @@ class RoundWatch:
     ) -> None:
         self._model, self._run, self._metrics, self._callbacks = model, run, metrics, callbacks
         self._begin = run.n_rounds
-        self._tasks = Tasks(model, run.rules.n_rounds - self._begin, self._partial)
+        self._tasks = Tasks(model, run.rules.n_rounds - self._begin)
         self.failed = False
 
     @property
@@ -60,7 +60,7 @@ class RoundWatch:
         self.failed = True
         try:
             answers = [bool(callback(env)) for callback in self._callbacks]
-            stop = self._tasks.end_round() or any(answers)
+            stop = self._tasks.end_round(self._partial) or any(answers)
         except Exception as error:
             # LightGBM's `early_stopping` has an exception of its own to say so, which knows the best round.
             if not (isinstance(error, StopTraining) or hasattr(error, "best_iteration")):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -21,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.ensemble.rounds import BoostingRun
 from reference.models import LOSSES, make_model, make_target, outputs, same_python
 
 
@@ -292,3 +295,40 @@ def test_pipeline(X, rng):
     assert model.fit(X, y).score(X, y) > 0.9
     plain = GradientBoostingClassifier(n_estimators=20).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+
+
+# Memory --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"early_stopping": True, "eval_metric": ["loss", "neg_mean_absolute_error"]},
+        {"callbacks": [lambda env: None]},
+        {"boosting": "dart"},
+        {"linear_leaves": True},
+        {"subsample": 0.5, "oob_score": True},
+    ],
+    ids=", ".join,
+)
+def test_memory_of_a_fit_is_given_back_at_once(options, X, rng, monkeypatch):
+    """What a fit needed, and a model that is no longer used, do not wait for the garbage to be collected."""
+    kept = []
+    start = BoostingRun.__init__
+
+    def noting(run, *arguments):
+        start(run, *arguments)
+        kept.append(weakref.ref(run))
+
+    monkeypatch.setattr(BoostingRun, "__init__", noting)
+    gc.collect()
+    gc.disable()
+    try:
+        model = GradientBoostingRegressor(n_estimators=20, **options).fit(X, rng.standard_normal(len(X)))
+        assert [run() for run in kept] == [None]
+        kept.append(weakref.ref(model))
+        del model
+        assert kept[-1]() is None
+    finally:
+        gc.enable()

@@ -22,6 +22,7 @@ ctypedef fused entry_t:
 
 cdef enum:
     BLOCK = 4096
+    FEW = 256       # rows among which all codes are likely to come
 
 cdef double LARGEST = 2251799813685248.0        # 2**51
 cdef double ROUNDING = 6755399441055744.0       # 2**52 + 2**51: beside it there are no fractions
@@ -122,8 +123,8 @@ def mark_present(const whole_t[:] codes, uint8_t[::1] present):
     cdef Py_ssize_t i, block, n = codes.shape[0]
     cdef Py_ssize_t n_absent = present.shape[0]
     with nogil:
-        for block in range((n + BLOCK - 1) // BLOCK):
-            for i in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
+        for block in range((n + FEW - 1) // FEW):
+            for i in range(block * FEW, min(n, (block + 1) * FEW)):
                 if codes[i] >= 0 and not present[codes[i]]:
                     present[codes[i]] = 1
                     n_absent -= 1

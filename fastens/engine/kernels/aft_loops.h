@@ -22,27 +22,6 @@ typedef struct {
 
 /* Functions -------------------------------------------------- */
 
-/* log(x) for normal x > 0; relative error below 1e-15. x = 2^k m with m from sqrt(1/2) to sqrt(2). */
-FASTENS_INLINE double log_of(double x)
-{
-    const uint64_t middle = 0x3fe6a09e667f3bcdULL, bias = 0x4000000000000000ULL, to_double = 0x4330000000000000ULL;
-    uint64_t bits, exponent;
-    double m, k;
-    x = x < 2.2250738585072014e-308 ? 2.2250738585072014e-308 : x;
-    memcpy(&bits, &x, 8);
-    exponent = (bits - middle + bias) >> 52;
-    bits -= (exponent << 52) - bias;
-    memcpy(&m, &bits, 8);
-    exponent |= to_double;
-    memcpy(&k, &exponent, 8);
-    k -= 4503599627370496.0 + 1024.0;
-    double s = (m - 1.0) / (m + 1.0), z = s * s, z2 = z * z, z4 = z2 * z2;
-    double p = cubic_of(z, z2, 1.0 / 17.0, 1.0 / 19.0, 1.0 / 21.0, 1.0 / 23.0);
-    p = p * z4 + cubic_of(z, z2, 1.0 / 9.0, 1.0 / 11.0, 1.0 / 13.0, 1.0 / 15.0);
-    p = p * z4 + cubic_of(z, z2, 1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0);
-    return k * 6.93147180369123816490e-01 + (2.0 * s * p + k * 1.90821492927058770002e-10);
-}
-
 /* (1 - exp(-x)) / x for x from 0 to AFT_SERIES */
 FASTENS_INLINE double decay_series(double x)
 {

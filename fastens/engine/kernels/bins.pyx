@@ -146,6 +146,10 @@ cdef void _fill_buckets(const FeatureBins* bins, uint16_t* start) noexcept nogil
             b += 1
 
 
+cdef inline Py_ssize_t _n_buckets(Py_ssize_t n_thresholds, Py_ssize_t most) noexcept nogil:
+    return max(min(n_thresholds * BUCKETS_PER_THRESHOLD, most), n_thresholds * MIN_BUCKETS_PER_THRESHOLD + 1)
+
+
 cdef void _make_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
     # Leading bits take about as long to find as a step and a half.
     cdef int32_t n_steps
@@ -198,27 +202,27 @@ cdef class BinTable:
                 at += len(category_codes[f]) + 1
 
     cdef _set_thresholds(self, list thresholds):
-        cdef Py_ssize_t f, n, most = max(1, MAX_TABLE // max(1, self.n_features))
-        cdef Py_ssize_t at = 0, table_at = 0
+        cdef Py_ssize_t f, n, n_thresholds = 0, n_buckets = 0, at = 0, table_at = 0
+        cdef Py_ssize_t most = min(MAX_BUCKETS, max(1, MAX_TABLE // max(1, self.n_features)))
         cdef float64_t[::1] padded
         cdef uint16_t[::1] starts
-        n_thresholds = np.array([len(limits) for limits in thresholds], dtype=np.int64)
-        n_buckets = np.minimum(n_thresholds * BUCKETS_PER_THRESHOLD, min(MAX_BUCKETS, most))
-        n_buckets = np.maximum(n_buckets, n_thresholds * MIN_BUCKETS_PER_THRESHOLD + 1)
-        cdef const int64_t[::1] buckets = n_buckets
+        for f in range(self.n_features):
+            n = len(thresholds[f])
+            n_thresholds += n
+            n_buckets += _n_buckets(n, most)
         # Windows of up to twice the thresholds, less one.
-        self.thresholds = padded = np.full(2 * n_thresholds.sum() + self.n_features, np.inf)
-        self.bucket_start = starts = np.zeros(np.sum(buckets), dtype=np.uint16)
+        self.thresholds = padded = np.full(2 * n_thresholds + self.n_features, np.inf)
+        self.bucket_start = starts = np.zeros(n_buckets, dtype=np.uint16)
         for f in range(self.n_features):
             n = len(thresholds[f])
             if n:
                 self.thresholds[at : at + n] = thresholds[f]
             self.features[f].thresholds = &padded[at]
             self.features[f].n_thresholds = n
-            self.features[f].last_bucket = buckets[f] - 1
+            self.features[f].last_bucket = _n_buckets(n, most) - 1
             _make_table(&self.features[f], &starts[table_at])
             at += 2 * n + 1
-            table_at += buckets[f]
+            table_at += _n_buckets(n, most)
 
 
 # Matrices -------------------------------------------------------------------------------------------------------------

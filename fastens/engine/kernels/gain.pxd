@@ -38,7 +38,6 @@ cdef struct ScanRoom:
     float64_t* keys
     int32_t* codes
     uint64_t* sums
-    int64_t* cells                  # of a feature that is in a bundle
     Sums pooled                     # of the categories that are too rare in the node to be told apart
 
 

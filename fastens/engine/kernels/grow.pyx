@@ -24,7 +24,7 @@ from .lock cimport FEW_ROWS
 from .quantise cimport Moments, Quantised, Scales, quantise
 from .search cimport counted_histogram
 from .structs cimport (
-    Column, Feature, Histogram, Member, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+    Column, Feature, Histogram, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
     uint64_t
 )
 from .team cimport MAX_THREADS, dismiss_helpers, seat_helpers, stand_by
@@ -105,11 +105,11 @@ cdef class Grower:
         ws.table.columns = ws.columns
         for c in range(ws.table.n_columns):
             ws.columns[c].n_codes = n_codes[c]
-            ws.columns[c].offset = ws.table.n_cells
+            ws.columns[c].offset = ws.table.n_counted
             ws.columns[c].features = &features[first[c]]
             ws.columns[c].n_features = first[c + 1] - first[c]
             ws.table.n_codes += n_codes[c]
-            ws.table.n_cells += CELL_STRIDE if ws.table.code_size == 1 else n_codes[c]
+            ws.table.n_counted += CELL_STRIDE if ws.table.code_size == 1 else n_codes[c]
 
     cdef _set_features(self):
         cdef Workspace* ws = &self.ws
@@ -118,8 +118,8 @@ cdef class Grower:
         bundles = self.matrix.bundles
         cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
         cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
-        cdef const int32_t[::1] column_of = bundles.column_of, first = bundles.first_member, usual = bundles.usual_code
-        cdef const uint8_t[:, ::1] members = bundles.members
+        cdef const int32_t[::1] first = bundles.first_member, usual = bundles.usual_code
+        cdef const uint8_t[::1] members = bundles.members
         ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
         if ws.features == NULL:
             raise MemoryError(f"no memory for {ws.table.n_features} features")
@@ -129,13 +129,7 @@ cdef class Grower:
             feature.n_codes = n_codes[f]
             feature.is_categorical = is_categorical[f]
             feature.monotone = 0
-            feature.column = column_of[f]
-            feature.n_members = first[f + 1] - first[f]
-            feature.usual_code = usual[f]
-            if ws.columns[column_of[f]].n_features > 1:
-                feature.members, feature.offset = <const Member*>&members[first[f], 0], 0
-            else:
-                feature.members, feature.offset = NULL, ws.columns[column_of[f]].offset
+            feature.members, feature.usual_code = &members[first[f]], usual[f]
 
     cdef _set_rules(self):
         rules = self.rules
@@ -374,7 +368,7 @@ cdef class Grower:
 
     cdef _cells(self, int32_t task):
         cdef Histogram histogram = counted_histogram(&self.ws, &self.ws.tasks[task], 0)
-        return np.asarray(<int64_t[:3 * self.ws.table.n_cells]>histogram.cells)
+        return np.asarray(<int64_t[:3 * self.ws.table.n_counted]>histogram.cells)
 
     cdef _tree(self):
         """The arrays of the tree just grown, as far as its splits pay."""

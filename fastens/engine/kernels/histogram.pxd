@@ -26,6 +26,7 @@ cdef struct Table:
     int32_t n_features
     int32_t n_columns
     const Column* columns           # for codes of one byte, the cells of column c start at c * CELL_STRIDE
+    Py_ssize_t n_counted            # cells of the columns; those of features in bundles follow
     Py_ssize_t n_cells
     Py_ssize_t n_codes              # of all columns together
 
@@ -53,6 +54,5 @@ cdef void subtract_histogram(
     const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Column* column
 ) noexcept nogil
 cdef void unbundle(
-    const Histogram* histogram, const Column* column, const Feature* feature, const Sums* total,
-    const CellLayout* layout, Histogram* out,
+    Histogram* histogram, const Column* column, const Feature* features, const Sums* total, const CellLayout* layout
 ) noexcept nogil

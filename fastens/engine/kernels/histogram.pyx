@@ -188,7 +188,7 @@ cdef void build_histogram(
 ) noexcept nogil:
     """The histogram of some rows and columns, on one thread, in the form that `out.packed` asks for.
 
-    `scratch` holds n_cells zeros, before and after.
+    `scratch` holds n_counted zeros, before and after.
     """
     cdef Py_ssize_t begin = 0, size
     _clear(table, columns, out)
@@ -215,16 +215,16 @@ cdef void merge_histogram(Histogram* into, const Histogram* other, const Column*
 cdef void subtract_histogram(
     const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Column* column
 ) noexcept nogil:
-    """out = parent - child for one column. A packed parent has packed children.
+    """out = parent - child for the features of one column. A packed parent has packed children.
 
     out may be the parent where both have the same form.
     """
     cdef Py_ssize_t i, width = words_per_cell(out)
     if parent.packed == child.packed and parent.packed == out.packed:
-        for i in range(width * column.offset, width * (column.offset + column.n_codes)):
+        for i in range(width * column.first_own, width * (column.first_own + column.n_own)):
             out.cells[i] = parent.cells[i] - child.cells[i]
         return
-    for i in range(column.offset, column.offset + column.n_codes):
+    for i in range(column.first_own, column.first_own + column.n_own):
         _subtract_cell(parent.cells + 3 * i, child, out, layout, i)
 
 
@@ -265,18 +265,46 @@ cdef inline void _put(
         out.cells[3 * i + 2] = count
 
 
-cdef void unbundle(
-    const Histogram* histogram, const Column* column, const Feature* feature, const Sums* total,
-    const CellLayout* layout, Histogram* out,
+cdef inline void _sum_members(
+    const int64_t* source, const Feature* feature, const int64_t* total, int64_t* cells, Py_ssize_t width
 ) noexcept nogil:
-    """The cells of one feature of a bundle, given the sums of the node: its usual code has what the others leave."""
-    cdef int32_t i
-    cdef Py_ssize_t k, width = words_per_cell(histogram)
-    cdef const int64_t* source = histogram.cells + width * column.offset
-    cdef int64_t* usual = out.cells + width * feature.usual_code
-    memset(out.cells, 0, width * feature.n_codes * sizeof(int64_t))
-    _put(out, feature.usual_code, total.gradient, total.hessian, total.weight << 32 | total.count, layout)
-    for i in range(feature.n_members):
+    """The usual code has what the others leave. Called with a literal width."""
+    cdef const uint8_t* member = feature.members
+    cdef const uint8_t* end
+    cdef Py_ssize_t code, k
+    cdef int64_t[3] sums
+    cdef int64_t[3] rest
+    for k in range(width):
+        rest[k] = total[k]
+    for code in range(feature.n_codes):
         for k in range(width):
-            out.cells[width * feature.members[i].code + k] += source[width * feature.members[i].combination + k]
-            usual[k] -= source[width * feature.members[i].combination + k]
+            sums[k] = 0
+        end = member + 1 + member[0]
+        member += 1
+        while member < end:
+            for k in range(width):
+                sums[k] += source[width * member[0] + k]
+            member += 1
+        for k in range(width):
+            cells[width * code + k] = sums[k]
+            rest[k] -= sums[k]
+    for k in range(width):
+        cells[width * feature.usual_code + k] = rest[k]
+
+
+cdef void unbundle(
+    Histogram* histogram, const Column* column, const Feature* features, const Sums* total, const CellLayout* layout
+) noexcept nogil:
+    """The cells of a bundle's features, given the sums of the node."""
+    cdef int64_t[3] sums
+    cdef Histogram whole
+    cdef const Feature* feature
+    cdef int32_t i
+    whole.cells, whole.packed = &sums[0], histogram.packed
+    _put(&whole, 0, total.gradient, total.hessian, total.weight << 32 | total.count, layout)
+    for i in range(column.n_features):
+        feature = &features[column.features[i]]
+        if histogram.packed:
+            _sum_members(histogram.cells + column.offset, feature, sums, histogram.cells + feature.offset, 1)
+        else:
+            _sum_members(histogram.cells + 3 * column.offset, feature, sums, histogram.cells + 3 * feature.offset, 3)

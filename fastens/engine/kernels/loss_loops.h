@@ -51,6 +51,27 @@ FASTENS_INLINE double log1p_of(double e)
     return 2.0 * s * p;
 }
 
+/* log(x) for normal x > 0; relative error below 1e-15. x = 2^k m with m from sqrt(1/2) to sqrt(2). */
+FASTENS_INLINE double log_of(double x)
+{
+    const uint64_t middle = 0x3fe6a09e667f3bcdULL, bias = 0x4000000000000000ULL, to_double = 0x4330000000000000ULL;
+    uint64_t bits, exponent;
+    double m, k;
+    x = x < 2.2250738585072014e-308 ? 2.2250738585072014e-308 : x;
+    memcpy(&bits, &x, 8);
+    exponent = (bits - middle + bias) >> 52;
+    bits -= (exponent << 52) - bias;
+    memcpy(&m, &bits, 8);
+    exponent |= to_double;
+    memcpy(&k, &exponent, 8);
+    k -= 4503599627370496.0 + 1024.0;
+    double s = (m - 1.0) / (m + 1.0), z = s * s, z2 = z * z, z4 = z2 * z2;
+    double p = cubic_of(z, z2, 1.0 / 17.0, 1.0 / 19.0, 1.0 / 21.0, 1.0 / 23.0);
+    p = p * z4 + cubic_of(z, z2, 1.0 / 9.0, 1.0 / 11.0, 1.0 / 13.0, 1.0 / 15.0);
+    p = p * z4 + cubic_of(z, z2, 1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0);
+    return k * 6.93147180369123816490e-01 + (2.0 * s * p + k * 1.90821492927058770002e-10);
+}
+
 /* P(class 1): with e = exp(-|raw|) neither tail loses digits. */
 FASTENS_INLINE void sigmoid_of(double raw, double* probability, double* other)
 {
@@ -100,15 +121,68 @@ FASTENS_INLINE void gamma_gradients_loop(const double* y, const double* raw, ptr
     }
 }
 
-/* out = exp(x - shift): the values of one class of a block of rows, or (shift = NULL) the inverse of the log link */
-FASTENS_INLINE void exp_values_loop(const double* x, const double* shift, ptrdiff_t n, double* out)
+/* out = exp(x), the inverse of the log link */
+FASTENS_INLINE void exp_values_loop(const double* x, ptrdiff_t n, double* out)
 {
-    if (shift)
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = exp_of(x[i]);
+}
+
+/* Rows of a block of several classes: what is summed over the classes lives on the stack. */
+enum { CLASS_BLOCK = 128 };
+
+/* Of raw predictions with `stride` rows of each class. */
+FASTENS_INLINE void largest_over_classes(const double* raw, ptrdiff_t stride, ptrdiff_t n_classes, ptrdiff_t n, double* largest)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        largest[i] = raw[i];
+    for (ptrdiff_t k = 1; k < n_classes; k++)
         for (ptrdiff_t i = 0; i < n; i++)
-            out[i] = exp_of(x[i] - shift[i]);
-    else
+            largest[i] = raw[k * stride + i] > largest[i] ? raw[k * stride + i] : largest[i];
+}
+
+/* Each class has trees of its own, though raw predictions matter only by their differences: the step along one class is
+ * (K - 1) / K of what its own second derivative says (Friedman 2001, equation 34). h holds exp(raw - largest) until the
+ * sum over the classes is known. */
+FASTENS_INLINE void softmax_gradients_loop(
+    const double* y, const double* raw, ptrdiff_t stride, ptrdiff_t n_classes, ptrdiff_t n, float* g, float* h)
+{
+    const double coupling = (double)n_classes / ((double)n_classes - 1.0);
+    double largest[CLASS_BLOCK], total[CLASS_BLOCK];
+    largest_over_classes(raw, stride, n_classes, n, largest);
+    for (ptrdiff_t i = 0; i < n; i++)
+        total[i] = 0;
+    for (ptrdiff_t k = 0; k < n_classes; k++)
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double value = exp_of(raw[k * stride + i] - largest[i]);
+            total[i] += value;
+            h[k * stride + i] = (float)value;
+        }
+    for (ptrdiff_t i = 0; i < n; i++)
+        total[i] = 1.0 / total[i];
+    for (ptrdiff_t k = 0; k < n_classes; k++)
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double p = h[k * stride + i] * total[i];
+            g[k * stride + i] = (float)(p - (y[i] == (double)k ? 1.0 : 0.0));
+            h[k * stride + i] = (float)(coupling * p * (1.0 - p));
+        }
+}
+
+/* out = log(sum of exp(raw)) - raw of the row's class */
+FASTENS_INLINE void softmax_losses_loop(
+    const double* y, const double* raw, ptrdiff_t stride, ptrdiff_t n_classes, ptrdiff_t n, double* out)
+{
+    double largest[CLASS_BLOCK];
+    largest_over_classes(raw, stride, n_classes, n, largest);
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = 0;
+    for (ptrdiff_t k = 0; k < n_classes; k++)
         for (ptrdiff_t i = 0; i < n; i++)
-            out[i] = exp_of(x[i]);
+            out[i] += exp_of(raw[k * stride + i] - largest[i]);
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = log_of(out[i]) + largest[i];
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] -= raw[(ptrdiff_t)y[i] * stride + i];
 }
 
 /* The largest absolute value, as its bits: they are in the order of the numbers, NaN above all. */
@@ -131,6 +205,12 @@ FASTENS_CHOOSE(binary_losses, (const double* y, const double* raw, ptrdiff_t n, 
 FASTENS_CHOOSE(poisson_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
 FASTENS_CHOOSE(gamma_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
 FASTENS_CHOOSE(largest_bits, (const double* values, ptrdiff_t n, int64_t* result), (values, n, result))
-FASTENS_CHOOSE(exp_values, (const double* x, const double* shift, ptrdiff_t n, double* out), (x, shift, n, out))
+FASTENS_CHOOSE(exp_values, (const double* x, ptrdiff_t n, double* out), (x, n, out))
+FASTENS_CHOOSE(softmax_gradients,
+    (const double* y, const double* raw, ptrdiff_t stride, ptrdiff_t n_classes, ptrdiff_t n, float* g, float* h),
+    (y, raw, stride, n_classes, n, g, h))
+FASTENS_CHOOSE(softmax_losses,
+    (const double* y, const double* raw, ptrdiff_t stride, ptrdiff_t n_classes, ptrdiff_t n, double* out),
+    (y, raw, stride, n_classes, n, out))
 
 #endif

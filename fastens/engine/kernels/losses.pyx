@@ -4,7 +4,7 @@ Rows are done in blocks of fixed size, so nothing depends on the number of threa
 """
 
 from cython.parallel cimport prange
-from libc.math cimport fabs, ldexp, llrint, log
+from libc.math cimport fabs, ldexp, llrint
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
@@ -20,7 +20,15 @@ cdef extern from "loss_loops.h" nogil:
     double exp_of(double x) noexcept
     void sigmoid_of(double raw, double* probability, double* other) noexcept
     void largest_bits(const double* values, Py_ssize_t n, int64_t* result) noexcept
-    void exp_values(const double* x, const double* shift, Py_ssize_t n, double* out) noexcept
+    void exp_values(const double* x, Py_ssize_t n, double* out) noexcept
+    enum:
+        CLASS_BLOCK         # rows of a block with several classes
+    void softmax_gradients(
+        const double* y, const double* raw, Py_ssize_t stride, Py_ssize_t n_classes, Py_ssize_t n, float* g, float* h
+    ) noexcept
+    void softmax_losses(
+        const double* y, const double* raw, Py_ssize_t stride, Py_ssize_t n_classes, Py_ssize_t n, double* out
+    ) noexcept
 
 
 cdef enum:
@@ -35,7 +43,6 @@ cdef enum:
 
 cdef enum:
     BLOCK = 1024        # rows: a block's y, raw, g and h stay in the first-level cache
-    CLASS_BLOCK = 128   # rows of a block with several classes: their sums live on the stack
     LIMB = 31           # bits
 
 cdef double FIXED_ONE = 2305843009213693952.0   # 2**61
@@ -88,52 +95,13 @@ cdef void _residual_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, 
             g[i] = <float32_t> (parameter if residual > parameter else residual)
 
 
-cdef void _softmax_gradients(
-    const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
-) noexcept nogil:
-    # g and h point at row `first` of class 0. h holds exp(raw - max) until the sum over the classes is known.
-    # Each class has trees of its own, though raw values matter only by their differences: the step along one class is
-    # (K - 1) / K of what its own second derivative says (Friedman 2001, equation 34).
-    cdef double[CLASS_BLOCK] largest
-    cdef double[CLASS_BLOCK] total
-    cdef double[CLASS_BLOCK] value
-    cdef Py_ssize_t k, i, n_rows = rows.n_rows
-    cdef double p, coupling = rows.n_outputs / (rows.n_outputs - 1.0)
-    _largest_over_classes(rows, first, n, largest)
-    for i in range(n):
-        total[i] = 0
-    for k in range(rows.n_outputs):
-        exp_values(rows.raw + k * n_rows + first, largest, n, value)
-        for i in range(n):
-            total[i] += value[i]
-            h[k * n_rows + i] = <float32_t> value[i]
-    for i in range(n):
-        total[i] = 1.0 / total[i]
-    for k in range(rows.n_outputs):
-        for i in range(n):
-            p = h[k * n_rows + i] * total[i]
-            g[k * n_rows + i] = <float32_t> (p - (1.0 if rows.y[first + i] == k else 0.0))
-            h[k * n_rows + i] = <float32_t> (coupling * p * (1.0 - p))
-
-
-cdef void _largest_over_classes(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* largest) noexcept nogil:
-    cdef Py_ssize_t k, i
-    cdef const double* raw = rows.raw + first
-    for i in range(n):
-        largest[i] = raw[i]
-    for k in range(1, rows.n_outputs):
-        raw = rows.raw + k * rows.n_rows + first
-        for i in range(n):
-            largest[i] = raw[i] if raw[i] > largest[i] else largest[i]
-
-
 cdef void _gradients_of_block(
     const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
 ) noexcept nogil:
     if rows.loss == BINARY_LOG_LOSS:
         binary_gradients(rows.y + first, rows.raw + first, n, g, h)
     elif rows.loss == MULTICLASS_LOG_LOSS:
-        _softmax_gradients(rows, first, n, g, h)
+        softmax_gradients(rows.y + first, rows.raw + first, rows.n_rows, rows.n_outputs, n, g, h)
     elif rows.loss == POISSON:
         poisson_gradients(rows.y + first, rows.raw + first, n, g, h)
     elif rows.loss == GAMMA:
@@ -206,21 +174,6 @@ cdef void _residual_losses(const Rows* rows, Py_ssize_t first, Py_ssize_t n, dou
             out[i] = 0.5 * residual * residual if residual <= parameter else parameter * (residual - 0.5 * parameter)
 
 
-cdef void _softmax_losses(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
-    cdef double[CLASS_BLOCK] largest
-    cdef double[CLASS_BLOCK] value
-    cdef Py_ssize_t k, i
-    _largest_over_classes(rows, first, n, largest)
-    for i in range(n):
-        out[i] = 0
-    for k in range(rows.n_outputs):
-        exp_values(rows.raw + k * rows.n_rows + first, largest, n, value)
-        for i in range(n):
-            out[i] += value[i]
-    for i in range(n):
-        out[i] = log(out[i]) + largest[i] - rows.raw[<Py_ssize_t> rows.y[first + i] * rows.n_rows + first + i]
-
-
 cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
     cdef const double* y = rows.y + first
     cdef const double* raw = rows.raw + first
@@ -228,15 +181,15 @@ cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, dou
     if rows.loss == BINARY_LOG_LOSS:
         binary_losses(y, raw, n, out)
     elif rows.loss == MULTICLASS_LOG_LOSS:
-        _softmax_losses(rows, first, n, out)
+        softmax_losses(y, raw, rows.n_rows, rows.n_outputs, n, out)
     elif rows.loss == POISSON:
-        exp_values(raw, NULL, n, out)
+        exp_values(raw, n, out)
         for i in range(n):
             out[i] -= y[i] * raw[i]
     elif rows.loss == GAMMA:
         for i in range(n):
             out[i] = -raw[i]
-        exp_values(out, NULL, n, out)
+        exp_values(out, n, out)
         for i in range(n):
             out[i] = raw[i] + y[i] * out[i]
     else:
@@ -469,7 +422,7 @@ def means_of_log(const float64_t[::1] raw, float64_t[::1] out):
     """Write exp(raw)."""
     if raw.shape[0] > 0:
         with nogil:
-            exp_values(&raw[0], NULL, raw.shape[0], &out[0])
+            exp_values(&raw[0], raw.shape[0], &out[0])
 
 
 def binary_probabilities(const float64_t[::1] raw, float64_t[:, ::1] out):

@@ -84,7 +84,7 @@ cdef void _count(
 ) noexcept nogil:
     build_histogram(
         &ws.table, &ws.quantised.statistics, &ws.quantised.layout, ws.rows + begin, end - begin, columns,
-        ws.zeros + thread * ws.table.n_cells, out,
+        ws.zeros + thread * ws.table.n_counted, out,
     )
 
 
@@ -220,6 +220,10 @@ cdef void _search_column(Search* search, const Column* column, int32_t room) noe
     cdef const Feature* feature
     cdef int32_t i
     _merge_column(ws, &search.counted.histogram, search.n_partials, column)
+    if column.n_features > 1:
+        unbundle(
+            &search.counted.histogram, column, ws.features, &ws.nodes[search.counted.node].sums, &ws.quantised.layout
+        )
     if search.difference.node >= 0:
         subtract_histogram(
             &search.parent, &search.counted.histogram, &search.difference.histogram, &ws.quantised.layout, column
@@ -230,21 +234,8 @@ cdef void _search_column(Search* search, const Column* column, int32_t room) noe
         _search_side(ws, feature, &search.difference, room)
 
 
-cdef Histogram _cells_of(Workspace* ws, const Side* side, const Feature* feature, int32_t thread) noexcept nogil:
-    """The histogram that has the feature's own cells."""
-    cdef Histogram own = side.histogram
-    if feature.members != NULL:
-        own.cells = ws.rooms[thread].cells
-        unbundle(
-            &side.histogram, &ws.table.columns[feature.column], feature, &ws.nodes[side.node].sums,
-            &ws.quantised.layout, &own,
-        )
-    return own
-
-
 cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t thread) noexcept nogil:
     cdef const Scan* start = &side.of_values
-    cdef Histogram cells
     if not side.wanted:
         return
     if not side.allowed[feature.index]:
@@ -252,9 +243,8 @@ cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_
         return
     if feature.is_categorical and not is_one_hot(feature, &ws.rules):
         start = &side.of_sets
-    cells = _cells_of(ws, side, feature, thread)
     best_split_of_feature(
-        &cells, &ws.quantised.layout, feature, start, &ws.rules, &ws.rooms[thread], &side.splits[feature.index]
+        &side.histogram, &ws.quantised.layout, feature, start, &ws.rules, &ws.rooms[thread], &side.splits[feature.index]
     )
 
 
@@ -262,7 +252,6 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
     """The best of the features' splits; of equal ones, that of the first feature."""
     cdef int32_t f, best = -1
     cdef Node* node
-    cdef Histogram cells
     if not side.wanted:
         return
     for f in range(ws.table.n_features):
@@ -274,8 +263,7 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
     node.split = side.splits[best]
     if ws.features[best].is_categorical:
         node.split.category_set = side.node * ws.words_per_node
-        cells = _cells_of(ws, side, &ws.features[best], thread)
         write_category_set(
-            &cells, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
+            &side.histogram, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
             &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
         )

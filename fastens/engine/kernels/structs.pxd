@@ -88,12 +88,8 @@ cdef struct Column:
     uint32_t offset                 # its first cell
     const int32_t* features
     int32_t n_features
-
-
-cdef struct Member:
-    # A combination of a bundle, and the code that a feature has there.
-    uint8_t combination
-    uint8_t code
+    uint32_t first_own              # the cells of its features, which are its own where it has only one
+    int32_t n_own
 
 
 cdef struct Feature:
@@ -102,10 +98,8 @@ cdef struct Feature:
     uint32_t offset                 # its first cell
     bint is_categorical
     int32_t monotone                # 1: predictions must not fall with its value; -1: not rise; 0: either
-    int32_t column                  # of the records
-    # in a bundle: where it has another code than the usual one; NULL: it has the column for itself
-    const Member* members
-    int32_t n_members
+    # in a bundle: for each code how many combinations have it, and which, in bytes; none for the usual one
+    const uint8_t* members
     int32_t usual_code
 
 

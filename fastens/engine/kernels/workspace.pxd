@@ -55,7 +55,7 @@ cdef struct Workspace:
     uint32_t* rows
     uint32_t* scratch_rows
     # one of each per thread
-    uint64_t* zeros                 # n_cells, always left at 0
+    uint64_t* zeros                 # n_counted cells, always left at 0
     Histogram* partial
     ScanRoom* rooms
     int32_t* sampled                # n_features: the features that may be drawn, in a random order

@@ -4,20 +4,40 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 
 from .gain cimport ScanRoom
 from .quantise cimport Moments
-from .structs cimport Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .structs cimport Column, Feature, Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef void _place_cells(Workspace* ws) noexcept nogil:
+    """The cells of a bundle's features lie together, behind those of all columns."""
+    cdef Column* column
+    cdef Feature* feature
+    cdef int32_t c, i
+    ws.table.n_cells = ws.table.n_counted
+    for c in range(ws.table.n_columns):
+        column = &ws.columns[c]
+        column.first_own, column.n_own = column.offset, 0
+        if column.n_features > 1:
+            column.first_own = <uint32_t>ws.table.n_cells
+        for i in range(column.n_features):
+            feature = &ws.features[column.features[i]]
+            feature.offset = column.first_own + column.n_own
+            column.n_own += feature.n_codes
+        if column.n_features > 1:
+            ws.table.n_cells += column.n_own
 
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     """Allocate what depends on the sizes set in `ws`. False when memory is short; free_workspace cleans up."""
-    cdef Py_ssize_t n_cells = ws.table.n_cells, n_features = ws.table.n_features, widest = 1
+    cdef Py_ssize_t n_features = ws.table.n_features, widest = 1
     cdef int32_t t, f
+    _place_cells(ws)
     for f in range(ws.table.n_features):
         widest = max(widest, ws.features[f].n_codes)
         if ws.features[f].is_categorical:
             ws.words_per_node = max(ws.words_per_node, (ws.features[f].n_codes + 31) // 32)
     ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
-    ws.zeros = <uint64_t*>calloc(ws.n_threads * n_cells, sizeof(uint64_t))
+    ws.zeros = <uint64_t*>calloc(ws.n_threads * ws.table.n_counted, sizeof(uint64_t))
     ws.partial = <Histogram*>calloc(ws.n_threads, sizeof(Histogram))
     ws.rooms = <ScanRoom*>calloc(ws.n_threads, sizeof(ScanRoom))
     ws.sampled = <int32_t*>malloc(ws.n_threads * n_features * sizeof(int32_t))
@@ -30,14 +50,13 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ):
         return False
     for t in range(ws.n_threads):
-        ws.partial[t].cells = <int64_t*>malloc(3 * n_cells * sizeof(int64_t))
+        ws.partial[t].cells = <int64_t*>malloc(3 * ws.table.n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
         ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
-        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL:
+        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
             return False
-        ws.rooms[t].cells = <int64_t*>malloc(3 * widest * sizeof(int64_t))
-        if ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL or ws.rooms[t].cells == NULL:
+        if ws.rooms[t].sums == NULL:
             return False
     return True
 
@@ -51,7 +70,6 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
             free(ws.rooms[i].keys)
             free(ws.rooms[i].codes)
             free(ws.rooms[i].sums)
-            free(ws.rooms[i].cells)
     for i in range(ws.n_slots):
         free(ws.slots[i].cells)
     free(ws.slots)
