@@ -106,9 +106,9 @@ PARAMETERS = """\
         Whether to ask, once the learning rates of the rounds add up to 1.5, if trees predict better without limits, and
         to grow such from then on: leaves of one row and all splits, with an `l2_regularization` of at least 0.1. Of at
         most 5000 rows, five parts (ten of fewer than 1000 rows) are held out in turn; if whole Newton steps found from
-        the others gain more on them without limits, by three standard errors, limits are lifted. None: if
-        `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with boosting="dart", linear leaves, or
-        losses whose gradients do not tell the noise.
+        the others gain more on them without limits, by three standard errors, limits are lifted; if by one, it is asked
+        again at 3, 6 and so on. None: if `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with
+        boosting="dart", linear leaves, or losses whose gradients do not tell the noise.
     l2_regularization : float, default=0
         Added to the sum of hessians of a leaf.
     max_bins : int, default=255

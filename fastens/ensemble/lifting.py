@@ -1,9 +1,10 @@
-"""Whether trees predict better without their limits: asked once, of rows held out.
+"""Whether trees predict better without their limits: asked of rows held out.
 
 `min_samples_leaf` and `split_penalty` keep trees from following noise. Where there is little of it, they keep them from
 following the target. Rows held out tell which: trees are grown on the others, with the limits and without, and what
 their whole Newton steps gain there is compared. Steps as short as the learning rate makes them would gain wherever they
-go the right way more often than not, and say nothing of where they end.
+go the right way more often than not, and say nothing of where they end. Where trees gain more without limits, but
+perhaps by chance, rounds go on with them, and it is asked again when twice as much has been learned.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _FEW_ROWS = 1_000
 _N_PARTS, _N_PARTS_OF_FEW = 5, 10
 # After this share of the parts it is seen whether there is any hope.
 _FIRST = 0.4
-_STANDARD_ERRORS = 3.0
+# So many standard errors are no chance; so many are worth to ask again.
+_SURE, _IN_DOUBT = 3.0, 1.0
 _LEAST_L2 = 0.1
 
 
@@ -46,7 +48,7 @@ class Lifting:
     Attributes
     ----------
     index : int
-        The round before which to ask.
+        The round before which to ask first.
     min_samples_category : int
         The `min_samples_category` of what is grown then.
     """
@@ -103,10 +105,11 @@ class HeldOut:
 
     def favour(
         self, free: Stepping, limited: Stepping, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
-    ) -> bool:
+    ) -> bool | None:
         """Whether free steps gain more than limited ones, and do not lose, by more than chance.
 
-        No more is asked once the first parts speak against them.
+        None in doubt: where they gain more by a standard error, but not by as many as chance does not reach. No more is
+        asked once the first parts speak against them.
 
         Parameters
         ----------
@@ -127,12 +130,15 @@ class HeldOut:
                 more = gained - before
                 if self._weight @ more <= 0:
                     return False
-        return self._are_sure(more) and not self._are_sure(-gained)
+        if not self._are_more(more, _IN_DOUBT) or self._are_more(-gained, _SURE):
+            return False
+        return self._are_more(more, _SURE) or None
 
-    def _are_sure(self, gained: Array) -> bool:
+    def _are_more(self, gained: Array, n_errors: float) -> bool:
+        """Whether gains are more than nothing, by so many standard errors."""
         total = self._weight @ gained
         centred = gained - total / self._weight.sum()
-        return bool(total > _STANDARD_ERRORS * np.sqrt(self._squares @ centred**2))
+        return bool(total > n_errors * np.sqrt(self._squares @ centred**2))
 
 
 def _gains(steps: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:

@@ -137,9 +137,9 @@ class BoostingRun:
         self._sampler = None
         if start.hashes is not None:
             self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
-        self._lifted = False
-        will_ask = rules.lifting is not None and rules.lifting.index < rules.n_rounds
-        self._held_out = HeldOut.of(data, rules.n_threads) if will_ask else None
+        self._asks_at = rules.n_rounds if rules.lifting is None else rules.lifting.index
+        self._held_out = HeldOut.of(data, rules.n_threads) if self._asks_at < rules.n_rounds else None
+        self._lifted_at: int | None = None
         self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
@@ -229,24 +229,28 @@ class BoostingRun:
 
     def _begin(self, index: int) -> None:
         self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
-        if self._held_out is not None and self.rules.lifting is not None and index == self.rules.lifting.index:
+        if self._held_out is not None and self.rules.lifting is not None and index == self._asks_at:
             self._lift_limits(self._held_out, self.rules.lifting.lifted(self._growth))
 
     def _lift_limits(self, held_out: HeldOut, growth: GrowthRules) -> None:
-        """Grow by other rules from here on, if these predict better."""
+        """Grow by other rules from here on, if these predict better; in doubt, ask when twice as much is learned."""
         self._find_gradients()
         growth = held_out.steadied(growth)
         growers = [self._new_grower(rules) for rules in (growth, held_out.steadied(self._growth))]
         free, limited = (partial(self._steps, grower) for grower in growers)
-        self._lifted = held_out.favour(free, limited, self._gradients, self._hessians)
-        if self._lifted:
-            self._grower = growers[0]
+        answer = held_out.favour(free, limited, self._gradients, self._hessians)
+        if answer:
+            self._lifted_at, self._grower = self._asks_at, growers[0]
             if self._side_by_side is not None:
                 self._side_by_side.grow_by(growth)
+        if answer is None:
+            self._asks_at *= 2
+        else:
+            self._held_out = None
 
     def limits_lifted_in(self, n_rounds: int) -> bool:
         """Whether some of the first rounds grew without some of the limits."""
-        return self._lifted and self.rules.lifting is not None and n_rounds > self.rules.lifting.index
+        return self._lifted_at is not None and n_rounds > self._lifted_at
 
     def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> Array:
         """What trees grown on some rows say of all, (n_outputs, n_rows)."""

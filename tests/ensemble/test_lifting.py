@@ -82,11 +82,13 @@ def test_gains_must_be_greater_and_no_losses_and_no_chance(rng):
     scatter = rng.normal(size=100)
     scatter = (scatter - scatter.mean()) / scatter.std()
     # By so many standard errors, of 1 / 10.
-    assert favours(held_out, before + 5 + scatter + 0.31, before + 5)
-    assert not favours(held_out, before + 5 + scatter + 0.29, before + 5)
-    assert favours(held_out, scatter - 0.29, scatter - 5)
-    assert not favours(held_out, scatter - 0.31, scatter - 5)
-    assert not favours(held_out, before, before)
+    assert favours(held_out, before + 5 + scatter + 0.31, before + 5) is True
+    assert favours(held_out, before + 5 + scatter + 0.29, before + 5) is None
+    assert favours(held_out, before + 5 + scatter + 0.11, before + 5) is None
+    assert favours(held_out, before + 5 + scatter + 0.09, before + 5) is False
+    assert favours(held_out, scatter - 0.29, scatter - 5) is True
+    assert favours(held_out, scatter - 0.31, scatter - 5) is False
+    assert favours(held_out, before, before) is False
 
 
 def test_no_more_is_asked_without_hope():
@@ -192,6 +194,39 @@ def test_constraints_stay_where_categories_have_columns_of_their_own(games):
     by_hand.set_params(warm_start=True).fit(X, y)
     by_hand.set_params(n_estimators=30, min_samples_category=1, l2_regularization=0.1, **FREE).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
+
+
+def test_it_is_asked_again_in_doubt(games):
+    """Of few rows it is less clear, but clearer when more is learned."""
+    X, X_test, y, y_test = train_test_split(*games, train_size=200, random_state=1)
+    model, limited = (GradientBoostingClassifier(lift_limits=lifts, **L2).fit(X, y) for lifts in (None, False))
+    assert model.limits_lifted_
+    np.testing.assert_array_equal(model.train_score_[: 2 * ASKED], limited.train_score_[: 2 * ASKED])
+    assert model.train_score_[2 * ASKED] != limited.train_score_[2 * ASKED]
+    assert log_loss(y_test, model.predict_proba(X_test)) < 0.5 * log_loss(y_test, limited.predict_proba(X_test))
+
+
+@pytest.mark.parametrize(
+    ("answers", "lifted_at"), [((True,), 15), ((None, True), 30), ((None, None, True), 60), ((None, False), None)]
+)
+def test_it_is_asked_until_there_is_an_answer(answers, lifted_at, games, monkeypatch):
+    """The same rounds by hand, and a model that is continued, which asks anew."""
+    X, y = games
+
+    def fit(model, n_rounds):
+        left = iter(answers)
+        monkeypatch.setattr(HeldOut, "favour", lambda *_: next(left))
+        return model.set_params(n_estimators=n_rounds).fit(X, y)
+
+    model = fit(GradientBoostingClassifier(**L2), 80)
+    by_hand = GradientBoostingClassifier(n_estimators=lifted_at or 80, lift_limits=False, warm_start=True, **L2)
+    by_hand.fit(X, y).set_params(n_estimators=80, min_samples_category=1, **FREE).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
+    assert model.limits_lifted_ == (lifted_at is not None)
+    for first in (20, 45):
+        parts = fit(GradientBoostingClassifier(warm_start=True, **L2), first)
+        assert parts.limits_lifted_ == (lifted_at is not None and first > lifted_at)
+        np.testing.assert_array_equal(fit(parts, 80).predict_proba(X), model.predict_proba(X))
 
 
 def test_limits_stay_with_noise(noise):
