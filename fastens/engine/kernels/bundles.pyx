@@ -32,7 +32,6 @@ cdef struct Candidate:
     int32_t n_codes
     int32_t bundle                  # -1: none
     int32_t before                  # the feature that joined the bundle before it; -1: none
-    int32_t usual                   # code
     int32_t n_with[MOST_CODES]      # combinations with each code
     uint8_t code_in[MOST_COMBINATIONS]
 
