@@ -17,6 +17,7 @@ from fastens.engine.linear_limits import lines_within_limits
 from fastens.engine.losses import Loss
 from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.base_boosting import BaseGradientBoosting
+from fastens.ensemble.lifting import rate_of_round
 from fastens.ensemble.linear_rounds import damping
 from fastens.parameters import real
 
@@ -64,7 +65,7 @@ class RefitsLeaves(BaseGradientBoosting):
         loss = self._get_loss()
         loss.check_target(data.y)
         data = self._apply_statistics(data)
-        step = LeafStep(loss, self.learning_rate, self._growth_rules())
+        step = LeafStep(loss, self.learning_rate, self._n_limited, self._growth_rules())
         model = copy(self)
         if isinstance(self._ensemble, LinearEnsemble):
             model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
@@ -80,8 +81,13 @@ class RefitsLeaves(BaseGradientBoosting):
 class LeafStep:
     """The values that a round on some rows would give the leaves of a tree."""
 
-    def __init__(self, loss: Loss, learning_rate: float, rules: GrowthRules) -> None:
-        self.loss, self._learning_rate, self.rules = loss, learning_rate, rules
+    def __init__(self, loss: Loss, learning_rate: float, n_limited: int, rules: GrowthRules) -> None:
+        self.loss, self.rules = loss, rules
+        self._of_all, self._n_limited = learning_rate, n_limited
+
+    def start_round(self, index: int) -> None:
+        """Take the learning rate of a round."""
+        self._learning_rate = rate_of_round(index, self._n_limited, self._of_all)
 
     def rate(self, steps: Array, output: int) -> Array:
         """What each step is multiplied by."""
@@ -162,6 +168,7 @@ class LeafRefit:
         """Return the same trees with new values."""
         for tree in range(self.ensemble.n_trees):
             if tree % self.ensemble.trees_per_round == 0:
+                self.step.start_round(tree // self.ensemble.trees_per_round)
                 self.state.start_round(self.step.loss)
             first, last = self.ensemble.node_offsets[tree : tree + 2]
             self._renew(tree, slice(first, last))

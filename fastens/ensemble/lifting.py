@@ -39,6 +39,8 @@ _FIRST = 0.4
 # So many standard errors are no chance; so many are worth to ask again.
 _SURE, _IN_DOUBT = 3.0, 1.0
 _LEAST_L2 = 0.1
+# What limits have held back is made up by steps so many times as long, but no longer than the whole ones asked about.
+_MAKING_UP = 3.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,31 @@ class Lifting:
         """Return the limits that stay."""
         least = self.min_samples_category
         return replace(growth, min_samples_leaf=1, min_samples_category=least, split_penalty=0.0)
+
+
+def rate_of_round(index: int, n_limited: int, learning_rate: float) -> float:
+    """Return the learning rate of a round after some that grew with limits.
+
+    Once limits are lifted, trees take longer steps until these have added as much to the learning rates as there was
+    before: then the model is about where it would be had there never been limits.
+
+    Parameters
+    ----------
+    index, n_limited : int
+        The round, and the number of rounds with limits.
+    learning_rate : float
+        That of all other rounds.
+
+    Examples
+    --------
+    >>> [round(rate_of_round(index, 15, 0.1), 1) for index in (14, 15, 21, 22)]
+    [0.1, 0.3, 0.3, 0.1]
+    """
+    if index < n_limited or learning_rate >= 1:
+        return learning_rate
+    more = min(_MAKING_UP * learning_rate, 1.0) - learning_rate
+    n_longer = int(n_limited * learning_rate / more + 1e-6)  # a whole number may come out a little smaller
+    return learning_rate + more if index < n_limited + n_longer else learning_rate
 
 
 class HeldOut:

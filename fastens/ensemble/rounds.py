@@ -16,7 +16,7 @@ from fastens.engine.bundles import bundled
 from fastens.engine.growth import GrowthRules, TreeGrower
 from fastens.engine.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
-from fastens.ensemble.lifting import HeldOut, Lifting
+from fastens.ensemble.lifting import HeldOut, Lifting, rate_of_round
 from fastens.ensemble.measuring import History, OutOfBagSums, Rows, Validation
 from fastens.ensemble.side_by_side import SideBySide
 
@@ -139,7 +139,7 @@ class BoostingRun:
             self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
         self._asks_at = rules.n_rounds if rules.lifting is None else rules.lifting.index
         self._held_out = HeldOut.of(data, rules.n_threads) if self._asks_at < rules.n_rounds else None
-        self._lifted_at: int | None = None
+        self.n_limited = rules.n_rounds
         self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
@@ -240,17 +240,13 @@ class BoostingRun:
         free, limited = (partial(self._steps, grower) for grower in growers)
         answer = held_out.favour(free, limited, self._gradients, self._hessians)
         if answer:
-            self._lifted_at, self._grower = self._asks_at, growers[0]
+            self.n_limited, self._grower = self._asks_at, growers[0]
             if self._side_by_side is not None:
                 self._side_by_side.grow_by(growth)
         if answer is None:
             self._asks_at *= 2
         else:
             self._held_out = None
-
-    def limits_lifted_in(self, n_rounds: int) -> bool:
-        """Whether some of the first rounds grew without some of the limits."""
-        return self._lifted_at is not None and n_rounds > self._lifted_at
 
     def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> Array:
         """What trees grown on some rows say of all, (n_outputs, n_rows)."""
@@ -316,7 +312,7 @@ class BoostingRun:
     @property
     def _rate(self) -> float:
         """What the trees of a round are multiplied by."""
-        return self.rules.learning_rate
+        return rate_of_round(self.n_rounds, self.n_limited, self.rules.learning_rate)
 
     def _loss_of(self, output: int) -> Loss:
         """The loss that the values of an output's trees are steps of."""
