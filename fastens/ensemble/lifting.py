@@ -34,7 +34,7 @@ _MOST_ROWS = 5_000
 # Of few rows, fewer can be spared.
 _FEW_ROWS = 1_000
 _N_PARTS, _N_PARTS_OF_FEW = 5, 10
-# After this share of the parts there is no hope where free trees are not better; before, where they lose besides.
+# After this share of the parts it is seen whether there is any hope.
 _FIRST = 0.4
 # So many standard errors are no chance; so many are worth to ask again.
 _SURE, _IN_DOUBT = 3.0, 1.0
@@ -152,10 +152,11 @@ class HeldOut:
             others = np.flatnonzero(~out).astype(np.uint32)
             for kept, stepping in zip(steps, (free, limited), strict=True):
                 np.copyto(kept, stepping(others), where=out)
-            gained, before = (_gains(kept, gradients, hessians) for kept in steps)
-            more = gained - before
-            if self._weight @ more <= 0 and (self._weight @ gained <= 0 or number >= _FIRST * len(parts)):
-                return False
+            if number >= _FIRST * len(parts):
+                gained, before = (_gains(kept, gradients, hessians) for kept in steps)
+                more = gained - before
+                if self._weight @ more <= 0:
+                    return False
         if not self._are_more(more, _IN_DOUBT) or self._are_more(-gained, _SURE):
             return False
         return self._are_more(more, _SURE) or None
