@@ -81,7 +81,8 @@ PARAMETERS = """\
     n_estimators : int, default=100
         Number of rounds.
     learning_rate : float, default=0.1
-        Factor of every leaf value.
+        Factor of every leaf value; three times as much, at most 1, in some rounds after limits are lifted
+        (`lift_limits`).
     max_leaf_nodes : int or None, default=31
         Most leaves of a tree, which grows best-first; None grows level by level without that limit.
     max_depth : int or None, default=None
@@ -107,8 +108,9 @@ PARAMETERS = """\
         to grow such from then on: leaves of one row and all splits, with an `l2_regularization` of at least 0.1. Of at
         most 5000 rows, five parts (ten of fewer than 1000 rows) are held out in turn; if whole Newton steps found from
         the others gain more on them without limits, by three standard errors, limits are lifted; if by one, it is asked
-        again at 3, 6 and so on. None: if `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with
-        boosting="dart", linear leaves, or losses whose gradients do not tell the noise.
+        again at 3, 6 and so on. Rounds after that take longer steps until what limits held back is made up. None: if
+        `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with boosting="dart", linear leaves, or
+        losses whose gradients do not tell the noise.
     l2_regularization : float, default=0
         Added to the sum of hessians of a leaf.
     max_bins : int, default=255
