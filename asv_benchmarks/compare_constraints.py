@@ -3,11 +3,13 @@
 python asv_benchmarks/compare_constraints.py                         500 000 rows, some two minutes on 2 idle cores
 python asv_benchmarks/compare_constraints.py --workloads monotone-4 --rows 200000
 python asv_benchmarks/compare_constraints.py --workloads adult okc --rows 20000 --repeats 9      tables with categories
+python asv_benchmarks/compare_constraints.py --workloads car heart_c --fastens '{"lift_limits": false}'
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -103,6 +105,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=100, help="rounds (default 100)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--fastens", type=json.loads, default={}, metavar="JSON", help="more parameters of fastens")
     args = parser.parse_args()
     shared = Settings(n_threads=args.threads, n_trees=args.trees)
     print("| workload | fastens | LightGBM | times |\n|---|--:|--:|--:|")
@@ -110,7 +113,7 @@ def main() -> None:
         work = WORKLOADS[name](args.rows)
         settings = replace(shared, regression=work.regression)
         makers = {
-            "fastens": partial(make_with, make_fastens, settings, work.fastens),
+            "fastens": partial(make_with, make_fastens, settings, work.fastens | args.fastens),
             "LightGBM": partial(make_with, make_lightgbm, settings, work.lightgbm),
         }
         for make in makers.values():
