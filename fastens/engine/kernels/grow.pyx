@@ -35,7 +35,7 @@ from .workspace cimport (
 import numpy as np
 
 cdef enum:
-    KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the widest feature
+    KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the average feature
     # Up to so many rows, which stay in the second cache, what a row adds to histograms is ready made, and apart from
     # the records: where a thread writes, the others have to fetch.
     MOST_WORDS = 1 << 16
@@ -135,7 +135,7 @@ cdef class Grower:
         rules = self.rules
         self.limits.max_leaves = rules.max_leaf_nodes or 0
         self.limits.max_depth = rules.max_depth if rules.max_depth is not None else 0x7FFFFFFF
-        self.limits.kept_rows = KEPT_ROWS_PER_CODE * int(self.matrix.n_codes.max())
+        self.limits.kept_rows = int(KEPT_ROWS_PER_CODE * self.matrix.n_codes.mean())
         self.ws.rules.min_count = rules.min_samples_leaf
         if self.row_weights is None:
             # Without weights the count is the weight; packed cells know no other.
