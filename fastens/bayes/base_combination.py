@@ -14,7 +14,7 @@ from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.defaults import default_classifiers
 from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
-from fastens.ensemble.members import RULES, BaseMembers, NamedMembers
+from fastens.ensemble.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real
 
@@ -84,11 +84,11 @@ class BaseCombination(BaseClassifier, BaseMembers):
         return isinstance(self.cv, str) and self.cv == PREFIT
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        if not self._is_prefit:
+        known = labels_of_members(self._levels()[0]) if self._is_prefit else []
+        if not known:
             return super()._learn_target(y)
         # The fitted members know the classes; the rows given need not have them all.
-        known = [member.classes_ for members in self._levels() for _, member in members]
-        self.classes_ = np.unique(np.concatenate([np.asarray(labels) for labels in known]))
+        self.classes_ = joined_labels(known)
         return self._encode_target(y)
 
     # Fit --------------------------------------------------

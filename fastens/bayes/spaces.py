@@ -27,6 +27,10 @@ NEGATIVE, POSITIVE = 0, 1
 CONSTRAINT_WEIGHT = {"uniform": 1.0, "length": 0.5}
 
 
+class SpaceError(ValueError, AttributeError):
+    """What a version space cannot give: to a method a ValueError, of a property an AttributeError."""
+
+
 class Examples(NamedTuple):
     """Distinct rows of codes, and for each the weight of its negative and of its positive labels."""
 

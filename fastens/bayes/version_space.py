@@ -22,6 +22,7 @@ from fastens.bayes.spaces import (
     POSITIVE,
     ConsistentSpace,
     Examples,
+    SpaceError,
     WeightedSpace,
     covers,
     general_without_positives,
@@ -260,7 +261,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
             )
             return space
         if self.on_collapse == "raise":
-            raise ValueError(
+            raise SpaceError(
                 f"the version space is empty: {space.n_set_aside} negative instance(s) satisfy every conjunction that "
                 "covers the positive ones. Set noise, or on_collapse, to go on."
             )
@@ -326,7 +327,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
                 negatives = self._examples.of_class(NEGATIVE)
                 found = general_without_positives(negatives, self._attribute_sizes(), self.max_boundary)
         except TooManyError:
-            raise ValueError(
+            raise SpaceError(
                 f"the general boundary has more than max_boundary={self.max_boundary} members on the way; the version "
                 "space itself is held without it."
             ) from None
@@ -334,7 +335,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     def _needs_boundaries(self) -> None:
         if self._has_positives and isinstance(self._space, WeightedSpace):
-            raise AttributeError("boundaries exist only without noise: here every conjunction has a weight.")
+            raise SpaceError("boundaries exist only without noise: here every conjunction has a weight.")
 
     def _conjunction(self, codes: NDArray[np.int64]) -> Conjunction:
         if NEVER in codes:

@@ -23,6 +23,7 @@ from fastens.ensemble.additive import AdditiveVotes
 from fastens.ensemble.base_boosting import BaseGradientBoosting
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
+from fastens.ensemble.kinds import check_kind
 from fastens.ensemble.raw_classifier import RawClassifier
 from fastens.ensemble.rounds import BoostingRules, BoostingRun
 from fastens.ensemble.tree import DecisionTreeClassifier
@@ -243,6 +244,8 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         if self.criterion == "error" and self.monotonic_cst is not None:
             raise ValueError("criterion must be 'gini' or 'entropy' with monotonic_cst; got 'error'.")
         check_no_constraints(self)
+        if self.estimator is not None:
+            check_kind("estimator", self.estimator, wants_classifier=True)
         if not self._votes:
             for name, default in (("estimator", None), ("resample", False), ("warm_start", False)):
                 value = getattr(self, name)

@@ -23,6 +23,8 @@ from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.adaboost import tree_importances
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
+from fastens.ensemble.kinds import check_kind
+from fastens.ensemble.responses import number_response
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.stages import StagedScore
 from fastens.ensemble.weak_learners import (
@@ -169,6 +171,8 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_no_constraints(self)
+        if self.estimator is not None:
+            check_kind("estimator", self.estimator, wants_classifier=False)
 
     # Fit --------------------------------------------------
 
@@ -305,7 +309,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""
-        predictions = np.stack([model.predict(X) for model in self.estimators_], axis=1)
+        predictions = np.hstack([number_response("estimator", model, X) for model in self.estimators_])
         medians = []
         for n in rounds:
             order = np.argsort(predictions[:, :n], axis=1, kind="stable")
@@ -357,4 +361,4 @@ class _Regressors:
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         whole_weights = weights.whole if drawn is None else drawn
         model = fitted_copy(self._estimator, self._data.X, self._data.y, whole_weights, index)
-        return model, model.predict(self._data.X)
+        return model, number_response("estimator", model, self._data.X)[:, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,9 +93,10 @@ class BaseConformal(BaseOneEstimator):
             self.__dict__.pop(name, None)
         data, rows = self._start_members(X, y, given)
         spec = self._spec("estimator", self._template(), self._seed_source(), 0)
+        spec = replace(spec, several=True)
         if self._is_prefit:
             check_is_fitted(spec.estimator)
-            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True)
+            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True, spec.several)
             responses, tests = member.respond(data.X), [np.arange(data.n_rows)]
         else:
             folds = self._folds(data, rows)
@@ -151,6 +153,7 @@ class BaseConformal(BaseOneEstimator):
         return found
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        (self._member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        self._member = replace(member, several=True)
         kind = SetScores if is_classifier(self) else Errors
         self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(len(self._member.models))]

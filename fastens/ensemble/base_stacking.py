@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, clone, is_classifier, is_regressor
+from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.engine.threads import resolve_n_jobs
@@ -18,15 +18,16 @@ from fastens.ensemble.folds import (
     GivenRows,
     LevelPlan,
     MemberData,
-    MemberError,
     MemberSpec,
     fit_level,
     fit_member,
     make_folds,
     restrict,
 )
+from fastens.ensemble.kinds import check_kind
 from fastens.ensemble.levels import BaseLevels
 from fastens.ensemble.members import LEVELS, RULES, NamedMembers, is_dropped
+from fastens.ensemble.responses import MemberError
 from fastens.ensemble.resume import Finished, Trail
 from fastens.ensemble.stackers import LogisticStacker, RidgeStacker
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
@@ -182,9 +183,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def _fit_final(self, data: MemberData) -> None:
         estimator = self._final_template()
-        kind = is_classifier if is_classifier(self) else is_regressor
-        if not kind(estimator):
-            raise ValueError(f"final_estimator must be a {kind.__name__[3:]}; got {estimator!r}.")
+        check_kind("final_estimator", estimator, is_classifier(self))
         data = replace(data, routed=None)
         self.final_estimator_ = fit_member(MemberSpec("final_estimator", estimator, None, "predict"), data, data.X)
 

@@ -295,7 +295,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         index = super()._learn_target(y)
         if self._is_prefit:
-            self.classes_, index = joint_classes(self.classes_, index, [self._template()])
+            self.classes_, index = joint_classes(self.classes_, index, self._levels()[0])
         return index
 
     def _score(self) -> SetScore:

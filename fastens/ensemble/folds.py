@@ -17,6 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.base import BaseFastens
 from fastens.engine.sharing import shared
 from fastens.engine.trees import TreeEnsemble
+from fastens.ensemble.responses import METHODS, MemberError, class_response, number_response
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.tasks import Task, run_tasks
 from fastens.table_parts import read_table, take_columns, take_rows
@@ -26,14 +27,9 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Fold = tuple[Rows, Rows]
 
-METHODS = ("predict_proba", "decision_function", "predict")
 # Fits on fewer values than this run side by side, a thread each; larger ones keep all threads busy by themselves.
 VALUES_FOR_ALL_THREADS = 4e6
 WHOLE = -1  # in place of the number of a fold: the fit on all rows
-
-
-class MemberError(ValueError):
-    """A member of an ensemble could not be fitted; the members finished before it are kept."""
 
 
 class GivenRows(NamedTuple):
@@ -59,6 +55,7 @@ class MemberSpec:
     estimator: Any
     columns: list[int] | None
     method: str
+    several: bool = False  # a regressor's several outputs are an answer
 
 
 @dataclass(frozen=True)
@@ -123,6 +120,7 @@ class FittedMember:
     models: list[Any]
     classes: NDArray[Any] | None
     knows_labels: bool  # its classes are labels, not indices
+    several: bool = False  # a regressor's several outputs are an answer
 
     def respond(self, X: Any) -> Array:
         """Responses, (n_rows, 1) or (n_rows, n_classes)."""
@@ -137,27 +135,11 @@ class FittedMember:
         return self._respond(model, take_columns(X, self.columns))
 
     def _respond(self, model: Any, X: Any) -> Array:
+        what = f"Member {self.name!r}"
         if self.classes is None:
-            return np.asarray(model.predict(X), dtype=np.float64).reshape(X.shape[0], -1)
+            return number_response(what, model, X, self.several)
         labels = self.classes if self.knows_labels else np.arange(len(self.classes))
-        return respond(model, X, self.method, labels)
-
-
-def respond(model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
-    """What a classifier says of each class in `labels`; of those it has not seen, that they are least likely."""
-    answer = np.asarray(getattr(model, method)(X))
-    if method == "predict":
-        return (answer[:, None] == labels[None, :]).astype(np.float64)
-    if answer.ndim == 1:
-        return answer[:, None].astype(np.float64)
-    place = {label: position for position, label in enumerate(labels.tolist())}
-    columns = [place[label] for label in np.asarray(model.classes_).tolist()]
-    if columns == list(range(len(labels))):
-        return answer.astype(np.float64)
-    lowest = 0.0 if method == "predict_proba" else answer.min()
-    out = np.full((len(answer), len(labels)), lowest)
-    out[:, columns] = answer
-    return out
+        return class_response(what, model, X, self.method, labels)
 
 
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
@@ -315,6 +297,8 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
     try:
         model = fit_member(spec, part, _columns(part, columns))
         responses = None if job == WHOLE else _fitted(spec, [model], data).respond(_unseen(data, folds, job))
+    except MemberError:
+        raise
     except Exception as error:
         where = "on all rows" if job == WHOLE else f"in fold {job}"
         raise MemberError(f"Member {spec.name!r} failed {where}: {error}") from error
@@ -342,7 +326,7 @@ def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
     knows_labels = isinstance(spec.estimator, BaseFastens)
-    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, knows_labels)
+    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, knows_labels, spec.several)
 
 
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:

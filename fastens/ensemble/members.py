@@ -9,13 +9,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils import Bunch, check_random_state, get_tags
+from sklearn.base import clone, is_classifier
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import check_weights, is_plain
 from fastens.ensemble.folds import GivenRows, MemberData, MemberSpec, resolve_method
+from fastens.ensemble.kinds import check_kind, tags_of
 from fastens.parameters import NONE, Rule, instance, whole
 from fastens.saving import SavedEstimator
 from fastens.table_parts import column_numbers, take_rows
@@ -118,9 +119,7 @@ class BaseMembers(SavedEstimator):
         ]
 
     def _spec(self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int) -> MemberSpec:
-        kind = is_classifier if is_classifier(self) else is_regressor
-        if not hasattr(member, "fit") or not kind(member):
-            raise ValueError(f"Member {name!r} must be a {kind.__name__[3:]}; got {member!r}.")
+        check_kind(f"Member {name!r}", member, is_classifier(self))
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         given = (self.columns or {}).get(name)
         if given is not None and depth > 0:
@@ -235,9 +234,9 @@ class BaseMembers(SavedEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        members = [member for _, member in self._named() if hasattr(member, "fit")]
-        tags.input_tags.allow_nan = all(get_tags(member).input_tags.allow_nan for member in members)
-        tags.input_tags.sparse = all(get_tags(member).input_tags.sparse for member in members)
+        of_members = [found for _, member in self._named() if (found := tags_of(member)) is not None]
+        tags.input_tags.allow_nan = all(of_member.input_tags.allow_nan for of_member in of_members)
+        tags.input_tags.sparse = all(of_member.input_tags.sparse for of_member in of_members)
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -269,10 +268,26 @@ class BaseMembers(SavedEstimator):
         return blocks[0] if len(blocks) == 1 else _VisualBlock("serial", blocks, dash_wrapped=False)
 
 
-def joint_classes(classes: NDArray[Any], index: Array, members: list[Any]) -> tuple[NDArray[Any], Array]:
+def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
     """Classes with those that fitted members know too, and the rows' classes as numbers among them."""
-    joint = np.unique(np.concatenate([classes, *(member.classes_ for member in members)]))
+    joint = joined_labels([("y", classes), *labels_of_members(members)])
     return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
+
+
+def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
+    """The classes of the fitted members that say what theirs are, each with words for an error."""
+    known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
+    return [(f"Member {name!r}", np.asarray(labels)) for name, labels in known]
+
+
+def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
+    """All labels, sorted; ValueError where some are text and some are not."""
+    what, first = parts[0]
+    for other, labels in parts[1:]:
+        if (labels.dtype.kind in "OUT") != (first.dtype.kind in "OUT"):
+            known, stranger = first.tolist(), labels.tolist()[0]
+            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {stranger!r}.")
+    return np.unique(np.concatenate([labels for _, labels in parts]))
 
 
 def _routing_enabled() -> bool:

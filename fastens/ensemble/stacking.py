@@ -12,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.ensemble.base_stacking import STACKING_RULES, BaseStacking
 from fastens.ensemble.defaults import default_classifiers, default_regressors
-from fastens.ensemble.folds import METHODS, respond
 from fastens.ensemble.members import NamedMembers
+from fastens.ensemble.responses import METHODS, class_response, label_places, number_response
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
@@ -134,7 +134,9 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         """Return the class of each row, shape (n_samples,)."""
         table = self.transform(X)
         found = self.final_estimator_.predict(table)
-        return found if isinstance(self.final_estimator_, BaseFastens) else self.classes_[np.asarray(found, np.intp)]
+        if isinstance(self.final_estimator_, BaseFastens):
+            return found
+        return self.classes_[label_places("final_estimator", found, self._labels_of_final(), table.shape[0])]
 
     @_final_has("predict_proba")
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -148,10 +150,13 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         return found[:, 0] if found.shape[1] == 1 else found
 
     def _of_final(self, X: Any, method: str) -> Array:
-        table = self.transform(X)
-        final = self.final_estimator_
-        labels = self.classes_ if isinstance(final, BaseFastens) else np.arange(len(self.classes_))
-        return respond(final, table, method, labels)
+        return class_response(
+            "final_estimator", self.final_estimator_, self.transform(X), method, self._labels_of_final()
+        )
+
+    def _labels_of_final(self) -> NDArray[Any]:
+        """The classes as the final estimator knows them."""
+        return self.classes_ if isinstance(self.final_estimator_, BaseFastens) else np.arange(len(self.classes_))
 
 
 class StackingRegressor(BaseRegressor, BaseStacking):
@@ -245,5 +250,4 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the prediction of each row, shape (n_samples,)."""
-        table = self.transform(X)
-        return np.asarray(self.final_estimator_.predict(table))
+        return number_response("final_estimator", self.final_estimator_, self.transform(X))[:, 0]

@@ -123,7 +123,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         index = super()._learn_target(y)
         if self.prefit:
-            members = [member for level in self._levels() for _, member in level]
+            (members,) = self._levels()
             self.classes_, index = joint_classes(self.classes_, index, members)
         self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
         return index

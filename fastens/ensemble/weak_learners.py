@@ -17,6 +17,7 @@ from fastens.engine.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 from fastens.engine.weights import RowWeights
+from fastens.ensemble.responses import label_places
 from fastens.ensemble.weak_rounds import Vote, Weak
 from fastens.saving import nested_arrays, nested_model
 
@@ -164,7 +165,7 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
     """The index, in sorted labels, of the class that an estimator predicts for each row."""
-    return np.searchsorted(labels, model.predict(X)).astype(np.uint16)
+    return label_places("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
 
 
 def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:

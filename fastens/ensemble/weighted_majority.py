@@ -18,7 +18,7 @@ from fastens.engine.whole import are_whole
 from fastens.ensemble.combining import margin_weights
 from fastens.ensemble.defaults import default_classifiers
 from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
-from fastens.ensemble.members import RULES, BaseMembers, NamedMembers
+from fastens.ensemble.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import ANYTHING, FLAG, one_of, real
 from fastens.table_parts import take_columns
@@ -276,8 +276,8 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         known = getattr(self, "_all_classes", None)
         if self.prefit:
-            members = [member.classes_ for members in self._levels() for _, member in members]
-            known = np.unique(np.concatenate([*members, *([] if known is None else [known])]))
+            parts = labels_of_members(self._levels()[0]) + ([] if known is None else [("classes", known)])
+            known = joined_labels(parts) if parts else None
         if known is None:
             return super()._learn_target(y)
         self.classes_ = known
