@@ -158,12 +158,38 @@ def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
 
 
 def plain_rows(X: Any) -> NDArray[np.object_]:
-    """Rows of any table as an array of plain objects, to be compared with values."""
+    """Rows of any table as an array of plain objects, to be compared with values; a list of values is one row."""
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         rows = np.empty(frame.shape, dtype=object)
         for j, name in enumerate(frame.columns):
             rows[:, j] = frame[name].to_list()
         return rows
-    rows = np.asarray(X, dtype=object)
+    rows = np.asarray(_dense(X), dtype=object)
+    if isinstance(X, np.ma.MaskedArray):
+        rows = np.array(rows)
+        rows[np.ma.getmaskarray(X)] = None
+    is_ragged = rows.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in rows)
+    if is_ragged or rows.ndim not in (1, 2):
+        raise ValueError(f"X must be a table, with as many values in every row; got {X!r}.")
     return rows[None, :] if rows.ndim == 1 else rows
+
+
+def truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Truth values, or 1 and 0, as booleans.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each row, or others are among them, such as labels.
+    """
+    found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if found.shape != (n_rows,):
+        raise ValueError(f"{name} must have one truth value for each of the {n_rows} rows; got shape {found.shape}.")
+    for value in () if found.dtype.kind == "b" and not np.ma.is_masked(found) else found.tolist():
+        if not isinstance(value, bool | int | float) or value not in (0, 1):
+            raise ValueError(
+                f"{name} must hold truth values, True and False or 1 and 0; got {value!r}. Compare labels first, as in "
+                "y == 'yes'."
+            )
+    return np.asarray(found, dtype=bool)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier, TrainingData, check_weights, encode_labels
 from fastens.bayes.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin
+from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
 from fastens.saving import SavedEstimator
@@ -48,6 +49,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Fit to rows and their labels.
 
@@ -68,6 +70,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._take(self._count_first(data), self._class_counts(data))
         return self
 
+    @keeps_model
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Any:
@@ -349,9 +352,10 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
     def log_likelihood(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the sum of log P(row, label) over rows."""
         self._check_fitted()
-        y_index = self._check_validation(X, y, sample_weight).y.astype(np.intp)
-        joint = self.predict_joint_log_proba(X)[np.arange(len(y_index)), y_index]
-        return float(joint.sum() if sample_weight is None else joint @ np.asarray(sample_weight))
+        index = self._check_validation(X, y).y.astype(np.intp)
+        weight = check_weights(sample_weight, len(index))
+        joint = self.predict_joint_log_proba(X)[np.arange(len(index)), index]
+        return float(joint.sum() if weight is None else joint[weight > 0] @ weight[weight > 0])
 
     def aic(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""

@@ -26,6 +26,7 @@ from fastens.bayes.inference import logs
 from fastens.bayes.network_files import NetworkFiles
 from fastens.bayes.network_queries import NetworkQueries
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
+from fastens.bayes.rollback import keeps_model
 from fastens.bayes.structures import BESIDE_CLASS, LEARNED, Coded, Search, learn_structure
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
@@ -205,6 +206,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> BayesianNetwork:
         """Learn the structure, unless it is given, and the tables.
 
@@ -239,7 +241,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
                 warnings.warn(
                     f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
                     "max_bins=8 cuts such columns into bins.",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
                 return
 
@@ -395,7 +397,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
             warnings.warn(
                 f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self._network, self._counts, self.history_ = climb.network, climb.counts, climb.history
         self.n_iter_ = len(climb.history) - 1

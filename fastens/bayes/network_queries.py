@@ -14,6 +14,7 @@ from fastens.bayes.inference import draw, explain, log_likelihoods, log_posterio
 from fastens.bayes.posterior import generator
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
+from fastens.parameters import NONE, instance, whole
 
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None
@@ -72,11 +73,12 @@ class NetworkQueries:
         return self._network.n_parameters
 
     def _number(self, variable: Any) -> int:
-        if variable not in self._network.names:
+        if not isinstance(variable, str) or variable not in self._network.names:
             raise ValueError(f"variable must be one of {self.node_names_}; got {variable!r}.")
         return self._network.names.index(variable)
 
     def _evidence(self, evidence: Evidence) -> dict[int, int]:
+        (NONE | instance(Mapping, "a dict of values by variable")).check("evidence", evidence)
         found = {}
         for variable, value in (evidence or {}).items():
             number = self._number(variable)
@@ -157,7 +159,7 @@ class NetworkQueries:
         Parameters
         ----------
         n : int, default=1
-            Number of rows.
+            Number of rows, at least 0.
         evidence : dict, optional
             Values of variables, by name, that all rows have.
         random_state : int, RandomState, Generator or None, default=None
@@ -174,6 +176,7 @@ class NetworkQueries:
             If the evidence is impossible.
         """
         self._check_fitted()
+        whole(0).check("n", n)
         known = self._evidence(evidence)
         if known and query(self._network, [], known)[1] == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")

@@ -15,6 +15,7 @@ from fastens.base import BaseClassifier, check_weights
 from fastens.bayes.base_naive_bayes import BaseNaiveBayes
 from fastens.bayes.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from fastens.bayes.rollback import keeps_model
 from fastens.columns.factorize import is_missing
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
@@ -199,6 +200,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TextClassifier:
         """Fit to texts and their labels.
 

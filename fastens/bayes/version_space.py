@@ -14,7 +14,8 @@ from fastens.base import check_weights
 from fastens.bayes.attributes import DiscreteClassifier
 from fastens.bayes.conjunctions import ANY, NOTHING, Conjunction, sample_complexity, space_sizes
 from fastens.bayes.hitting_sets import TooManyError
-from fastens.bayes.posterior import PosteriorMixin, generator
+from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
+from fastens.bayes.rollback import keeps_model
 from fastens.bayes.spaces import (
     ANYTHING,
     NEGATIVE,
@@ -164,6 +165,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     # Learning --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> VersionSpaceClassifier:
         """Learn from examples.
 
@@ -182,6 +184,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         self._space  # noqa: B018 -- a collapse raises here
         return self
 
+    @keeps_model
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> VersionSpaceClassifier:
@@ -192,7 +195,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         X, y, sample_weight
             As in `fit`; values that no example had become new values of the attribute.
         classes : array-like of shape (2,), optional
-            Both labels; needed in the first call unless `y` holds both.
+            Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
         """
         y = np.atleast_1d(np.asarray(y))
         if not hasattr(self, "_examples"):
@@ -201,6 +204,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
             codes = self._learn_table(X)
             self._seed = int(generator(self.random_state).integers(2**62))
         else:
+            if classes is not None:
+                check_classes(classes, self.classes_)
             codes = self._extend_table(X)
         weight = check_weights(sample_weight, len(codes))
         if len(y) != len(codes):
@@ -257,7 +262,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
                 f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct negative "
                 "instances are set aside. If labels may be wrong, noise=0.1, the probability of that, gives the exact "
                 "posterior of all conjunctions; on_collapse='max-consistent' lets those with the fewest errors vote.",
-                stacklevel=4,
+                stacklevel=5,
             )
             return space
         if self.on_collapse == "raise":
@@ -403,7 +408,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         return self._both_classes(covers(np.broadcast_to(hypothesis, codes.shape), codes))
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Conjunction]:
-        """Draw hypotheses from the posterior."""
+        """Draw hypotheses from the posterior, `n` of them; `random_state` None takes the estimator's."""
+        whole(0).check("n", n)
         chosen = self.random_state if random_state is None else random_state
         return [self._conjunction(codes) for codes in self._space.draw(n, generator(chosen))]
 
