@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import TrainingData, encode_labels
+from fastens.base import TrainingData
 from fastens.bayes.base_bayes_tree import RULES, BaseBayesTree, interval_levels
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.engine.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
@@ -15,6 +15,7 @@ from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, locat
 from fastens.engine.trees import Tree
 from fastens.engine.whole import are_whole
 from fastens.ensemble.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
+from fastens.labels import encode_labels
 from fastens.parameters import one_of, real
 
 Array = NDArray[np.float64]
