@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "tables": {"kernels", "engine", "columns"},
     "table_parts": {"kernels", "columns", "tables"},
     "category_encoding": {"engine", "tables"},
-    "base": {"kernels", "engine", "storage", "parameters", "columns", "tables", "category_encoding"},
+    "labels": {"kernels", "engine", "columns"},
+    "base": {"engine", "storage", "parameters", "columns", "tables", "category_encoding", "labels"},
     "saving": {"storage", "parameters", "base"},
     "ensemble": {"engine", "storage", "parameters", "tables", "table_parts", "base", "saving", "inspection"},
     "bayes": {
@@ -34,6 +35,7 @@ MAY_IMPORT = {
         "columns",
         "tables",
         "table_parts",
+        "labels",
         "base",
         "saving",
         "ensemble",

@@ -13,7 +13,8 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
-from fastens.base import BaseClassifier, BaseRegressor, encode_labels
+from fastens.base import BaseClassifier, BaseRegressor
+from fastens.labels import encode_labels
 from fastens.parameters import real
 
 
