@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier
 from fastens.engine.stumps import feature_table
 from fastens.engine.trees import TreeEnsemble
+from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes
 
 Array = NDArray[np.float64]
@@ -82,6 +83,33 @@ class AdditiveVotes(BaseClassifier):
             return self.train_score_[: len(all_votes)] * np.exp(all_votes * (0.5 - 1 / len(self.classes_)))
         half, error = 0.5 * self.estimator_weights_, self.estimator_errors_
         return np.cumprod((1 - error) * np.exp(-half) + error * np.exp(half), dtype=np.float64)
+
+    def staged_errors(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
+        """Return the share of rows that are classified wrongly after each round, shape (n_rounds,).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their classes and weights.
+        """
+        return staged_errors(self, X, y, sample_weight)
+
+    def plot_errors(
+        self, X: ArrayLike, y: ArrayLike, X_val: ArrayLike | None = None, y_val: ArrayLike | None = None, ax: Any = None
+    ) -> Any:
+        """Draw `staged_errors` of training rows, and of others, beside `training_error_bound`; return the axes.
+
+        Parameters
+        ----------
+        X, y : table and array
+            The rows of `fit` and their classes.
+        X_val, y_val : table and array, optional
+            Other rows.
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure.
+        """
+        self._check_fitted()
+        return plot_errors(self, X, y, X_val, y_val, ax=ax)
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Return the margin of each row, shape (n_samples,): votes for its class less the most for another.
