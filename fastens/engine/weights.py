@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,12 @@ class RowWeights:
         self.logs += steps
         self._largest = float(self.logs.max())
         self._make_whole()
+
+    def copy(self) -> RowWeights:
+        """Weights that change apart from these."""
+        other = copy(self)
+        other.logs, other.whole = self.logs.copy(), self.whole.copy()
+        return other
 
     def restart(self) -> None:
         """Return to the weights of the start."""

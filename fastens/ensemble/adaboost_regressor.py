@@ -20,7 +20,6 @@ from fastens.engine.sampling import random_stream
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights, content_order
-from fastens.ensemble.adaboost import tree_importances
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
 from fastens.ensemble.kinds import check_kind
@@ -35,6 +34,7 @@ from fastens.ensemble.weak_learners import (
     models_from_arrays,
     models_to_arrays,
     takes_weights,
+    tree_importances,
 )
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
 from fastens.tables import dense_blocks

@@ -185,3 +185,15 @@ def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
 def takes_weights(estimator: Any) -> bool:
     """Whether `fit` has a parameter `sample_weight`."""
     return "sample_weight" in inspect.signature(estimator.fit).parameters
+
+
+def tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    """Share of each feature in the gain of each tree, shape (n_trees, n_features)."""
+    gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
+    tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))
+    inner = ensemble.feature >= 0
+    # A split without gain on the way to better ones, or alone, is a split all the same.
+    gain = np.maximum(ensemble.gain[inner], np.finfo(float).tiny)
+    np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
+    total = gains.sum(axis=1, keepdims=True)
+    return np.divide(gains, total, out=gains, where=total > 0)
