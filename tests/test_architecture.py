@@ -41,7 +41,7 @@ MAY_IMPORT = {
         "ensemble",
         "inspection",
     },
-    "inspection": {"engine"},
+    "inspection": {"engine", "parameters", "columns"},
     "fastens": {"storage", "base", "ensemble", "bayes", "inspection"},
     "cli": {"fastens", "storage", "base", "ensemble", "bayes", "inspection"},
 }
