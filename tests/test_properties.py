@@ -1,8 +1,8 @@
 """Every public estimator, with columns, targets, weights and parameters of any kind: a model, or an error that helps.
 
-No crash, no hang, no memory beyond 2 GiB, no NaN or infinity out of finite targets, no answer that is no class, the same
-predictions from a pickle and with two threads. How many tables each estimator meets: FASTENS_EXAMPLES (default 12; with
-any other number they are drawn anew in each run).
+No crash, no hang, no memory beyond 2 GiB, no NaN or infinity out of finite targets, no answer that is no class, the
+same predictions from a pickle and with two threads. How many tables each estimator meets: FASTENS_EXAMPLES (default
+12; where it is set they are drawn anew in each run).
 """
 
 from __future__ import annotations

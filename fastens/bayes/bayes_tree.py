@@ -16,7 +16,6 @@ from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, locat
 from fastens.engine.trees import Tree
 from fastens.engine.whole import are_whole
 from fastens.ensemble.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
-from fastens.labels import encode_labels
 from fastens.parameters import one_of, real
 
 Array = NDArray[np.float64]

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import column_or_1d
 
-from fastens.base import check_weights, encode_labels, index_of_labels
+from fastens.base import check_weights
+from fastens.labels import encode_labels, index_of_labels
 from fastens.parameters import one_of, whole
 
 Array = NDArray[np.float64]

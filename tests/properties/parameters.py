@@ -13,7 +13,7 @@ ESTIMATORS = [name for name in fastens.__all__ if hasattr(getattr(fastens, name)
 # What keeps a trial short.
 QUICK: dict[str, Any] = {"n_estimators": 5, "max_layers": 2, "random_state": 0, "n_jobs": 1, "max_iter": 20}
 # What only makes it long, or writes files.
-LEFT_OUT = {"n_estimators", "max_layers", "max_iter", "n_jobs", "random_state", "verbose", "checkpoint_path", "warm_start"}
+LEFT_OUT = {*QUICK, "verbose", "checkpoint_path", "warm_start"}
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, 2, 3, 5, 17, 255, 0.0, 0.01, 0.3, 0.5, 0.9, 1.0, 1.5, 3.0, 1e6, 1e-300, 1e300, "auto",

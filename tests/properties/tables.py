@@ -48,7 +48,7 @@ NUMBERS: dict[str, Draw] = {
     "tiny steps": lambda rng, n: 1.0 + rng.integers(0, 5, size=n) * np.finfo(np.float64).eps,
     "signed zeros": _among([-0.0, 0.0]),
     "outlier": _with([1e300], 0.02),
-    "identifiers": lambda rng, n: (2.0**60 + np.arange(n) * 4096.0),
+    "identifiers": lambda rng, n: 2.0**60 + np.arange(n) * 4096.0,
 }
 
 

@@ -36,7 +36,8 @@ class Case:
 # Words of errors that say nothing to a user: raised by code that expected something else.
 FOREIGN = re.compile(
     r"argument must be a string or a real number|could not convert|could not be broadcast|zip\(\)|out of (range|bounds)"
-    r"|NoneType|has no attribute|division by zero|subscriptable|unhashable|cannot unpack|ufunc|truth value|setting an array"
+    r"|NoneType|has no attribute|division by zero|subscriptable|unhashable|cannot unpack|ufunc|truth value"
+    r"|setting an array"
     r"|NaN to integer|infinity to integer|too large to convert|not supported between|unsupported operand"
 )
 PREDICTIONS = (
@@ -69,12 +70,12 @@ UNBOUNDED = {"predict_interval", "predict_survival_function"}
 PASSED_THROUGH = {"transform"}
 
 
-class Fault(AssertionError):
+class FaultError(AssertionError):
     """What a user should not have met."""
 
 
 def run(case: Case) -> bool:
-    """Whether the estimator could be fitted; Fault where anything is wrong, and anything but ValueError as it comes."""
+    """Whether the estimator could be fitted; FaultError where anything is wrong, and anything but ValueError as it comes."""
     model, X, fit_arguments = prepare(case)
     X_new = make_table(case.columns, case.form, np.random.default_rng(case.seed + 1), 30)
     with warnings.catch_warnings():
@@ -84,7 +85,7 @@ def run(case: Case) -> bool:
             return False
         found = _predictions(model, X)
         if "predict" not in found and hasattr(model, "predict"):
-            raise Fault("no prediction for the rows of fit")
+            raise FaultError("no prediction for the rows of fit")
         for answers in (found, _predictions(model, X_new)):
             for name, values in answers.items():
                 _check_numbers(name, values)
@@ -97,7 +98,7 @@ def run(case: Case) -> bool:
 
 
 def refuse(wrong: tuple[str, str, Any]) -> None:
-    """Fault unless `fit` says which parameter is wrong, what it must be, and what it is."""
+    """FaultError unless `fit` says which parameter is wrong, what it must be, and what it is."""
     estimator, parameter, value = wrong
     model, X, arguments = prepare(Case(estimator, 40, ("normal", "counts"), "array", _plain_target(estimator), None))
     model.set_params(**{parameter: value})
@@ -105,9 +106,9 @@ def refuse(wrong: tuple[str, str, Any]) -> None:
         model.fit(X, **arguments)
     except (ValueError, TypeError) as error:
         if parameter not in str(error) or _is_foreign(error):
-            raise Fault(f"the error does not say what is wrong with {parameter}={value!r}: {error}") from error
+            raise FaultError(f"the error does not say what is wrong with {parameter}={value!r}: {error}") from error
     else:
-        raise Fault(f"{parameter}={value!r} was accepted")
+        raise FaultError(f"{parameter}={value!r} was accepted")
 
 
 def _plain_target(estimator: str) -> str:
@@ -150,7 +151,7 @@ def _succeeds(call: Any) -> bool:
         call()
     except (ValueError, TypeError) as error:
         if _is_foreign(error):
-            raise Fault(f"{type(error).__name__} that says nothing to a user: {error}") from error
+            raise FaultError(f"{type(error).__name__} that says nothing to a user: {error}") from error
         return False
     return True
 
@@ -164,7 +165,7 @@ def _predictions(model: Any, X: Any) -> dict[str, Any]:
             found[name] = _as_array(getattr(model, name)(X))
         except (ValueError, TypeError, AttributeError, NotImplementedError) as error:
             if _is_foreign(error):
-                raise Fault(f"{name} raised {type(error).__name__}: {error}") from error
+                raise FaultError(f"{name} raised {type(error).__name__}: {error}") from error
     return found
 
 
@@ -180,11 +181,11 @@ def _check_numbers(name: str, values: np.ndarray) -> None:
     if values.dtype.kind != "f" or name in PASSED_THROUGH:
         return
     if np.isnan(values).any():
-        raise Fault(f"{name} gave NaN")
+        raise FaultError(f"{name} gave NaN")
     if name not in UNBOUNDED and (values == np.inf).any():
-        raise Fault(f"{name} gave infinity")
+        raise FaultError(f"{name} gave infinity")
     if name not in UNBOUNDED | LOGARITHMS and (values == -np.inf).any():
-        raise Fault(f"{name} gave -infinity")
+        raise FaultError(f"{name} gave -infinity")
 
 
 def _check_answers(model: Any, found: dict[str, np.ndarray]) -> None:
@@ -193,14 +194,14 @@ def _check_answers(model: Any, found: dict[str, np.ndarray]) -> None:
         return
     unknown = set(found["predict"].tolist()) - set(model.classes_.tolist())
     if unknown:
-        raise Fault(f"predict gave {unknown.pop()!r}, which is not in classes_")
+        raise FaultError(f"predict gave {unknown.pop()!r}, which is not in classes_")
     if "predict_proba" in found:
         shares = found["predict_proba"]
         if shares.min(initial=0) < 0 or not np.allclose(shares.sum(axis=1), 1):
-            raise Fault("predict_proba gave no probabilities")
+            raise FaultError("predict_proba gave no probabilities")
 
 
 def _check_same(found: dict[str, np.ndarray], others: dict[str, np.ndarray], where: str) -> None:
     for name, values in found.items():
         if not np.array_equal(values, others[name], equal_nan=values.dtype.kind == "f"):
-            raise Fault(f"{name} {where} differs")
+            raise FaultError(f"{name} {where} differs")
