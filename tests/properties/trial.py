@@ -9,6 +9,7 @@ import inspect
 import pickle
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +76,7 @@ class FaultError(AssertionError):
 
 
 def run(case: Case) -> bool:
-    """Whether the estimator could be fitted; FaultError where anything is wrong, and anything but ValueError as it comes."""
+    """Whether the estimator could be fitted; FaultError, or what was raised, where anything is wrong."""
     model, X, fit_arguments = prepare(case)
     X_new = make_table(case.columns, case.form, np.random.default_rng(case.seed + 1), 30)
     with warnings.catch_warnings():
@@ -172,9 +173,9 @@ def _predictions(model: Any, X: Any) -> dict[str, Any]:
 def _as_array(values: Any) -> np.ndarray:
     if hasattr(values, "toarray"):
         return values.toarray()
-    if isinstance(values, np.ndarray):
-        return values
-    return np.concatenate([_as_array(each).ravel() for each in values])  # some are lists, or come one by one
+    if isinstance(values, list | tuple | Iterator):
+        return np.concatenate([_as_array(each).ravel() for each in values])
+    return np.asarray(values)
 
 
 def _check_numbers(name: str, values: np.ndarray) -> None:

@@ -81,10 +81,10 @@ def _frames(error: BaseException) -> str:
 
 
 def _limit_memory() -> None:
-    """Limit the address space to what is taken now and `MAX_MEMORY` more, where the system can."""
+    """Limit memory that can be written to what is taken now and `MAX_MEMORY` more, where the system can."""
     if not sys.platform.startswith("linux"):
         return
     import resource
 
-    taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (taken + MAX_MEMORY, taken + MAX_MEMORY))
+    taken = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_DATA, (taken + MAX_MEMORY, taken + MAX_MEMORY))
