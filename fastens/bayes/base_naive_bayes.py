@@ -9,11 +9,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, TrainingData, check_weights, encode_labels
+from fastens.base import BaseClassifier, TrainingData, encode_labels
 from fastens.bayes.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder, is_frame, table_from_array
 
