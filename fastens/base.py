@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
 from fastens.labels import index_of_labels, learn_labels
 from fastens.parameters import Rule
+from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
@@ -96,9 +98,9 @@ class BaseFastens(EncodesCategories, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
         y = self._read_target(y, X.shape[0])
-        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
+        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0]))
         y = self._learn_target(y)
-        return TrainingData(X, y, _unless_ones(self._combine_weights(y, weight)), rows)
+        return TrainingData(X, y, unless_ones(self._combine_weights(y, weight)), rows)
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
@@ -187,8 +189,8 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         """Check data to validate on, by what `fit` learned."""
         X = self._encode_table(X)
         y = self._encode_target(self._read_target(y, X.shape[0]))
-        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
-        return TrainingData(X, y, _unless_ones(weight), rows)
+        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0]))
+        return TrainingData(X, y, unless_ones(weight), rows)
 
     # Predict --------------------------------------------------
 
@@ -316,8 +318,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        factors = self._class_factors(class_weight, y, weight)
-        return factors if weight is None else weight * factors
+        return multiplied(weight, self._class_factors(class_weight, y, weight))
 
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -332,7 +333,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
                 f"got {class_weight!r}."
             )
         targets = zip(given, self.classes_, y.T, strict=True)
-        return np.prod([class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets], axis=0)
+        factors = (class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets)
+        return reduce(multiplied, factors)  # type: ignore[return-value]
 
 
 @shared
@@ -361,58 +363,3 @@ def _check_not_empty(n_rows: int, n_features: int) -> None:
             raise ValueError(
                 f"Found array with 0 {what} (shape=({n_rows}, {n_features})) while a minimum of 1 is required."
             )
-
-
-# Weights --------------------------------------------------
-
-
-def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Weights as a float64 vector: one for each row, finite, not negative, not all zero."""
-    if sample_weight is None:
-        return None
-    try:
-        weight = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers: {error}") from error
-    if weight.ndim == 0:
-        weight = np.full(n_rows, weight)
-    if weight.shape != (n_rows,):
-        raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
-    if not np.isfinite(weight).all() or weight.min() < 0:
-        bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
-        raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
-    if not weight.any():
-        raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
-    return weight
-
-
-def _present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Any, Any, Any, Any]:
-    """The rows whose weight is not zero, and which they are (None: all)."""
-    if weight is None or weight.all():
-        return X, y, weight, None
-    rows = np.flatnonzero(weight)
-    return X[rows], y[rows], weight[rows], rows
-
-
-def _unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-    """Weights that are all 1 are no weights, and cost nothing."""
-    return None if weight is None or (weight == 1).all() else weight
-
-
-def class_factors(
-    class_weight: Any, classes: NDArray[Any], y: NDArray[np.float64], weight: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
-        return totals.sum() / (classes.size * totals)
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
-    labels = classes.tolist()
-    unknown = [label for label in class_weight if label not in labels]
-    if unknown and any(label not in class_weight for label in labels):
-        raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
-    factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
-    if not (np.isfinite(factors) & (factors > 0)).all():
-        raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
-    return factors

@@ -9,13 +9,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, TrainingData, check_weights
+from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.labels import encode_labels
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder, is_frame, table_from_array
 

@@ -14,7 +14,7 @@ from fastens.bayes.rollback import keeps_model
 from fastens.engine.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.engine.trees import Tree
-from fastens.engine.whole import are_whole
+from fastens.engine.whole import are_copies
 from fastens.ensemble.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
 from fastens.parameters import one_of, real
 
@@ -174,7 +174,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        is_known = float(tree.weight[0]) < MOST_COUNTED and (weight is None or are_whole(weight))
+        is_known = float(tree.weight[0]) < MOST_COUNTED and are_copies(weight)
         return of_all_nodes(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
 
     @keeps_model

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from fastens.base import check_weights
 from fastens.bayes.attributes import CodeDoor
 from fastens.bayes.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counting import CODE_DTYPES, encode
@@ -30,6 +29,7 @@ from fastens.bayes.rollback import keeps_model
 from fastens.bayes.structures import BESIDE_CLASS, LEARNED, Coded, Search, learn_structure
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder
 

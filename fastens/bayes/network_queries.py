@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import check_weights
 from fastens.bayes.discrete_network import DiscreteNetwork
 from fastens.bayes.inference import draw, explain, log_likelihoods, log_posteriors, logs, query
 from fastens.bayes.posterior import generator
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
 from fastens.parameters import NONE, instance, whole
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.utils.validation import column_or_1d
 
-from fastens.base import BaseClassifier, check_weights
+from fastens.base import BaseClassifier
 from fastens.bayes.base_naive_bayes import BaseNaiveBayes
 from fastens.bayes.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.rollback import keeps_model
 from fastens.columns.factorize import is_missing
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import is_frame
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 
-from fastens.base import check_weights
 from fastens.bayes.attributes import DiscreteClassifier
 from fastens.bayes.conjunctions import ANY, NOTHING, Conjunction, sample_complexity, space_sizes
 from fastens.bayes.hitting_sets import TooManyError
@@ -30,6 +29,7 @@ from fastens.bayes.spaces import (
 )
 from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 
 Array = NDArray[np.float64]

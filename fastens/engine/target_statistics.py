@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.kernels.target_statistics import category_sums, means_of_other_folds, ordered_means
 from fastens.engine.sampling import random_stream
-from fastens.engine.whole import are_whole
+from fastens.engine.whole import are_copies
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def _smoothing(sums: Array) -> _Smoothing:
 
 def _as_copies(weights: Array | None) -> Array | None:
     """Whole weights count as copies of rows; others are scaled to a mean of 1."""
-    if weights is None or are_whole(weights):
+    if are_copies(weights):
         return weights
     return weights / weights.mean()
 

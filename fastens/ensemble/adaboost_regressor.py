@@ -16,7 +16,7 @@ from fastens.engine.binning import learn_binning
 from fastens.engine.forests import TreeRules, number_target
 from fastens.engine.losses import weighted_mean
 from fastens.engine.medians import TreeMedian
-from fastens.engine.sampling import random_stream
+from fastens.engine.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights, content_order
@@ -235,7 +235,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         index = 0
         while True:
-            yield learner.fit(weights, weights.draw(order, random_stream(seed, index)), index)
+            yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
             index += 1
 
     def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.base import check_weights
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 

@@ -14,10 +14,11 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.base import check_weights, is_plain
+from fastens.base import is_plain
 from fastens.ensemble.folds import GivenRows, MemberData, MemberSpec, resolve_method
 from fastens.ensemble.kinds import check_kind, tags_of
 from fastens.parameters import NONE, Rule, instance, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.table_parts import column_numbers, take_rows
 from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame

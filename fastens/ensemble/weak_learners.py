@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.binning import Binning
+from fastens.engine.copies import repeated
 from fastens.engine.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
@@ -159,7 +160,7 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int
         model.set_params(random_state=index)
     if takes_weights(model):
         return model.fit(X, y, sample_weight=weights / weights.mean())
-    rows = np.repeat(np.arange(len(y)), weights)
+    rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
     return model.fit(X[rows], y[rows])
 
 

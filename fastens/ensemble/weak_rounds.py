@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.growth import GrowthRules, leaves_within_limits
-from fastens.engine.sampling import random_stream
+from fastens.engine.sampling import stream_seeds
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.measuring import History
 from fastens.ensemble.rounds import OnRound
@@ -190,7 +190,7 @@ class VotingRun:
         weights = self.weights
         drawn = None
         if self._order is not None:
-            drawn = weights.draw(self._order, random_stream(self.rules.seed, index))
+            drawn = weights.draw(self._order, stream_seeds(self.rules.seed, index, index + 1))
         weak = self.learner.fit(weights, drawn, index)
         sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
         right = sum(of_cell[k] for of_cell, k in zip(sums.tolist(), weak.cell_class.tolist(), strict=True))

@@ -141,7 +141,7 @@ def test_as_good_as_the_peers(patients):
         np.mean(
             [
                 kind(n_estimators=30, random_state=s).fit(X[train], y[train]).score(X[~train], y[~train])
-                for s in range(4)
+                for s in range(12)
             ]
         )
         for kind in (BaggingRegressor, peers.BaggingRegressor)

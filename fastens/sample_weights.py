@@ -1,0 +1,92 @@
+"""Weights of rows and classes: what comes in at the door, checked, and in a range where no sum or square overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# The largest weight lies between 2**-200 and 2**200. Others are multiplied by a power of two: no rule that is in units
+# of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
+_MOST_BITS = 200
+_LEAST = np.finfo(np.float64).smallest_subnormal
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Weights as a float64 vector: one for each row, finite, not negative, not all zero."""
+    if sample_weight is None:
+        return None
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers: {error}") from error
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or weight.min() < 0:
+        bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
+        raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
+    if not weight.any():
+        raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
+    return _in_range(weight)
+
+
+def _in_range(weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0) -> NDArray[np.float64]:
+    """``weight * 2**exponents``, times a power of two if the largest is out of range; none that was positive is 0."""
+    top = int((np.frexp(weight)[1] + exponents)[weight > 0].max())
+    shift = int(np.clip(top, -_MOST_BITS, _MOST_BITS)) - top
+    if shift == 0 and np.ndim(exponents) == 0:
+        return weight
+    return np.where(weight > 0, np.maximum(np.ldexp(weight, exponents + shift), _LEAST), 0.0)
+
+
+def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Weights times factors, both positive, without overflow; None stands for ones."""
+    if factors is None:
+        return weight
+    if weight is None:
+        return _in_range(factors)
+    (fraction, exponents), (of_factor, more) = np.frexp(weight), np.frexp(factors)
+    return _in_range(fraction * of_factor, exponents + more)
+
+
+def present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Any, Any, Any, Any]:
+    """The rows whose weight is not zero, and which they are (None: all)."""
+    if weight is None or weight.all():
+        return X, y, weight, None
+    rows = np.flatnonzero(weight)
+    return X[rows], y[rows], weight[rows], rows
+
+
+def unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Weights that are all 1 are no weights, and cost nothing."""
+    return None if weight is None or (weight == 1).all() else weight
+
+
+def class_factors(
+    class_weight: Any, classes: NDArray[Any], y: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
+        with np.errstate(over="ignore"):
+            factors = totals.sum() / (classes.size * totals)
+        if not np.isfinite(factors).all():
+            raise ValueError(
+                "sample_weight must give classes weights that class_weight='balanced' can balance; those "
+                f"of class {classes[totals.argmin()]!r} sum up to {totals.min()}, those of all to {totals.sum()}."
+            )
+        return factors
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and any(label not in class_weight for label in labels):
+        raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
+    factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
+    if not (np.isfinite(factors) & (factors > 0)).all():
+        raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
+    return factors
