@@ -15,9 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
+from fastens.engine.copies import Copies
 from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.whole import are_whole
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING, DrawingRules
 from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -29,8 +29,7 @@ from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
-from fastens.table_parts import take_columns, take_rows
-from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table_parts import as_numbers, take_columns, take_rows
 
 Array = NDArray[np.float64]
 
@@ -77,25 +76,24 @@ class Draws:
         Of the ensemble.
     bootstrap : Bootstrap or None
         Draws with replacement.
-    order : integer array
-        Without replacement: the rows in an order of their own, each as often as its weight says.
+    copies : Copies or None
+        Draws without replacement.
     n_drawn : int
-        Without replacement: how many of these are drawn.
+        Without replacement: how many copies are drawn.
     """
 
     seed: int
     bootstrap: Bootstrap | None
-    order: NDArray[np.intp]
+    copies: Copies | None
     n_drawn: int
-    n_rows: int
 
     def counts(self, member: int) -> NDArray[np.int64]:
         """How often each row is drawn."""
         seeds = stream_seeds(self.seed, member, member + 1, DRAWING)
         if self.bootstrap is not None:
             return self.bootstrap.counts(seeds)[0].astype(np.int64)
-        chosen = random_stream(int(seeds[0]), 0).choice(len(self.order), self.n_drawn, replace=False)
-        return np.bincount(self.order[chosen], minlength=self.n_rows)
+        assert self.copies is not None
+        return self.copies.draw(self.n_drawn, random_stream(int(seeds[0]), 0))
 
 
 class BaseBagging(BaseOneEstimator):
@@ -189,22 +187,20 @@ class BaseBagging(BaseOneEstimator):
     def _plan(self, data: MemberData) -> Draws | None:
         """Decide how rows are drawn; None for all rows in every bag."""
         whole_number = isinstance(self.max_samples, int | np.integer)
-        n_rows, weight = data.n_rows, data.sample_weight
+        weight = data.sample_weight
         if not self.bootstrap and (self.max_samples is None or (not whole_number and self.max_samples >= 1)):
             return None
-        hashes = content_hashes(_numbers(data.X), data.y)
+        hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
             bootstrap = DrawingRules(None, self.max_samples).plan(hashes, weight, None, None)
-            return Draws(self._seed, bootstrap, np.empty(0, np.intp), 0, n_rows)
-        order = np.argsort(hashes, kind="stable")
-        if weight is not None and are_whole(weight):
-            order = np.repeat(order, weight[order].astype(np.intp))
-        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * len(order)))
-        if n_drawn > len(order):
+            return Draws(self._seed, bootstrap, None, 0)
+        copies = Copies.of(hashes, weight)
+        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * copies.total))
+        if n_drawn > copies.total:
             raise ValueError(
-                f"max_samples must be at most the {len(order)} rows without bootstrap; got {self.max_samples}."
+                f"max_samples must be at most the {copies.total} rows without bootstrap; got {self.max_samples}."
             )
-        return Draws(self._seed, None, order, n_drawn, n_rows)
+        return Draws(self._seed, None, copies, n_drawn)
 
     def _fit_members(self, data: MemberData, first: int) -> list[FittedMember]:
         spec = self._specs_of_one(data)
@@ -246,7 +242,7 @@ class BaseBagging(BaseOneEstimator):
         if not as_weights:
             rows = np.repeat(rows, counts[rows])
         bag = data.take(rows)
-        if self._draws.bootstrap is None and data.sample_weight is not None and len(self._draws.order) == data.n_rows:
+        if self._draws.copies is not None and not self._draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
         return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
 
@@ -359,14 +355,6 @@ class BaseBagging(BaseOneEstimator):
             self._forest = nested_model(_FOREST, arrays, "The forest")
         else:
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
-
-
-def _numbers(X: Any) -> Any:
-    """A table as numbers, to tell rows from each other."""
-    if not is_frame(X) and X.dtype.kind == "f":
-        return X
-    table = table_from_frame(X) if is_frame(X) else table_from_array(X)
-    return TableEncoder.fit(table).transform(table)
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:
