@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.tables import Categories, Column, Floats, Table, is_frame, numbers_of, table_from_frame
+from fastens.tables import (
+    Categories,
+    Column,
+    Floats,
+    Table,
+    TableEncoder,
+    is_frame,
+    numbers_of,
+    table_from_array,
+    table_from_frame,
+)
 
 
 class ReadTable(Table):
@@ -126,3 +136,11 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     if sparse.issparse(X):
         return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
     return np.hstack([values, X])
+
+
+def as_numbers(X: Any) -> Any:
+    """A table as numbers, to tell rows from each other."""
+    if not is_frame(X) and X.dtype.kind == "f":
+        return X
+    table = table_from_frame(X) if is_frame(X) else table_from_array(X)
+    return TableEncoder.fit(table).transform(table)

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from fastens.engine.whole import are_copies
 
-# Copies that are made, or drawn among, where there are not as many rows: some 80 MB of row numbers.
+Array = NDArray[np.float64]
+# Copies that are made where there are not as many rows: some 80 MB of row numbers.
 MOST_MADE = 10_000_000
-# NumPy draws fewer than one of so many without a list of all.
-_SPARSE = 50
+# Of more copies than this, how many a row gives is drawn, and not which.
+MOST_DRAWN_ONE_BY_ONE = 1 << 24
 
 
 def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[np.intp]:
@@ -51,37 +52,82 @@ def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Rows in an order of their own, each as often as its weight says where weights are numbers of copies.
+    """Copies of rows in an order of their own: the table's order, and which row is whose copy, do not matter.
 
     Attributes
     ----------
-    order : intp array of shape (n_rows,)
-        The rows.
-    ends : int64 array of shape (n_rows,) or None
-        The numbers of copies, cumulated; None for one of each.
+    order : integer array of shape (n_rows,)
+        The rows, equal ones side by side.
+    of_rows : int64 array of shape (n_rows,)
+        In that order: how many copies each has.
+    is_last : bool array of shape (n_rows,)
+        In that order: whether the next row is another one.
+    are_weights : bool
+        Whether weights are numbers of copies; otherwise each row is there once, with its weight.
     """
 
     order: NDArray[np.intp]
-    ends: NDArray[np.int64] | None
+    of_rows: NDArray[np.int64]
+    is_last: NDArray[np.bool_]
+    are_weights: bool
 
     @classmethod
-    def of(cls, hashes: NDArray[np.uint64], weight: NDArray[np.float64] | None) -> Copies:
-        """Return copies of all rows, in the order of their hashes."""
-        order = np.argsort(hashes, kind="stable")
-        if weight is None or not are_copies(weight):
-            return cls(order, None)
-        return cls(order, np.cumsum(weight[order].astype(np.int64)))
+    def of(cls, hashes: NDArray[np.uint64], weight: Array | None) -> Copies:
+        """As many as each row's weight says; where weights are no numbers of copies, one of each row.
 
-    def __len__(self) -> int:
-        return len(self.order) if self.ends is None else int(self.ends[-1])
+        Parameters
+        ----------
+        hashes : uint64 array of shape (n_rows,)
+            Those of equal rows are equal; see `content_hashes`.
+        weight : array of shape (n_rows,) or None
+            Positive.
+        """
+        counts = are_copies(weight)
+        order = np.argsort(hashes, kind="stable") if weight is None else np.lexsort((weight, hashes))
+        of_rows = weight[order].astype(np.int64) if weight is not None and counts else np.ones(len(order), np.int64)
+        ordered = hashes[order]
+        return cls(order, of_rows, np.append(ordered[1:] != ordered[:-1], True), counts)
 
-    def draw(self, n_drawn: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw copies without replacement; return how often each row was drawn, shape (n_rows,)."""
-        if self.ends is not None and len(self) > MOST_MADE and n_drawn * _SPARSE >= len(self):
-            raise ValueError(
-                f"max_samples must be less than 1/{_SPARSE} of the {len(self)} copies of rows that sample_weight is, "
-                f"where these are drawn without replacement; got {n_drawn}. Divide the weights by a number."
-            )
-        chosen = generator.choice(len(self), n_drawn, replace=False)
-        places = chosen if self.ends is None else np.searchsorted(self.ends, chosen, side="right")
-        return np.bincount(self.order[places], minlength=len(self.order))
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return int(self.of_rows.sum())
+
+    def draw(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
+        """How many copies of each row are among `n_drawn` of them."""
+        found = np.empty(len(self.order), np.int64)
+        found[self.order] = self._drawn(n_drawn, random)
+        return found
+
+    def _drawn(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
+        total = self.total
+        upto = np.cumsum(self.of_rows)
+        if total <= MOST_DRAWN_ONE_BY_ONE:
+            chosen = random.choice(total, n_drawn, replace=False)
+            return np.bincount(np.searchsorted(upto, chosen, "right"), minlength=len(upto))
+        return self._spread(self._of_contents(upto[self.is_last], n_drawn, random), upto)
+
+    @staticmethod
+    def _of_contents(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:
+        """How many copies of each distinct row, of so many upto each, are drawn.
+
+        One hypergeometric number after another; of more than 10^9 copies binomial ones, which then hardly differ.
+        """
+        drawn, left, before = [], n_drawn, 0
+        total = int(upto[-1])
+        for end in upto.tolist():
+            size, rest = end - before, total - end
+            if size + rest < 10**9:
+                count = int(random.hypergeometric(size, rest, left))
+            else:
+                count = int(random.binomial(min(size, left), max(size, left) / (size + rest)))
+                count = min(max(count, left - rest), size, left)
+            drawn.append(count)
+            left, before = left - count, end
+        return drawn
+
+    def _spread(self, of_contents: list[int], upto: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of each distinct row from its rows in their order."""
+        content = np.append(0, np.cumsum(self.is_last)[:-1])
+        first = np.append(0, upto[self.is_last])[content]
+        return np.clip(np.asarray(of_contents)[content] - (upto - self.of_rows - first), 0, self.of_rows)

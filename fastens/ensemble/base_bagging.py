@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
@@ -23,14 +22,14 @@ from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.one_class import OneClassClassifier
 from fastens.ensemble.one_estimator import BaseOneEstimator
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
-from fastens.table_parts import take_columns, take_rows
-from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table_parts import as_numbers, take_columns, take_rows
 
 Array = NDArray[np.float64]
 
@@ -80,7 +79,7 @@ class Draws:
     copies : Copies or None
         Without replacement: what is drawn from.
     n_drawn : int
-        Without replacement: how many of these are drawn.
+        Without replacement: how many copies are drawn.
     """
 
     seed: int
@@ -191,14 +190,14 @@ class BaseBagging(BaseOneEstimator):
         weight = data.sample_weight
         if not self.bootstrap and (self.max_samples is None or (not whole_number and self.max_samples >= 1)):
             return None
-        hashes = content_hashes(_numbers(data.X), data.y)
+        hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
             return Draws(self._seed, DrawingRules(None, self.max_samples).plan(hashes, weight, None, None))
         copies = Copies.of(hashes, weight)
-        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * len(copies)))
-        if n_drawn > len(copies):
+        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * copies.total))
+        if n_drawn > copies.total:
             raise ValueError(
-                f"max_samples must be at most the {len(copies)} rows without bootstrap; got {self.max_samples}."
+                f"max_samples must be at most the {copies.total} rows without bootstrap; got {self.max_samples}."
             )
         return Draws(self._seed, None, copies, n_drawn)
 
@@ -224,7 +223,7 @@ class BaseBagging(BaseOneEstimator):
         bag = self._bag(spec, data, number)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
-            model = DummyClassifier()  # a bag of one class has only one answer, and few classifiers take it
+            model = OneClassClassifier()
         spec = replace(spec, estimator=model, columns=columns)
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
         knows_labels = isinstance(fitted, BaseFastens)
@@ -242,8 +241,7 @@ class BaseBagging(BaseOneEstimator):
         if not as_weights:
             rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
         bag = data.take(rows)
-        copies = self._draws.copies
-        if copies is not None and copies.ends is None and data.sample_weight is not None:
+        if self._draws.copies is not None and not self._draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
         return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
 
@@ -356,14 +354,6 @@ class BaseBagging(BaseOneEstimator):
             self._forest = nested_model(_FOREST, arrays, "The forest")
         else:
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
-
-
-def _numbers(X: Any) -> Any:
-    """A table as numbers, to tell rows from each other."""
-    if not is_frame(X) and X.dtype.kind == "f":
-        return X
-    table = table_from_frame(X) if is_frame(X) else table_from_array(X)
-    return TableEncoder.fit(table).transform(table)
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:

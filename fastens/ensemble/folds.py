@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.base import BaseFastens
 from fastens.engine.sharing import shared
 from fastens.engine.trees import TreeEnsemble
+from fastens.ensemble.one_class import OneClassClassifier
 from fastens.ensemble.responses import METHODS, MemberError, class_response, number_response
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.tasks import Task, run_tasks
@@ -165,9 +167,7 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
         place[given.rows] = np.arange(data.n_rows)
         pairs: Any = (tuple(_kept(place[part]) for part in pair) for pair in cv)
     else:
-        target = data.y if data.classes is None else data.y.astype(np.intp)
-        splitter = check_cv(cv, y=target, classifier=data.classes is not None)
-        pairs = splitter.split(np.zeros((data.n_rows, 1)), target, data.groups)
+        pairs = _split(cv, data)
     folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
     if not any(len(test) for _, test in folds):
         raise ValueError("cv must give folds with test rows; got none.")
@@ -175,6 +175,21 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
         if len(np.intersect1d(train, test)):
             raise ValueError("cv must give folds whose training and test rows differ; a row is in both.")
     return folds
+
+
+def _split(cv: Any, data: MemberData) -> list[Fold]:
+    """The folds of a splitter, or of their number; an error of scikit-learn's with what to do."""
+    is_classification = data.classes is not None
+    target = data.y.astype(np.intp) if is_classification else data.y
+    try:
+        splitter = check_cv(cv, y=target, classifier=is_classification)
+        return list(splitter.split(np.zeros((data.n_rows, 1)), target, data.groups))
+    except ValueError as error:
+        advice, largest = "", int(np.bincount(target).max()) if is_classification else data.n_rows
+        if is_classification and isinstance(cv, Integral) and cv > largest:
+            fewer = f"Give a cv of at most {largest}, the rows of the largest class" if largest > 1 else "Merge classes"
+            advice = f" {fewer}, or use KFold({cv}), which does not look at classes."
+        raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error
 
 
 def _kept(places: Rows) -> Rows:
@@ -295,13 +310,13 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
     part = data if job == WHOLE else _training(data, folds, job)
     columns = None if spec.columns is None else tuple(spec.columns)
     try:
-        model = fit_member(spec, part, _columns(part, columns))
+        model = _fit_part(spec, part, _columns(part, columns), len(folds))
         responses = None if job == WHOLE else _fitted(spec, [model], data).respond(_unseen(data, folds, job))
     except MemberError:
         raise
     except Exception as error:
         where = "on all rows" if job == WHOLE else f"in fold {job}"
-        raise MemberError(f"Member {spec.name!r} failed {where}: {error}") from error
+        raise MemberError(f"Member {spec.name!r} failed {where}: {error}{_advice(part)}") from error
     trees = getattr(model, "_ensemble", None)
     if isinstance(trees, TreeEnsemble):
         trees.forget()
@@ -327,6 +342,31 @@ def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
     knows_labels = isinstance(spec.estimator, BaseFastens)
     return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, knows_labels, spec.several)
+
+
+def _absent_classes(part: MemberData) -> list[Any]:
+    """The classes that some rows have none of."""
+    return [] if part.classes is None else np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
+
+
+def _advice(part: MemberData) -> str:
+    """What to do where rows to train on lack classes, for the end of an error."""
+    absent = _absent_classes(part)
+    if not absent:
+        return ""
+    return (
+        f" The rows it was trained on have none of the class {absent[0]!r}: use stratified folds, with two rows of "
+        "every class at least, or merge rare classes."
+    )
+
+
+def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
+    """A member fitted on a part of the rows; where one fold of several has one class only, what answers with that."""
+    if n_folds < 2 or part.classes is None or len(_absent_classes(part)) < len(part.classes) - 1:
+        return fit_member(spec, part, X)
+    if spec.method == "decision_function":
+        raise ValueError("a decision function takes two classes, and these rows are of one.")
+    return OneClassClassifier().fit(X, part.labels_for(spec.estimator))
 
 
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:

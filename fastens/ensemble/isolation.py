@@ -126,7 +126,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
     def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
         copies = Copies.of(hashes, weight)
-        self.max_samples_ = self._n_drawn(len(copies))
+        self.max_samples_ = self._n_drawn(copies.total)
         return [self._sample(seed, tree, copies) for tree in range(self.n_estimators)]
 
     def _n_drawn(self, n_rows: int) -> int:

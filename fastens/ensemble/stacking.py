@@ -150,9 +150,8 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         return found[:, 0] if found.shape[1] == 1 else found
 
     def _of_final(self, X: Any, method: str) -> Array:
-        return class_response(
-            "final_estimator", self.final_estimator_, self.transform(X), method, self._labels_of_final()
-        )
+        table, labels = self.transform(X), self._labels_of_final()
+        return class_response("final_estimator", self.final_estimator_, table, method, labels)
 
     def _labels_of_final(self) -> NDArray[Any]:
         """The classes as the final estimator knows them."""
@@ -250,4 +249,5 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the prediction of each row, shape (n_samples,)."""
-        return number_response("final_estimator", self.final_estimator_, self.transform(X))[:, 0]
+        table = self.transform(X)
+        return number_response("final_estimator", self.final_estimator_, table)[:, 0]
