@@ -43,6 +43,7 @@ MAY_IMPORT = {
         "sample_weights",
         "tables",
         "table_parts",
+        "labels",
         "base",
         "saving",
         "inspection",

@@ -13,7 +13,8 @@ from fastens.bayes.inference import draw, explain, log_likelihoods, log_posterio
 from fastens.bayes.posterior import generator
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
-from fastens.parameters import NONE, instance, whole
+from fastens.inspection.table_text import table_text
+from fastens.parameters import FLAG, NONE, instance, whole
 from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -238,10 +239,36 @@ class NetworkQueries:
 
     # A picture --------------------------------------------------
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the network in layers, parents above children, and return the axes; needs matplotlib."""
+    def plot(self, ax: Any = None, *, tables: bool = False, max_rows: int = 8) -> Any:
+        """Draw the network in layers, parents above children, and return the axes; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure, large enough.
+        tables : bool, default=False
+            Whether the probabilities of each variable's values stand below its name, a line for each combination of its
+            parents' values.
+        max_rows : int, default=8
+            Most lines of a table; "..." stands for the others.
+        """
         self._check_fitted()
-        return plot_network(list(self._network.names), self._network.parents, self._highlighted(), ax)
+        FLAG.check("tables", tables)
+        whole(1).check("max_rows", max_rows)
+        found = self._network
+        texts = None
+        if tables:
+            texts = [
+                table_text(
+                    found.states[node],
+                    [found.names[parent] for parent in found.parents[node]],
+                    [found.states[parent] for parent in found.parents[node]],
+                    found.tables[node],
+                    max_rows,
+                )
+                for node in range(len(found.names))
+            ]
+        return plot_network(list(found.names), found.parents, self._highlighted(), ax, texts)
 
     def _highlighted(self) -> int | None:
         """The variable that a picture makes stand out."""

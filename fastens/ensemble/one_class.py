@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, encode_labels
+from fastens.base import BaseClassifier
+from fastens.labels import encode_labels
 from fastens.saving import SavedEstimator
 
 Array = NDArray[np.float64]

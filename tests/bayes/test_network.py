@@ -475,9 +475,26 @@ def test_picture(asia):
     texts = {text.get_text(): text.get_position() for text in axes.texts}
     assert set(texts) == set(asia.node_names_)
     assert all(texts[parent][1] > texts[child][1] for parent, child in asia.edges_)
-    assert len(axes.patches) == len(asia.edges_)
+    labels = [patch.get_label() for patch in axes.patches]
+    assert [label for label in labels if " -> " in label] == [f"{parent} -> {child}" for parent, child in asia.edges_]
     places = list(texts.values())
     assert len(set(places)) == len(places)
+
+
+def test_picture_with_tables(asia):
+    pytest.importorskip("matplotlib").use("Agg")
+    axes = asia.plot(tables=True, max_rows=3)
+    texts = [text.get_text() for text in axes.texts]
+    table = texts[texts.index("dysp") + 1].splitlines()
+    assert table[0].split("|")[0].split() == asia.parents_["dysp"]
+    assert table[0].split("|")[1].split() == asia.states_["dysp"]
+    shown = [[float(cell) for cell in line.split("|")[1].split()] for line in table[1:4]]
+    assert_allclose(shown, asia.tables_["dysp"].reshape(4, 2)[:3], atol=0.005)
+    assert table[4:] == ["... 1 more row"]
+    with pytest.raises(ValueError, match="max_rows must be a whole number of at least 1; got 0"):
+        asia.plot(tables=True, max_rows=0)
+    with pytest.raises(ValueError, match="tables must be True or False; got 'all'"):
+        asia.plot(tables="all")
 
 
 def test_names_of_variables():
