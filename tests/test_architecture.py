@@ -43,7 +43,7 @@ MAY_IMPORT = {
     },
     "inspection": {"engine"},
     "fastens": {"storage", "base", "ensemble", "bayes", "inspection"},
-    "cli": {"fastens", "storage", "base", "ensemble", "bayes", "inspection"},
+    "cli": {"fastens", "storage", "columns", "base", "ensemble", "bayes", "inspection"},
 }
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60

@@ -55,13 +55,27 @@ class Factorized(NamedTuple):
         return [value if flag else None for value, flag in zip(self.values, flags.tolist(), strict=True)]
 
 
+class Categories(NamedTuple):
+    """A column that has been factorized, or some of its rows."""
+
+    codes: NDArray[np.integer]
+    values: list[Any]
+    is_typed: bool  # the type says categories, even of a column without any
+
+    def take(self, rows: NDArray[np.intp]) -> Categories:
+        """Some of the rows."""
+        return self._replace(codes=self.codes[rows])
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or the missing value of a frame."""
     if type(value) is str:
         return False
     if isinstance(value, float):
         return math.isnan(value)
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
 
 
 def _order(value: Any) -> tuple[str, Any]:

@@ -365,7 +365,7 @@ def _numbers(X: Any) -> Any:
     """A table as numbers, to tell rows from each other."""
     if not is_frame(X) and X.dtype.kind == "f":
         return X
-    table = table_from_frame(X) if is_frame(X) else table_from_array(X)
+    table = table_from_frame(X).with_date_parts() if is_frame(X) else table_from_array(X)
     return TableEncoder.fit(table).transform(table)
 
 
