@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "labels": {"kernels", "engine", "columns"},
     "base": {"engine", "storage", "parameters", "columns", "tables", "category_encoding", "labels"},
     "saving": {"storage", "parameters", "base"},
-    "ensemble": {"engine", "storage", "parameters", "tables", "table_parts", "base", "saving", "inspection"},
+    "ensemble": {"engine", "storage", "parameters", "columns", "tables", "table_parts", "base", "saving", "inspection"},
     "bayes": {
         "kernels",
         "engine",
