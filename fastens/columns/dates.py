@@ -22,6 +22,7 @@ SECONDS_PER_DAY = 86400
 _THURSDAY = 3  # the weekday of 1970-01-01
 _OF_TIME = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64, datetime.time)
 _PERIOD = "Period"  # of pandas
+_NO_DATES = ("StringDtype", "CategoricalDtype")  # of pandas; their names take long
 
 Floats = NDArray[np.float64]
 
@@ -97,8 +98,12 @@ def is_temporal(dtype: Any) -> bool:
 
 def parts_to_learn(column: Any) -> tuple[str, ...]:
     """The parts of a column of dates that may tell something, as its type says; none for other columns."""
-    dtype = getattr(column, "dtype", getattr(column, "type", None))
-    name = str(dtype).lower() if not isinstance(dtype, np.dtype) or dtype.kind in "MO" else ""
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return PARTS if dtype.kind == "M" else _parts_of_objects(column) if dtype.kind == "O" else ()
+    if type(dtype).__name__ in _NO_DATES:
+        return ()
+    name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
     if name == "object":
         return _parts_of_objects(column)
     if re.match("(datetime|timestamp|period)", name):

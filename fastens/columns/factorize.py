@@ -29,6 +29,10 @@ NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
 
 
+_MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
+_TIMES = frozenset(("datetime64", "timedelta64"))
+
+
 class Factorized(NamedTuple):
     """A column as the values that come in it.
 
@@ -73,9 +77,10 @@ def is_missing(value: Any) -> bool:
         return False
     if isinstance(value, float):
         return math.isnan(value)
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(value))
-    return value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
+    if value is None:
+        return True
+    kind = type(value).__name__
+    return kind in _MISSING or (kind in _TIMES and bool(np.isnat(value)))
 
 
 def _order(value: Any) -> tuple[str, Any]:
