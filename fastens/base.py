@@ -14,12 +14,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fastens.category_encoding import EncodesCategories
+from fastens.columns.arrays import has_large_numbers, with_missing
+from fastens.columns.vectors import numbers_in, unmasked
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
 from fastens.labels import index_of_labels, learn_labels
 from fastens.parameters import Rule
 from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones
-from fastens.tables import FLOATS, Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.tables import FLOATS, Table, TableEncoder, is_frame, named_columns, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -104,7 +106,7 @@ class BaseFastens(EncodesCategories, BaseEstimator):
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
-        y = np.asarray(y)
+        y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # as it would come from scikit-learn, sooner
             y = np.ascontiguousarray(y)
         elif not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
@@ -164,6 +166,8 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         """Anything that is no frame, by scikit-learn's rules and messages: to an array, or a CSR matrix of floats."""
         if hasattr(X, "collect"):
             raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+        if isinstance(X, np.ma.MaskedArray):
+            X = with_missing(X)
         if isinstance(X, list | tuple):
             array = np.asarray(X)
             X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
@@ -171,7 +175,9 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         if sparse.issparse(X):
             return X if X.dtype in FLOATS else X.astype(np.float64)
         X = np.asarray(X)
-        return X.astype(np.float64) if X.dtype.kind in "biuf" and X.dtype not in FLOATS else X
+        # As floats, large whole numbers would be equal that are not, which matters where they are categories.
+        keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
+        return X if keeps_type else X.astype(np.float64)
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
@@ -273,12 +279,7 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         return self._encode_target(y)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        if y.dtype.kind in "cUSmM":
-            raise ValueError(f"y must hold real numbers; it holds {y.dtype}.")
-        try:
-            y = np.ascontiguousarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"y must hold real numbers: {error}") from error
+        y = np.ascontiguousarray(y if y.dtype == np.float64 else numbers_in(y, "y", "real numbers"))
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
         return y
@@ -342,8 +343,11 @@ def _encode_frame(
     X: Any, categorical_features: Any, missing_is_category: bool, as_codes: bool, n_threads: int
 ) -> tuple[list[str] | None, TableEncoder, NDArray[Any]]:
     """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
-    table = table_from_frame(X)
-    _check_not_empty(table.n_rows, len(table))
+    given = table_from_frame(X)
+    _check_not_empty(given.n_rows, len(given))
+    table = given.with_date_parts()
+    if table is not given:
+        categorical_features = named_columns(given, categorical_features)
     if as_codes:
         return table.names, *TableEncoder.fit_codes(table, n_threads)
     encoder = TableEncoder.fit(

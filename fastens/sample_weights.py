@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.columns.vectors import numbers_in
+
 # The largest weight lies between 2**-200 and 2**200. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
 _MOST_BITS = 200
@@ -18,10 +20,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None
     """Weights as a float64 vector: one for each row, finite, not negative, not all zero."""
     if sample_weight is None:
         return None
-    try:
-        weight = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers: {error}") from error
+    weight = numbers_in(sample_weight, "sample_weight")
     if weight.ndim == 0:
         weight = np.full(n_rows, weight)
     if weight.shape != (n_rows,):

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "engine": {"kernels"},
     "storage": {"engine"},
     "parameters": set(),
-    "sample_weights": set(),
+    "sample_weights": {"columns"},
     "columns": {"kernels"},
     "tables": {"kernels", "engine", "columns"},
     "table_parts": {"kernels", "columns", "tables"},
@@ -41,6 +41,7 @@ MAY_IMPORT = {
         "storage",
         "parameters",
         "sample_weights",
+        "columns",
         "tables",
         "table_parts",
         "labels",
@@ -65,7 +66,7 @@ MAY_IMPORT = {
     },
     "inspection": {"engine", "parameters", "columns"},
     "fastens": {"storage", "base", "ensemble", "bayes", "inspection"},
-    "cli": {"fastens", "storage", "base", "ensemble", "bayes", "inspection"},
+    "cli": {"fastens", "storage", "columns", "base", "ensemble", "bayes", "inspection"},
 }
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60

@@ -14,7 +14,8 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counting import encode, encode_all
 from fastens.bayes.families import family_counts
 from fastens.columns.factorize import factorize, is_missing
-from fastens.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.columns.spellings import without_same
+from fastens.tables import Table, TableEncoder, is_frame, table_from_array
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000
@@ -125,7 +126,7 @@ class DiscreteClassifier(AttributeDoor):
         X = _dense(X)
         if getattr(self, "categories", None) is None:
             X = X if is_frame(X) else self._validate_array(X, reset=False)
-            self._encoder = extended(self._encoder, table_from_frame(X) if is_frame(X) else table_from_array(X))
+            self._encoder = extended(self._encoder, self._encoder.match(X) if is_frame(X) else table_from_array(X))
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:
@@ -145,15 +146,11 @@ def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
     """An encoder that knows the new values of a table too; the positions of the old ones stay."""
     if len(table) != len(encoder.categories):
         return encoder  # the door words the error
-    source = table if table.names is None or encoder.names is None else encoder.match(table.source)
     categories: list[list[Any] | None] = []
-    for column, known in zip(source.natives, encoder.categories, strict=True):
+    for column, known in zip(table.natives, encoder.categories, strict=True):
         values = {value for value in factorize(column).present() if not is_missing(value)}
         old = list(known or [])
-        seen = set(old)
-        categories.append(
-            old + sorted((value for value in values if value not in seen), key=lambda v: (str(type(v)), v))
-        )
+        categories.append(old + sorted(without_same(list(values), old), key=lambda v: (str(type(v)), v)))
     return TableEncoder(encoder.names, categories)
 
 

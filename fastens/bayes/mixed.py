@@ -318,11 +318,12 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
 
     def _learn_table(self, X: Any) -> Any:
         if is_frame(X):
-            self.kinds_ = self._kinds_of(table_from_frame(X))
+            X = table_from_frame(X).with_date_parts()
+            self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(Table(X, array=X))
         else:
-            array = X if isinstance(X, np.ndarray) and X.ndim == 2 else self._validate_array(X, reset=True)
+            array = X if type(X) is np.ndarray and X.ndim == 2 else self._validate_array(X, reset=True)
             self.kinds_ = self._kinds_of(table_from_array(array))
         return super()._learn_table(X)
 
