@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastens.columns.frames import listed_values
 from fastens.tables import Categories, Column, Floats, Table, is_frame, numbers_of, table_from_frame
 
 
@@ -71,7 +72,8 @@ def _read_column(table: Table, index: int) -> Column | None:
     if not table.is_categorical(index):
         return numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
-    return Categories(codes, values, is_typed=column.dtype != nw.String)
+    declared = listed_values(getattr(table.arrays[index], "dtype", None))
+    return Categories(codes, values, is_typed=column.dtype != nw.String, declared=declared)
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counting import encode, encode_all
+from fastens.bayes.declared import declared_values, with_values
 from fastens.bayes.families import family_counts
 from fastens.columns.factorize import factorize, is_missing
 from fastens.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
@@ -99,7 +100,8 @@ class DiscreteClassifier(AttributeDoor):
         codes = as_codes(super()._learn_table(X))
         declared = getattr(self, "categories", None)
         if declared is not None:
-            codes = self._declare(declared, codes)
+            return self._declare(declared, codes)
+        self._encoder, codes = with_values(self._encoder, codes, declared_values(X))
         return codes
 
     def _check_table(self, X: Any) -> Codes:
@@ -126,6 +128,8 @@ class DiscreteClassifier(AttributeDoor):
         if getattr(self, "categories", None) is None:
             X = X if is_frame(X) else self._validate_array(X, reset=False)
             self._encoder = extended(self._encoder, table_from_frame(X) if is_frame(X) else table_from_array(X))
+            if declared := declared_values(self._encoder.match(X) if is_frame(X) else X):
+                self._encoder = self._encoder.with_categories(declared)
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:

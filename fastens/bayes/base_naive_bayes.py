@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData, check_weights, encode_labels
+from fastens.bayes.declared import declared_values
 from fastens.bayes.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.bayes.rollback import keeps_model
@@ -128,6 +129,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             table = self._encoder.match(X) if is_frame(X) else table_from_array(self._validate_array(X, reset=False))
             if len(table) == self.n_features_in_:
                 self._encoder = self._encoder.extended(table)
+                if declared := declared_values(table):
+                    self._encoder = self._encoder.with_categories(declared)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         """Count the first rows, by which the kind of a column may still be chosen."""
