@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counting import encode, encode_all
-from fastens.bayes.declared import declared_values, with_values
+from fastens.bayes.declared import declared_values, distinct_values, with_values
 from fastens.bayes.families import family_counts
 from fastens.columns.factorize import factorize, is_missing
 from fastens.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
@@ -109,7 +109,9 @@ class DiscreteClassifier(AttributeDoor):
 
     def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
         """Take the attributes' values as the user lists them; those of the table must be among them."""
-        found = [list(values) for values in declared]
+        if not isinstance(declared, Sequence) or isinstance(declared, str):
+            raise ValueError(f"categories must be None or a list of the values of each column; got {declared!r}.")
+        found = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
         learned = self._encoder.categories
         if len(found) != len(learned):
             raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(found)} lists.")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counting import CODE_DTYPES
-from fastens.columns.factorize import sorted_categories
+from fastens.columns.factorize import is_missing, sorted_categories
 from fastens.columns.frames import is_pandas, listed_values, opened
 from fastens.tables import Categories, Table, TableEncoder, is_frame
 
@@ -50,12 +50,7 @@ def given_values(states: Mapping[str, Sequence[Any]], encoder: TableEncoder, nam
         known = encoder.categories[index]
         if known is None:
             raise ValueError(f"states must name columns of categories; {name!r} holds numbers that max_bins cuts.")
-        is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
-        listed = [value.item() if isinstance(value, np.generic) else value for value in values] if is_list else []
-        if not listed or len(sorted_categories(listed, repr(name))) < len(listed):
-            raise ValueError(
-                f"states[{name!r}] must be a list of distinct values, none of them missing; got {values!r}."
-            )
+        listed = distinct_values(f"states[{name!r}]", values)
         unknown = [value for value in known if value not in listed]
         if unknown:
             raise ValueError(
@@ -63,6 +58,18 @@ def given_values(states: Mapping[str, Sequence[Any]], encoder: TableEncoder, nam
             )
         out[index] = listed
     return out
+
+
+def distinct_values(name: str, values: Any) -> list[Any]:
+    """What a user lists as the values of a column; ValueError where that is no list of distinct ones."""
+    is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    listed = [value.item() if isinstance(value, np.generic) else value for value in values] if is_list else []
+    is_plain = all(isinstance(value, str | bool | int | float) and not is_missing(value) for value in listed)
+    if not listed or not is_plain or len(set(listed)) < len(listed):
+        raise ValueError(
+            f"{name} must be a list of distinct strings, numbers or booleans, none of them missing; got {values!r}."
+        )
+    return listed
 
 
 def with_values(
