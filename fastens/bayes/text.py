@@ -94,10 +94,10 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     ----------
     model : "multinomial", "bernoulli", "complement" or "document-frequencies", default="multinomial"
         The naive Bayes: MultinomialNB, BernoulliNB (whose features always say only whether a word is there) or
-        ComplementNB. "document-frequencies" is BernoulliNB with the preparation of its textbook form: English stop words
-        are left out and words are cut to their English stems, unless `stop_words` or `stemmer` say something else than
-        None. P(word | class) is the share of the class's texts that hold the word, smoothed, and the probability of a
-        text is the product over all words of the vocabulary, those that it does not hold included.
+        ComplementNB. "document-frequencies" is BernoulliNB with the preparation of its textbook form: English stop
+        words are left out and words are cut to their English stems, unless `stop_words` or `stemmer` say something else
+        than None. P(word | class) is the share of the class's texts that hold the word, smoothed; the probability of a
+        text is the product over all words of the vocabulary, those included that it does not hold.
     features : "binary" or "count", default="binary"
         Whether a word is in the text, or how often it is.
     lowercase : bool, default=True
