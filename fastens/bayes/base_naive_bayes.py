@@ -21,7 +21,12 @@ from fastens.tables import TableEncoder, is_frame, table_from_array
 
 Array = NDArray[np.float64]
 
-PRIOR = NONE | Rule("an array of probabilities, one for each class", lambda value: np.ndim(value) == 1)
+
+def _is_vector_of_numbers(value: Any) -> bool:
+    return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
+
+
+PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
 COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 
 

@@ -13,7 +13,7 @@ from fastens.base import TrainingData
 from fastens.bayes.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
 from fastens.bayes.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
-from fastens.bayes.counting import offsets_of
+from fastens.bayes.counting import MOST_CATEGORIES, offsets_of
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive_bayes import check_alpha, smoothing_of
@@ -100,7 +100,7 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
         **COMMON_RULES,
         **SMOOTHING_RULES,
         "min_categories": NONE
-        | whole(1)
+        | whole(1, MOST_CATEGORIES)
         | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
         "unseen": UNSEEN,
         "feature_prior": FEATURE_PRIOR,
@@ -162,10 +162,10 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
 
     def _make_likelihoods(self) -> list[Likelihood]:
         minimum = np.asarray(0 if self.min_categories is None else self.min_categories)
-        if minimum.shape not in ((), (self.n_features_in_,)) or minimum.dtype.kind not in "iu" or minimum.min() < 0:
+        if minimum.shape not in ((), (self.n_features_in_,)) or minimum.dtype.kind not in "iu" or _is_outside(minimum):
             raise ValueError(
-                f"min_categories must hold a whole number for each of the {self.n_features_in_} columns; got "
-                f"{self.min_categories!r}."
+                f"min_categories must hold a whole number from 0 to {MOST_CATEGORIES} for each of the "
+                f"{self.n_features_in_} columns; got {self.min_categories!r}."
             )
         minimum = np.maximum(minimum, n_declared(self._encoder))
         return [
@@ -196,6 +196,10 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
 
     def _by_column(self, cells: Array) -> list[Array]:
         return np.split(cells, offsets_of(self.n_categories_)[1:-1], axis=1)
+
+
+def _is_outside(minimum: NDArray[Any]) -> bool:
+    return bool(minimum.min() < 0 or minimum.max() > MOST_CATEGORIES)
 
 
 def n_declared(encoder: TableEncoder) -> NDArray[np.int64]:

@@ -34,9 +34,12 @@ Array = NDArray[np.float64]
 MANY_VALUES = 100  # of a column of fractions, which was hardly meant to be a discrete variable
 
 GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
+MANY = whole(2, 65_000)
 HIDDEN = NONE | Rule(
-    "a dict of numbers of values, at least 2, by name",
-    lambda value: isinstance(value, Mapping) and all(whole(2).holds(n) for n in value.values()),
+    "a dict of numbers of values, from 2 to 65000, by name",
+    lambda value: (
+        isinstance(value, Mapping) and all(isinstance(key, str) and MANY.holds(n) for key, n in value.items())
+    ),
 )
 
 
@@ -170,7 +173,7 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
         "tol": real(0),
         "hidden": HIDDEN,
         "states": NONE | instance(Mapping, "a dict of lists of values by column"),
-        "max_bins": whole(2, 65_000) | NONE,
+        "max_bins": MANY | NONE,
         "class_name": instance(str, "a string"),
         "n_jobs": ANYTHING,
     }

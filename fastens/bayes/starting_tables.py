@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.discrete_network import DiscreteNetwork, check_table
+from fastens.bayes.discrete_network import DiscreteNetwork, as_table, check_table
 from fastens.bayes.incomplete import shares
 from fastens.parameters import instance, one_of
 
@@ -58,10 +58,7 @@ def starting_tables(
 
 
 def _given_table(name: str, given: Any, shape: tuple[int, ...]) -> Array:
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"start[{name!r}] must hold numbers: {error}") from error
+    table = as_table(f"start[{name!r}]", given)
     try:
         check_table(name, table, shape)
     except ValueError as error:
