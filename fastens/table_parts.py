@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fastens.columns.dates import parts_to_learn
 from fastens.columns.factorize import Categories
+from fastens.columns.frames import listed_values
 from fastens.columns.numbers import Column, Floats, numbers_of
 from fastens.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
@@ -76,7 +77,8 @@ def _read_column(table: Table, index: int) -> Column | None:
     if not table.is_categorical(index):
         return numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
-    return Categories(codes, values, is_typed=column.dtype != nw.String)
+    declared = listed_values(getattr(table.arrays[index], "dtype", None))
+    return Categories(codes, values, is_typed=column.dtype != nw.String, declared=declared)
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counting import encode, encode_all
+from fastens.bayes.declared import declared_values, distinct_values, with_values
 from fastens.bayes.families import family_counts
 from fastens.columns.factorize import factorize, is_missing
 from fastens.columns.spellings import without_same
@@ -100,7 +101,8 @@ class DiscreteClassifier(AttributeDoor):
         codes = as_codes(super()._learn_table(X))
         declared = getattr(self, "categories", None)
         if declared is not None:
-            codes = self._declare(declared, codes)
+            return self._declare(declared, codes)
+        self._encoder, codes = with_values(self._encoder, codes, declared_values(X))
         return codes
 
     def _check_table(self, X: Any) -> Codes:
@@ -108,7 +110,9 @@ class DiscreteClassifier(AttributeDoor):
 
     def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
         """Take the attributes' values as the user lists them; those of the table must be among them."""
-        found = [list(values) for values in declared]
+        if not isinstance(declared, Sequence) or isinstance(declared, str):
+            raise ValueError(f"categories must be None or a list of the values of each column; got {declared!r}.")
+        found = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
         learned = self._encoder.categories
         if len(found) != len(learned):
             raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(found)} lists.")
@@ -126,7 +130,10 @@ class DiscreteClassifier(AttributeDoor):
         X = _dense(X)
         if getattr(self, "categories", None) is None:
             X = X if is_frame(X) else self._validate_array(X, reset=False)
-            self._encoder = extended(self._encoder, self._encoder.match(X) if is_frame(X) else table_from_array(X))
+            table = self._encoder.match(X) if is_frame(X) else table_from_array(X)
+            self._encoder = extended(self._encoder, table)
+            if declared := declared_values(table if is_frame(X) else X):
+                self._encoder = self._encoder.with_categories(declared)
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:

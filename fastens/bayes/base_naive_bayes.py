@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
+from fastens.bayes.declared import declared_values
 from fastens.bayes.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.bayes.rollback import keeps_model
@@ -22,7 +23,12 @@ from fastens.tables import TableEncoder, is_frame, table_from_array
 
 Array = NDArray[np.float64]
 
-PRIOR = NONE | Rule("an array of probabilities, one for each class", lambda value: np.ndim(value) == 1)
+
+def _is_vector_of_numbers(value: Any) -> bool:
+    return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
+
+
+PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
 COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 
 
@@ -130,6 +136,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             table = self._encoder.match(X) if is_frame(X) else table_from_array(self._validate_array(X, reset=False))
             if len(table) == self.n_features_in_:
                 self._encoder = self._encoder.extended(table)
+                if declared := declared_values(table):
+                    self._encoder = self._encoder.with_categories(declared)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         """Count the first rows, by which the kind of a column may still be chosen."""

@@ -95,13 +95,18 @@ class MultinomialLikelihood(DirichletLikelihood):
         X = self.select(batch.X)
         self._refuse(X, batch.names)
         self.sizes = np.array([X.shape[1]], dtype=np.int64)
-        if not isinstance(X, np.ndarray):
+        if isinstance(X, np.ndarray):
+            shape = (batch.n_classes, X.shape[1])
+            self.counts, total = np.zeros(shape), np.zeros(shape)
+            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+            add_moments(_as_floats(X), batch.y, batch.weight, None, total, self.counts, n_threads)
+        else:
             self.counts = _sparse_sums(X, np.nan_to_num(X.data), batch)
-            return
-        shape = (batch.n_classes, X.shape[1])
-        self.counts, total = np.zeros(shape), np.zeros(shape)
-        n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-        add_moments(_as_floats(X), batch.y, batch.weight, None, total, self.counts, n_threads)
+        with np.errstate(over="ignore"):
+            is_finite = np.isfinite(self.counts.sum())
+        if not is_finite:
+            column = self.column_name(batch.names, int(self.counts.max(axis=0).argmax()))
+            raise ValueError(f"Columns of counts must have finite sums; column {column} is too large: scale it.")
 
     def _refuse(self, X: Any, names: list[str] | None) -> None:
         data = X if isinstance(X, np.ndarray) else X.data
@@ -122,7 +127,7 @@ class MultinomialLikelihood(DirichletLikelihood):
         """See Likelihood."""
         table = np.maximum(self.log_prob, IMPOSSIBLE).T
         for first, block in _filled_blocks(self.select(X)):
-            scores = block @ table
+            scores = _finite_scores(block, table)
             scores[scores < IMPOSSIBLE / 1e10] = -np.inf
             out[first : first + len(scores)] += scores
 
@@ -143,6 +148,13 @@ def _filled_blocks(X: Any) -> Any:
         X = X.copy()
         X.data = np.nan_to_num(X.data, nan=0.0)
     yield 0, X
+
+
+def _finite_scores(counts: Any, table: Array) -> Array:
+    """Counts times a table; infinite scores of several classes would have no difference."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = counts @ table
+    return np.nan_to_num(scores, copy=False, nan=0.0, posinf=-IMPOSSIBLE, neginf=IMPOSSIBLE)
 
 
 class ComplementLikelihood(MultinomialLikelihood):
@@ -168,7 +180,7 @@ class ComplementLikelihood(MultinomialLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood; these scores are no log probabilities of rows."""
         for first, block in _filled_blocks(self.select(X)):
-            scores = block @ self.weights.T
+            scores = _finite_scores(block, self.weights.T)
             out[first : first + len(scores)] += scores
 
     def log_evidence(self) -> None:
@@ -200,6 +212,14 @@ class GaussianLikelihood(Likelihood):
     def count(self, batch: Batch) -> None:
         """See Likelihood."""
         X = self.select(batch.X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._count_blocks(X, batch)
+            variances = self._pooled()[1]
+        if not np.isfinite(variances).all():
+            column = self.column_name(batch.names, int(np.argmin(np.isfinite(variances))))
+            raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
+
+    def _count_blocks(self, X: Any, batch: Batch) -> None:
         if isinstance(X, np.ndarray):
             self._count_dense(X, batch)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,44 +45,50 @@ class NetworkQueries:
     @property
     def node_names_(self) -> list[str]:
         """The variables: the columns, hidden variables, the class."""
+        self._check_fitted()
         return list(self._network.names)
 
     @property
     def states_(self) -> dict[str, list[Any]]:
         """The values of each variable."""
+        self._check_fitted()
         return {name: list(found) for name, found in zip(self._network.names, self._network.states, strict=True)}
 
     @property
     def parents_(self) -> dict[str, list[str]]:
         """The parents of each variable."""
+        self._check_fitted()
         names = self._network.names
         return {name: [names[p] for p in found] for name, found in zip(names, self._network.parents, strict=True)}
 
     @property
     def edges_(self) -> list[tuple[str, str]]:
         """Pairs (parent, child)."""
+        self._check_fitted()
         return self._network.edges
 
     @property
     def tables_(self) -> dict[str, Array]:
         """P(variable | parents): axes for the parents in the order of `parents_`, and one for the variable."""
+        self._check_fitted()
         return dict(zip(self._network.names, self._network.tables, strict=True))
 
     @property
     def n_parameters_(self) -> int:
         """Free parameters of the tables."""
+        self._check_fitted()
         return self._network.n_parameters
 
-    def _number(self, variable: Any) -> int:
-        if not isinstance(variable, str) or variable not in self._network.names:
-            raise ValueError(f"variable must be one of {self.node_names_}; got {variable!r}.")
+    def _number(self, variable: Any, parameter: str = "variable") -> int:
+        if not isinstance(variable, Hashable) or variable not in self._network.names:
+            raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
         return self._network.names.index(variable)
 
     def _evidence(self, evidence: Evidence) -> dict[int, int]:
         (NONE | instance(Mapping, "a dict of values by variable")).check("evidence", evidence)
         found = {}
         for variable, value in (evidence or {}).items():
-            number = self._number(variable)
+            number = self._number(variable, "evidence")
             position = self._position(number, value)
             if position is None:
                 values = list(self._network.states[number])
@@ -118,8 +124,9 @@ class NetworkQueries:
             If a variable or value is unknown, a variable is both asked for and given, or the evidence is impossible.
         """
         self._check_fitted()
+        instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
         asked = [variables] if isinstance(variables, str) else list(variables)
-        numbers, known = [self._number(variable) for variable in asked], self._evidence(evidence)
+        numbers, known = [self._number(variable, "variables") for variable in asked], self._evidence(evidence)
         if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(known):
             raise ValueError(f"variables must be different ones without evidence, at least one; got {asked}.")
         table, log_evidence = query(self._network, numbers, known)

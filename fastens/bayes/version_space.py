@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 from fastens.bayes.attributes import DiscreteClassifier
 from fastens.bayes.conjunctions import ANY, NOTHING, Conjunction, sample_complexity, space_sizes
 from fastens.bayes.hitting_sets import TooManyError
+from fastens.bayes.listing import ListsHypotheses
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.bayes.spaces import (
@@ -42,7 +43,7 @@ class Question(NamedTuple):
     probability: float
 
 
-class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator):
+class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator):
     """The Bayes-optimal classifier over conjunctions of attribute values, by the version space.
 
     A hypothesis asks for one value of some attributes and covers the instances that have them all; one more covers
@@ -88,6 +89,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         Whether counts and votes are exact.
     n_set_aside_ : int
         Distinct negative instances left out because of a contradiction.
+    posterior_ : array of shape (n_hypotheses_,)
+        P(h | D) of each hypothesis, in the order of `members()`; of a space of at most 10 million.
     specific_boundary_, general_boundary_ : list of Conjunction
         S and G, the most specific and the most general members: the result of candidate elimination.
     map_estimator_, ml_estimator_ : Conjunction
@@ -363,6 +366,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     def _codes_of(self, hypothesis: Conjunction) -> NDArray[np.int64]:
         n = len(self._encoder.categories)
+        if not isinstance(hypothesis, Conjunction):
+            raise ValueError(f"the hypothesis must be a Conjunction; got {hypothesis!r}.")
         if hypothesis.values is None:
             return np.full(n, NEVER)
         if len(hypothesis.values) != n:

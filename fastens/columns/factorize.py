@@ -65,6 +65,7 @@ class Categories(NamedTuple):
     codes: NDArray[np.integer]
     values: list[Any]
     is_typed: bool  # the type says categories, even of a column without any
+    declared: list[Any] | None = None  # those that the type lists
 
     def take(self, rows: NDArray[np.intp]) -> Categories:
         """Some of the rows."""

@@ -41,6 +41,14 @@ def names_of(frame: Any) -> list[Any]:
     return frame.columns if isinstance(frame, nw.DataFrame) else index_values(frame.columns)
 
 
+def listed_values(dtype: Any) -> list[Any] | None:
+    """The values that a column's type lists, whether a row has them or not: pandas' categories, enums; None of others.
+
+    Categories of polars belong to all columns together, and list none of one column.
+    """
+    return list(dtype.categories) if type(dtype).__name__ in ("CategoricalDtype", "Enum") else None
+
+
 def common_kind(frame: Any) -> str | None:
     """The kind of NumPy's type, numbers or booleans, that all columns of a frame share; None for other frames."""
     if isinstance(frame, nw.DataFrame):
