@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# The largest weight lies between 2**-200 and 2**200. Others are multiplied by a power of two: no rule that is in units
+# The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
-_MOST_BITS = 200
+_MOST_BITS = 100
 _LEAST = np.finfo(np.float64).smallest_subnormal
 
 
@@ -32,6 +32,11 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None
     if not weight.any():
         raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
     return _in_range(weight)
+
+
+def weights_to_score(sample_weight: Any, y: Any) -> NDArray[np.float64] | None:
+    """The same for the rows of a target that is scored."""
+    return None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
 
 
 def _in_range(weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0) -> NDArray[np.float64]:

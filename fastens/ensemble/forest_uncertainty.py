@@ -16,6 +16,7 @@ from fastens.engine.leaf_rows import LeafRows
 from fastens.engine.losses import weighted_quantile
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.walks import Walker
+from fastens.engine.whole import as_copies
 from fastens.ensemble.conformal_scores import COVERAGE, SetScore, SetScores, intervals, sets
 from fastens.ensemble.out_of_bag import OutOfBag
 from fastens.tables import dense_blocks
@@ -218,11 +219,11 @@ class NumberUncertainty(ForestUncertainty):
 
     def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
         super()._set_out_of_bag(matrix, data, n_rows)
-        if self._n_targets > 1:
-            self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
-            return
         mean = (self._oob_mean if data.rows is None else self._oob_mean[data.rows])[:, 0]
         known = ~np.isnan(mean)
+        if self._n_targets > 1 or not known.any():
+            self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
+            return
         spread = self._left_out_spread(matrix, mean)[known]
         residual = np.abs(data.y[known] - mean[known])
         weight = _of_rows(data.sample_weight, known)
@@ -357,7 +358,7 @@ class _Moments:
 
 
 def _of_rows(weight: Array | None, rows: NDArray[np.bool_]) -> Array | None:
-    return None if weight is None else weight[rows]
+    return None if weight is None else as_copies(weight[rows])
 
 
 def _dense(X: Any) -> Iterator[Any]:
