@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 # The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
 _MOST_BITS = 100
-_LEAST = np.finfo(np.float64).smallest_subnormal
+# Less than this share of the largest weight is raised to it, which no sum notices: no quotient is of numbers near 0.
+_LEAST_SHARE = 2.0**-100
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
@@ -41,11 +42,12 @@ def weights_to_score(sample_weight: Any, y: Any) -> NDArray[np.float64] | None:
 
 def _in_range(weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0) -> NDArray[np.float64]:
     """``weight * 2**exponents``, times a power of two if the largest is out of range; none that was positive is 0."""
-    top = int((np.frexp(weight)[1] + exponents)[weight > 0].max())
+    present = weight > 0
+    top = int((np.frexp(weight)[1] + exponents)[present].max())
     shift = int(np.clip(top, -_MOST_BITS, _MOST_BITS)) - top
-    if shift == 0 and np.ndim(exponents) == 0:
-        return weight
-    return np.where(weight > 0, np.maximum(np.ldexp(weight, exponents + shift), _LEAST), 0.0)
+    if shift or np.ndim(exponents):
+        weight = np.ldexp(weight, exponents + shift)
+    return np.where(present, np.maximum(weight, weight.max() * _LEAST_SHARE), 0.0)
 
 
 def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
@@ -77,14 +79,7 @@ def class_factors(
     """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
-        with np.errstate(over="ignore"):
-            factors = totals.sum() / (classes.size * totals)
-        if not np.isfinite(factors).all():
-            raise ValueError(
-                "sample_weight must give classes weights that class_weight='balanced' can balance; those "
-                f"of class {classes[totals.argmin()]!r} sum up to {totals.min()}, those of all to {totals.sum()}."
-            )
-        return factors
+        return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
     labels = classes.tolist()

@@ -12,8 +12,8 @@ from fastens.engine.whole import are_copies
 
 # Copies that are made, or drawn among, where there are not as many rows: some 80 MB of row numbers.
 MOST_MADE = 10_000_000
-# NumPy draws fewer than one of so many without a list of all.
-_SPARSE = 50
+# Of more copies than that no more are drawn: NumPy makes no list of all of them then.
+MOST_DRAWN = MOST_MADE // 50
 
 
 def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[np.intp]:
@@ -77,9 +77,9 @@ class Copies:
 
     def draw(self, n_drawn: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw copies without replacement; return how often each row was drawn, shape (n_rows,)."""
-        if self.ends is not None and len(self) > MOST_MADE and n_drawn * _SPARSE >= len(self):
+        if self.ends is not None and len(self) > MOST_MADE and n_drawn > MOST_DRAWN:
             raise ValueError(
-                f"max_samples must be less than 1/{_SPARSE} of the {len(self)} copies of rows that sample_weight is, "
+                f"max_samples must draw at most {MOST_DRAWN} of the {len(self)} copies of rows that sample_weight is, "
                 f"where these are drawn without replacement; got {n_drawn}. Divide the weights by a number."
             )
         chosen = generator.choice(len(self), n_drawn, replace=False)

@@ -142,6 +142,11 @@ class ForestUncertainty(OutOfBag):
         """The scores of the training rows, each by the trees that have not seen it."""
         COVERAGE.check("coverage", coverage)
         self._oob_values()
+        if not len(self._scores.values):
+            raise ValueError(
+                "max_samples must leave rows out of bags, which tell how far predictions are off; all rows are in all "
+                "bags. Whole numbers in sample_weight are draws: divide them by a number, or set max_samples."
+            )
         return self._scores
 
     def _oob_arrays(self) -> dict[str, np.ndarray]:

@@ -24,8 +24,6 @@ from fastens.sample_weights import check_weights
 Array = NDArray[np.float64]
 
 # Metrics by name: at all places, or at so many.
-# Of a document that hardly counts, so that the sums of a query of such are no less than a float holds.
-_LEAST_DOCUMENT = 1e-100
 _METRIC = re.compile(r"(ndcg|map)(?:@([1-9]\d*))?")
 METRICS = metrics_rule(
     "'ndcg' or 'map', which may go on with '@' and a number of places", lambda name: bool(_METRIC.fullmatch(name))
@@ -395,7 +393,5 @@ def _judged(y: Any, sample_weight: Any, qid: Any, group: Any, query_weight: Any)
         return None, sample_weight
     n_rows = np.size(np.asarray(y))
     documents = check_weights(sample_weight, n_rows)
-    if documents is not None:
-        documents = np.where(documents > 0, np.maximum(documents, _LEAST_DOCUMENT), 0.0)
     judged = Judgements(y, qid, group, documents)
     return judged, weights_of_rows(documents, query_weight, judged.query(n_rows))
