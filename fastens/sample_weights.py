@@ -89,4 +89,4 @@ def class_factors(
     factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
     if not (np.isfinite(factors) & (factors > 0)).all():
         raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
-    return factors
+    return _in_range(factors)
