@@ -20,7 +20,7 @@ from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
 from fastens.labels import index_of_labels, learn_labels
 from fastens.parameters import Rule
-from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones
+from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones, weights_to_score
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, named_columns, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
@@ -275,6 +275,18 @@ def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
 class BaseRegressor(RegressorMixin, BaseFastens):
     """Base of regressors: the target is a finite number."""
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the targets' variance that the predictions explain, R2.
+
+        Parameters
+        ----------
+        X, y : table and array of n_samples rows
+            Rows and their targets.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows.
+        """
+        return super().score(X, y, weights_to_score(sample_weight, y))
+
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         return self._encode_target(y)
 
@@ -292,6 +304,18 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     """
 
     classes_: Any
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label is predicted.
+
+        Parameters
+        ----------
+        X, y : table and array of n_samples rows
+            Rows and their targets.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows.
+        """
+        return super().score(X, y, weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from fastens.columns.vectors import numbers_in
 
-# The largest weight lies between 2**-200 and 2**200. Others are multiplied by a power of two: no rule that is in units
+# The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
-_MOST_BITS = 200
-_LEAST = np.finfo(np.float64).smallest_subnormal
+_MOST_BITS = 100
+# Less than this share of the largest weight is raised to it, which no sum notices: no quotient is of numbers near 0.
+_LEAST_SHARE = 2.0**-100
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
@@ -33,13 +34,19 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None
     return _in_range(weight)
 
 
+def weights_to_score(sample_weight: Any, y: Any) -> NDArray[np.float64] | None:
+    """The same for the rows of a target that is scored."""
+    return None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
+
+
 def _in_range(weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0) -> NDArray[np.float64]:
     """``weight * 2**exponents``, times a power of two if the largest is out of range; none that was positive is 0."""
-    top = int((np.frexp(weight)[1] + exponents)[weight > 0].max())
+    present = weight > 0
+    top = int((np.frexp(weight)[1] + exponents)[present].max())
     shift = int(np.clip(top, -_MOST_BITS, _MOST_BITS)) - top
-    if shift == 0 and np.ndim(exponents) == 0:
-        return weight
-    return np.where(weight > 0, np.maximum(np.ldexp(weight, exponents + shift), _LEAST), 0.0)
+    if shift or np.ndim(exponents):
+        weight = np.ldexp(weight, exponents + shift)
+    return np.where(present, np.maximum(weight, weight.max() * _LEAST_SHARE), 0.0)
 
 
 def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
@@ -71,14 +78,7 @@ def class_factors(
     """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
-        with np.errstate(over="ignore"):
-            factors = totals.sum() / (classes.size * totals)
-        if not np.isfinite(factors).all():
-            raise ValueError(
-                "sample_weight must give classes weights that class_weight='balanced' can balance; those "
-                f"of class {classes[totals.argmin()]!r} sum up to {totals.min()}, those of all to {totals.sum()}."
-            )
-        return factors
+        return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
     labels = classes.tolist()
@@ -88,4 +88,4 @@ def class_factors(
     factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
     if not (np.isfinite(factors) & (factors > 0)).all():
         raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
-    return factors
+    return _in_range(factors)

@@ -269,7 +269,8 @@ class LogLinkLoss(Loss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithm of the mean."""
-        return np.array([math.log(weighted_mean(y, sample_weight))])
+        # Rows of little weight, rounded to none, may be all that are not 0.
+        return np.array([math.log(weighted_mean(y, sample_weight) or np.average(y, weights=sample_weight))])
 
     def predict(self, raw: Array) -> Array:
         """The mean, exp(raw)."""
@@ -377,4 +378,4 @@ class MulticlassLogLoss(_LogLoss):
 def _class_weights(y: Array, weights: Array | None, n_classes: int) -> list[int]:
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights), out)
-    return out.tolist()
+    return np.maximum(out, 1).tolist()  # a class of little weight is rounded to no less than a unit

@@ -24,6 +24,7 @@ from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_mem
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.ensemble.one_class import OneClassClassifier
 from fastens.ensemble.one_estimator import BaseOneEstimator
+from fastens.ensemble.out_of_bag import IN_ALL_BAGS, NEVER_OUT
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -157,8 +158,9 @@ class BaseBagging(BaseOneEstimator):
             mean = self._left_out_mean(data)
             known = ~np.isnan(mean[:, 0])
             if not known.all():
-                warnings.warn("Some rows are in all bags and have no out-of-bag prediction.", stacklevel=2)
-            self.oob_score_ = self._oob_score(mean[known], data.take(np.flatnonzero(known)))
+                warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=2)
+            left_out = data.take(np.flatnonzero(known))
+            self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
             self._oob_mean = given.scatter(mean)
         return self
 

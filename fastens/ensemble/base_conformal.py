@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from fastens.engine.copies import Copies
 from fastens.engine.sampling import content_hashes, random_stream
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.whole import as_copies
 from fastens.ensemble.conformal_scores import Errors, SetScores
 from fastens.ensemble.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
 from fastens.ensemble.members import RULES as MEMBER_RULES
@@ -107,7 +108,8 @@ class BaseConformal(BaseOneEstimator):
             data, folds = self._split(data) if splits_copies else (data, self._folds(data, rows))
             (member,), (responses,) = fit_level([spec], data, folds, LevelPlan(False, resolve_n_jobs(self.n_jobs)))
             tests = [test for _, test in folds]
-        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        copies = as_copies(data.sample_weight)
+        weight = np.ones(data.n_rows) if copies is None else copies
         self._parts = [
             self._judged(model, responses[test], data.y[test], weight[test])
             for model, test in zip(member.models, tests, strict=True)

@@ -22,6 +22,11 @@ Array = NDArray[np.float64]
 _PREFIX = "out_of_bag."
 # Rows whose walks through a tree take some tens of microseconds.
 _GRAIN = 500
+IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some."
+NEVER_OUT = (
+    "All rows are in all bags, and oob_score_ is NaN: there are many draws for each row. Whole numbers in "
+    "sample_weight are draws; as shares they are chances, and a smaller max_samples draws less."
+)
 
 
 class OutOfBag(BaseFastens):
@@ -47,10 +52,7 @@ class OutOfBag(BaseFastens):
         sums, n_trees, self.oob_error_curve_ = self._sum_left_out(matrix, data)
         known = n_trees > 0
         if not known.all():
-            warnings.warn(
-                "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some.",
-                stacklevel=3,
-            )
+            warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=3)
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
         self.oob_score_ = self._oob_score(mean[known], _taken(data, known)) if known.any() else np.nan
         if data.rows is not None:

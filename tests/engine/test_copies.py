@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from fastens.engine import copies as module
-from fastens.engine.copies import Copies
+from fastens.engine.copies import MOST_MADE, Copies, repeated
 
 
 @pytest.fixture(params=["one by one", "counted"])
@@ -66,3 +66,8 @@ def test_large_weights_cost_no_more_than_small_ones(largest):
 def test_weights_that_cannot_be_counted_are_no_copies():
     copies = Copies.of(np.arange(3, dtype=np.uint64), np.array([1e300, 1.0, 1.0]))
     assert (copies.total, copies.are_weights) == (3, False)
+
+
+def test_copies_are_made_up_to_a_number():
+    with pytest.raises(ValueError, match=f"at most {MOST_MADE} copies of rows .* because; got 10000001"):
+        repeated(np.arange(2), np.array([MOST_MADE, 1]), "because")

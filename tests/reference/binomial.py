@@ -6,7 +6,7 @@ import math
 
 from reference.splitmix import random_bits, random_share
 
-MOST_TOSSED = 1024
+MOST_TOSSED = 512
 
 
 def log_chance(n, k):

@@ -12,7 +12,7 @@ from .structs cimport float64_t, int64_t, uint64_t
 
 
 cdef enum:
-    MOST_TOSSED = 1024              # above, rejection is faster
+    MOST_TOSSED = 512               # above, rejection is faster
 
 
 cdef inline int64_t _ones(uint64_t bits) noexcept nogil:
@@ -71,7 +71,7 @@ cdef int64_t _reject(uint64_t seed, int64_t n_coins) noexcept nogil:
         if edge <= 0:
             continue
         step = floor((2.0 * a / edge + b) * u + centre)
-        if fabs(step) > 0.25 * n:   # less likely than 2**-180
+        if fabs(step) > 0.25 * n:   # less likely than 2**-90
             continue
         if edge >= 0.07 and v <= sure:
             break
