@@ -64,6 +64,8 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         The fitted members, and the columns of each.
     oob_score_, oob_decision_function_ : float, array of shape (n_samples, n_classes)
         With `oob_score`: the score, and the mean out-of-bag response, NaN for rows in every bag.
+    oob_scores_ : array of shape (n_estimators,)
+        With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
     n_features_in_, feature_names_in_
         Number of columns, and their names where they have some.
 
@@ -189,6 +191,8 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         The fitted members, and the columns of each.
     oob_score_, oob_prediction_ : float, array of shape (n_samples,)
         With `oob_score`: the score, and the mean out-of-bag prediction, NaN for rows in every bag.
+    oob_scores_ : array of shape (n_estimators,)
+        With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
     n_features_in_, feature_names_in_
         Number of columns, and their names where they have some.
 

@@ -29,7 +29,7 @@ from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
-from fastens.table_parts import as_numbers, take_columns, take_rows
+from fastens.table_parts import as_numbers, take_columns
 
 Array = NDArray[np.float64]
 
@@ -60,9 +60,10 @@ LEARNED = (
     "_encoder",
     "_n_plain_features",
     "oob_score_",
+    "oob_scores_",
     "_oob_mean",
 )
-SAVED = ("_seed", "oob_score_", "_oob_mean")
+SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
@@ -151,10 +152,10 @@ class BaseBagging(BaseOneEstimator):
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self._draws = self._plan(data)
         self._members = kept + self._fit_members(data, len(kept))
-        for name in ("oob_score_", "_oob_mean"):
+        for name in ("oob_score_", "oob_scores_", "_oob_mean"):
             self.__dict__.pop(name, None)
         if self.oob_score:
-            mean = self._left_out_mean(data)
+            mean, self.oob_scores_ = self._left_out(data)
             known = ~np.isnan(mean[:, 0])
             if not known.all():
                 warnings.warn("Some rows are in all bags and have no out-of-bag prediction.", stacklevel=2)
@@ -258,21 +259,27 @@ class BaseBagging(BaseOneEstimator):
 
     # Out of bag --------------------------------------------------
 
-    def _left_out_mean(self, data: MemberData) -> Array:
-        """Each row's mean response by the members whose bags do not have it; NaN where there are none."""
+    def _left_out(self, data: MemberData) -> tuple[Array, Array]:
+        """Each row's mean response by the members whose bags do not have it, and each member's score on such rows.
+
+        NaN where there are none.
+        """
+        scores = np.full(len(self._members), np.nan)
         total, n_members = None, np.zeros((data.n_rows, 1))
         for number, member in enumerate(self._members):
             rows = np.flatnonzero(self.in_bag(number) == 0)
             if len(rows) == 0:
                 continue
-            response = member.respond(take_rows(data.X, rows))
+            left_out = data.take(rows)
+            response = member.respond(left_out.X)
+            scores[number] = self._oob_score(response, left_out)
             total = np.zeros((data.n_rows, response.shape[1])) if total is None else total
             total[rows] += response
             n_members[rows] += 1
         if total is None:
-            return np.full((data.n_rows, 1), np.nan)
+            return np.full((data.n_rows, 1), np.nan), scores
         with np.errstate(invalid="ignore"):
-            return np.where(n_members > 0, total / n_members, np.nan)
+            return np.where(n_members > 0, total / n_members, np.nan), scores
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""

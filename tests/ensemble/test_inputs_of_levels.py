@@ -94,10 +94,8 @@ def test_without_the_columns_all_predictions_remain():
     stems = ["1_tree", "2_bayes", "3_neighbours"]
     names = [f"stackingclassifier_{stem}{place}" for stem in stems for place in range(3)]
     assert model.get_feature_names_out().tolist() == names
-    np.testing.assert_allclose(
-        table[:, 6:],
-        [np.mean([m.predict_proba(table[i : i + 1, :6])[0] for m in model.estimators_[2]], axis=0) for i in range(150)],
-    )
+    of_folds = [of_fold.predict_proba(table[:, :6]) for of_fold in model.estimators_[2]]
+    np.testing.assert_allclose(table[:, 6:], np.mean(of_folds, axis=0))
 
 
 def test_levels_in_time_keep_the_rows_that_all_levels_predict():
