@@ -18,7 +18,7 @@ from fastens.columns.kernels.numbers import map_codes
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import are_whole
-from fastens.parameters import Rule
+from fastens.parameters import POSITIVE, Rule
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
 Floats = NDArray[np.floating]
@@ -414,10 +414,10 @@ def class_factors(
     unknown = [label for label in class_weight if label not in labels]
     if unknown and any(label not in class_weight for label in labels):
         raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
-    factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
-    if not (np.isfinite(factors) & (factors > 0)).all():
+    factors = [class_weight.get(label, 1.0) for label in labels]
+    if not all(map(POSITIVE.holds, factors)):
         raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
-    return factors
+    return np.array(factors, dtype=np.float64)
 
 
 # Labels --------------------------------------------------

@@ -144,7 +144,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the mean of the members' probabilities, or the shares of their votes, (n_samples, n_classes)."""
         self._check_fitted()
-        return self._mean(X) if self._forest is None else self._forest.predict_proba(X)
+        return self._mean(X) if self._forest is None else self._forest.predict_proba(self._check_table(X))
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities, or votes, (n_samples, n_classes)."""
@@ -262,7 +262,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     def predict(self, X: ArrayLike) -> Array:
         """Return the mean of the members' predictions, shape (n_samples,)."""
         self._check_fitted()
-        return self._mean(X)[:, 0] if self._forest is None else self._forest.predict(X)
+        return self._mean(X)[:, 0] if self._forest is None else self._forest.predict(self._check_table(X))
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, shape (n_samples,)."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
-from fastens.base import BaseFastens
+from fastens.base import BaseFastens, is_plain
 from fastens.engine.copies import Copies
 from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
@@ -22,6 +22,7 @@ from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.members import check_known
 from fastens.ensemble.one_class import OneClassClassifier
 from fastens.ensemble.one_estimator import BaseOneEstimator
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
@@ -30,6 +31,7 @@ from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
 from fastens.table_parts import as_numbers, take_columns
+from fastens.tables import is_frame
 
 Array = NDArray[np.float64]
 
@@ -138,6 +140,7 @@ class BaseBagging(BaseOneEstimator):
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()
         if self._forest is not None:
+            check_known(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if len(kept) > self.n_estimators:
@@ -178,7 +181,10 @@ class BaseBagging(BaseOneEstimator):
         return kept.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
 
     def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
-        self._forest.fit(X, y, sample_weight)
+        self._check_target_given(y)
+        # Errors of the table bear the name of the bagging, not that of the forest.
+        X = X if is_frame(X) or is_plain(X) else self._validate_array(X, reset=True)
+        self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
         learned = vars(self._forest)
         for name in LEARNED:
             self.__dict__.pop(name, None)
@@ -285,7 +291,8 @@ class BaseBagging(BaseOneEstimator):
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
         if self._forest is not None:
             return self._forest.in_bag(member)
-        assert self._draws is not None
+        if getattr(self, "_draws", None) is None:
+            raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
         return self._draws.counts(member)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
@@ -302,9 +309,9 @@ class BaseBagging(BaseOneEstimator):
     def _responses(self, X: Any) -> Iterator[Array]:
         """What each member says, (n_samples, n_outputs)."""
         self._check_fitted()
+        X = self._check_table(X)
         if self._forest is not None:
             return self._responses_of_trees(X)
-        X = self._check_table(X)
         return (member.respond(X) for member in self._members)
 
     def _mean(self, X: Any) -> Array:
@@ -344,7 +351,7 @@ class BaseBagging(BaseOneEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are members."""
-        return self._forest is not None or hasattr(self, "_members")
+        return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
 
     # Saving --------------------------------------------------
 

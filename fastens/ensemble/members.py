@@ -180,8 +180,7 @@ class BaseMembers(SavedEstimator):
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data; also which rows those are that have weight: the others are absent."""
         self._check_parameters()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check_target_given(y)
         if self._is_prefit:
             for _, member in (pair for members in self._levels() for pair in members):
                 check_is_fitted(member)
@@ -208,6 +207,10 @@ class BaseMembers(SavedEstimator):
         )
         return data, GivenRows(rows, n_rows)
 
+    def _check_target_given(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+
     def _door_table(self, X: Any) -> Any:
         """Check a table by what the door has just learned."""
         return self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
@@ -215,9 +218,7 @@ class BaseMembers(SavedEstimator):
     def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
         """Metadata by member, where scikit-learn's metadata routing is on."""
         if not _routing_enabled():
-            unknown = sorted(set(metadata) - KNOWN_METADATA)
-            if unknown:
-                raise TypeError(f"{type(self).__name__}.fit got an unexpected keyword argument {unknown[0]!r}")
+            check_known(type(self).__name__, metadata)
             return None
         given = {name: value for name, value in metadata.items() if value is not None}
         routed = process_routing(self, "fit", **given)
@@ -288,6 +289,13 @@ def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
             known, stranger = first.tolist(), labels.tolist()[0]
             raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {stranger!r}.")
     return np.unique(np.concatenate([labels for _, labels in parts]))
+
+
+def check_known(kind: str, metadata: Mapping[str, Any]) -> None:
+    """Raise TypeError for arguments of `fit` that are none, unless scikit-learn's metadata routing is on."""
+    unknown = [] if _routing_enabled() else sorted(set(metadata) - KNOWN_METADATA)
+    if unknown:
+        raise TypeError(f"{kind}.fit got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _routing_enabled() -> bool:
