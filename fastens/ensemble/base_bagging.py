@@ -103,7 +103,7 @@ class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
     _members: list[FittedMember]
-    _draws: Draws | None
+    _draws: Draws | None = None
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = None
 
@@ -291,7 +291,7 @@ class BaseBagging(BaseOneEstimator):
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
         if self._forest is not None:
             return self._forest.in_bag(member)
-        if getattr(self, "_draws", None) is None:
+        if self._draws is None:
             raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
         return self._draws.counts(member)
 
