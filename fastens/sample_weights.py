@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.columns.vectors import numbers_in
+from fastens.parameters import POSITIVE
 
 # The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
@@ -85,7 +86,7 @@ def class_factors(
     unknown = [label for label in class_weight if label not in labels]
     if unknown and any(label not in class_weight for label in labels):
         raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
-    factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
-    if not (np.isfinite(factors) & (factors > 0)).all():
+    factors = [class_weight.get(label, 1.0) for label in labels]
+    if not all(map(POSITIVE.holds, factors)):
         raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
-    return _in_range(factors)
+    return _in_range(np.array(factors, dtype=np.float64))

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "engine": {"kernels"},
     "storage": {"engine"},
     "parameters": set(),
-    "sample_weights": {"columns"},
+    "sample_weights": {"parameters", "columns"},
     "columns": {"kernels"},
     "tables": {"kernels", "engine", "columns"},
     "table_parts": {"kernels", "columns", "tables"},

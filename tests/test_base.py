@@ -324,7 +324,9 @@ def test_class_weights():
     assert Classifier("balanced")._start_fit(X, labels).sample_weight is None
 
 
-@pytest.mark.parametrize("bad", ["even", {0: 1, 5: 1}, {0: 0, 1: 1}, {0: -1, 1: 1}, 3])
+@pytest.mark.parametrize(
+    "bad", ["even", {0: 1, 5: 1}, {0: 0, 1: 1}, {0: -1, 1: 1}, {0: "x", 1: 1}, {0: None}, {0: np.inf}, 3]
+)
 def test_errors_of_class_weights(bad):
     with pytest.raises(ValueError, match="class_weight must"):
         Classifier(bad)._start_fit(X, LABELS)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
-from fastens.base import BaseFastens
+from fastens.base import BaseFastens, is_plain
 from fastens.engine.copies import Copies, repeated
 from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
@@ -22,6 +22,7 @@ from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.members import check_known
 from fastens.ensemble.one_class import OneClassClassifier
 from fastens.ensemble.one_estimator import BaseOneEstimator
 from fastens.ensemble.out_of_bag import IN_ALL_BAGS, NEVER_OUT
@@ -30,7 +31,8 @@ from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
-from fastens.table_parts import as_numbers, take_columns, take_rows
+from fastens.table_parts import as_numbers, take_columns
+from fastens.tables import is_frame
 
 Array = NDArray[np.float64]
 
@@ -61,9 +63,10 @@ LEARNED = (
     "_encoder",
     "_n_plain_features",
     "oob_score_",
+    "oob_scores_",
     "_oob_mean",
 )
-SAVED = ("_seed", "oob_score_", "_oob_mean")
+SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
@@ -101,7 +104,7 @@ class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
     _members: list[FittedMember]
-    _draws: Draws | None
+    _draws: Draws | None = None
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = None
 
@@ -138,6 +141,7 @@ class BaseBagging(BaseOneEstimator):
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()
         if self._forest is not None:
+            check_known(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if len(kept) > self.n_estimators:
@@ -152,10 +156,10 @@ class BaseBagging(BaseOneEstimator):
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self._draws = self._plan(data)
         self._members = kept + self._fit_members(data, len(kept))
-        for name in ("oob_score_", "_oob_mean"):
+        for name in ("oob_score_", "oob_scores_", "_oob_mean"):
             self.__dict__.pop(name, None)
         if self.oob_score:
-            mean = self._left_out_mean(data)
+            mean, self.oob_scores_ = self._left_out(data)
             known = ~np.isnan(mean[:, 0])
             if not known.all():
                 warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=2)
@@ -179,7 +183,10 @@ class BaseBagging(BaseOneEstimator):
         return kept.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
 
     def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
-        self._forest.fit(X, y, sample_weight)
+        self._check_target_given(y)
+        # Errors of the table bear the name of the bagging, not that of the forest.
+        X = X if is_frame(X) or is_plain(X) else self._validate_array(X, reset=True)
+        self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
         learned = vars(self._forest)
         for name in LEARNED:
             self.__dict__.pop(name, None)
@@ -259,27 +266,34 @@ class BaseBagging(BaseOneEstimator):
 
     # Out of bag --------------------------------------------------
 
-    def _left_out_mean(self, data: MemberData) -> Array:
-        """Each row's mean response by the members whose bags do not have it; NaN where there are none."""
+    def _left_out(self, data: MemberData) -> tuple[Array, Array]:
+        """Each row's mean response by the members whose bags do not have it, and each member's score on such rows.
+
+        NaN where there are none.
+        """
+        scores = np.full(len(self._members), np.nan)
         total, n_members = None, np.zeros((data.n_rows, 1))
         for number, member in enumerate(self._members):
             rows = np.flatnonzero(self.in_bag(number) == 0)
             if len(rows) == 0:
                 continue
-            response = member.respond(take_rows(data.X, rows))
+            left_out = data.take(rows)
+            response = member.respond(left_out.X)
+            scores[number] = self._oob_score(response, left_out)
             total = np.zeros((data.n_rows, response.shape[1])) if total is None else total
             total[rows] += response
             n_members[rows] += 1
         if total is None:
-            return np.full((data.n_rows, 1), np.nan)
+            return np.full((data.n_rows, 1), np.nan), scores
         with np.errstate(invalid="ignore"):
-            return np.where(n_members > 0, total / n_members, np.nan)
+            return np.where(n_members > 0, total / n_members, np.nan), scores
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
         if self._forest is not None:
             return self._forest.in_bag(member)
-        assert self._draws is not None
+        if self._draws is None:
+            raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
         return self._draws.counts(member)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
@@ -296,9 +310,9 @@ class BaseBagging(BaseOneEstimator):
     def _responses(self, X: Any) -> Iterator[Array]:
         """What each member says, (n_samples, n_outputs)."""
         self._check_fitted()
+        X = self._check_table(X)
         if self._forest is not None:
             return self._responses_of_trees(X)
-        X = self._check_table(X)
         return (member.respond(X) for member in self._members)
 
     def _mean(self, X: Any) -> Array:
@@ -338,7 +352,7 @@ class BaseBagging(BaseOneEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are members."""
-        return self._forest is not None or hasattr(self, "_members")
+        return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
 
     # Saving --------------------------------------------------
 

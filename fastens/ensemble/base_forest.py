@@ -124,7 +124,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_error_curve_"):
+        for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_"):
             self.__dict__.pop(name, None)
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,7 +185,7 @@ def _split(cv: Any, data: MemberData) -> list[Fold]:
         return list(splitter.split(np.zeros((data.n_rows, 1)), target, data.groups))
     except ValueError as error:
         advice, largest = "", int(np.bincount(target).max()) if is_classification else data.n_rows
-        if is_classification and isinstance(cv, Integral) and cv > largest:
+        if is_classification and isinstance(cv, int | np.integer) and cv > largest:
             fewer = f"Give a cv of at most {largest}, the rows of the largest class" if largest > 1 else "Merge classes"
             advice = f" {fewer}, or use KFold({cv}), which does not look at classes."
         raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error

@@ -181,8 +181,7 @@ class BaseMembers(SavedEstimator):
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data; also which rows those are that have weight: the others are absent."""
         self._check_parameters()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check_target_given(y)
         if self._is_prefit:
             for _, member in (pair for members in self._levels() for pair in members):
                 check_is_fitted(member)
@@ -204,21 +203,29 @@ class BaseMembers(SavedEstimator):
             classes=getattr(self, "classes_", None),
             sample_weight=found.sample_weight,
             groups=None if groups is None else np.asarray(groups)[rows],
-            validation=None if X_val is None else (self._door_table(X_val), np.asarray(metadata["y_val"])),
+            validation=None if X_val is None else self._door_validation(X_val, metadata["y_val"]),
             routed=self._route(metadata, rows),
         )
         return data, GivenRows(rows, n_rows)
 
-    def _door_table(self, X: Any) -> Any:
-        """Check a table by what the door has just learned."""
-        return self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
+    def _check_target_given(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+
+    def _door_validation(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Check rows to validate on by what the door has just learned."""
+        X = self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
+        y = np.asarray(y)
+        try:
+            self._encode_target(self._read_target(y, X.shape[0]))
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
+        return X, y
 
     def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
         """Metadata by member, where scikit-learn's metadata routing is on."""
         if not _routing_enabled():
-            unknown = sorted(set(metadata) - KNOWN_METADATA)
-            if unknown:
-                raise TypeError(f"{type(self).__name__}.fit got an unexpected keyword argument {unknown[0]!r}")
+            check_known(type(self).__name__, metadata)
             return None
         given = {name: value for name, value in metadata.items() if value is not None}
         routed = process_routing(self, "fit", **given)
@@ -278,17 +285,24 @@ def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) ->
 def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
     """The classes of the fitted members that say what theirs are, each with words for an error."""
     known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
-    return [(f"Member {name!r}", np.asarray(labels)) for name, labels in known]
+    return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
 
 
 def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
     """All labels, sorted; ValueError where some are text and some are not."""
     what, first = parts[0]
     for other, labels in parts[1:]:
-        if (labels.dtype.kind in "OUT") != (first.dtype.kind in "OUT"):
-            known, stranger = first.tolist(), labels.tolist()[0]
-            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {stranger!r}.")
+        known, found = first.tolist(), labels.tolist()
+        if isinstance(found[0], str) != isinstance(known[0], str):
+            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {found[0]!r}.")
     return np.unique(np.concatenate([labels for _, labels in parts]))
+
+
+def check_known(kind: str, metadata: Mapping[str, Any]) -> None:
+    """Raise TypeError for arguments of `fit` that are none, unless scikit-learn's metadata routing is on."""
+    unknown = [] if _routing_enabled() else sorted(set(metadata) - KNOWN_METADATA)
+    if unknown:
+        raise TypeError(f"{kind}.fit got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _routing_enabled() -> bool:

@@ -189,7 +189,7 @@ class PosteriorAveraging(BaseFastens):
             pruning_prior.averaged(tree, nodes_of(tree), leaves) for tree, leaves in self._trees_with_statistics()
         ]
         self._ensemble = self._ensemble.with_values(np.concatenate(values))
-        for name in ("_oob_mean", "oob_score_", "oob_error_curve_"):
+        for name in ("_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_"):
             self.__dict__.pop(name, None)
         return self
 

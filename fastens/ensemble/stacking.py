@@ -54,6 +54,10 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         What members are asked for; "auto": the first of these that a member has.
     passthrough : bool, default=False
         Later levels and the final estimator get the columns of X too (cascade).
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions later levels and the final estimator get: those of the level before, or of all levels before.
+        With "all", `passthrough` and one member in each level, every model gets the columns and the predictions of all
+        models before it (cascade stacking).
     refit : bool, default=False
         False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
         besides, and that model alone predicts, as in scikit-learn: a longer `fit`, a shorter `predict`, and in our
@@ -109,6 +113,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         cv: Any = None,
         stack_method: str = "auto",
         passthrough: bool = False,
+        inputs_from: str = "last",
         refit: bool = False,
         columns: Mapping[str, Any] | None = None,
         warm_start: bool = False,
@@ -121,6 +126,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         self.cv = cv
         self.stack_method = stack_method
         self.passthrough = passthrough
+        self.inputs_from = inputs_from
         self.refit = refit
         self.columns = columns
         self.warm_start = warm_start
@@ -177,6 +183,10 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         The folds; default: 5. "prefit": the members are fitted already, on other rows than these.
     passthrough : bool, default=False
         Later levels and the final estimator get the columns of X too (cascade).
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions later levels and the final estimator get: those of the level before, or of all levels before.
+        With "all", `passthrough` and one member in each level, every model gets the columns and the predictions of all
+        models before it (cascade stacking).
     refit : bool, default=False
         False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
         besides, and that model alone predicts, as in scikit-learn.
@@ -224,6 +234,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         levels: list[NamedMembers] | None = None,
         cv: Any = None,
         passthrough: bool = False,
+        inputs_from: str = "last",
         refit: bool = False,
         columns: Mapping[str, Any] | None = None,
         warm_start: bool = False,
@@ -235,6 +246,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         self.levels = levels
         self.cv = cv
         self.passthrough = passthrough
+        self.inputs_from = inputs_from
         self.refit = refit
         self.columns = columns
         self.warm_start = warm_start

@@ -347,3 +347,30 @@ def test_a_classifier_is_wanted(name, wrong):
 def test_a_regressor_is_wanted(name, wrong):
     with pytest.raises(ValueError, match=r"(Member 'rule'|estimator) must be (a regressor|an estimator)"):
         NUMBERS[name](wrong).fit(X, X[:, 0])
+
+
+# Rows to validate on --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y_val", "message"),
+    [
+        (["rose"] * 3, "it holds 'rose'"),
+        (["setosa"] * 2, "must have the same number of rows; got 3 and 2"),
+        ([0, 1, 2], "it holds 0"),
+    ],
+)
+@pytest.mark.parametrize("name", ["voting", "stacking", "Bayes-optimal"])
+def test_labels_to_validate_on_are_those_of_y(name, y_val, message):
+    """Members of other libraries are given places of classes: an unknown label must not get the place of another."""
+    with pytest.raises(
+        ValueError, match=f"X_val and y_val must be rows and targets like those of X and y: .*{message}"
+    ):
+        SHARES[name](GaussianNB()).fit(X, NAMES, X_val=X[:3], y_val=y_val)
+
+
+def test_prefit_members_with_numbers_as_objects():
+    rule = Answers([2], classes=np.array([0, 1, 2], dtype=object)).fit(X, Y)
+    vote = VotingClassifier([("rule", rule)], prefit=True).fit(X, Y)
+    assert vote.classes_.dtype == Y.dtype
+    assert (vote.predict(X) == 2).all()
