@@ -239,7 +239,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
                 warnings.warn(
                     f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
                     "max_bins=8 cuts such columns into bins.",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
                 return
 
@@ -395,7 +395,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
             warnings.warn(
                 f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self._network, self._counts, self.history_ = climb.network, climb.counts, climb.history
         self.n_iter_ = len(climb.history) - 1

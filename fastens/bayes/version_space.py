@@ -256,7 +256,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
                 f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct negative "
                 "instances are set aside. If labels may be wrong, noise=0.1, the probability of that, gives the exact "
                 "posterior of all conjunctions; on_collapse='max-consistent' lets those with the fewest errors vote.",
-                stacklevel=4,
+                stacklevel=5,
             )
             return space
         if self.on_collapse == "raise":

@@ -21,7 +21,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.boosting_parameters import RULES
-from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
+from fastens.ensemble.column_rules import CONSTRAINTS, OF_OWN_TREES, check_no_constraints, monotone_columns, path_rules
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.stages import StagedScore
 from fastens.ensemble.weak_learners import (
@@ -132,6 +132,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         **CONSTRAINTS,
         **{name: RULES[name] for name in _SHARED},
     }
+    _parameter_needs: ClassVar = OF_OWN_TREES
 
     def __init__(
         self,

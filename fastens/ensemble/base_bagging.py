@@ -15,11 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
+from fastens.engine.constraints import count_of
 from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import are_whole
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING, DrawingRules
-from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
@@ -147,7 +147,7 @@ class BaseBagging(BaseOneEstimator):
                 f"got {self.n_estimators}."
             )
         if len(kept) == self.n_estimators:
-            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=2)
+            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=3)
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         if not kept:
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -159,7 +159,7 @@ class BaseBagging(BaseOneEstimator):
             mean = self._left_out_mean(data)
             known = ~np.isnan(mean[:, 0])
             if not known.all():
-                warnings.warn("Some rows are in all bags and have no out-of-bag prediction.", stacklevel=2)
+                warnings.warn("Some rows are in all bags and have no out-of-bag prediction.", stacklevel=3)
             self.oob_score_ = self._oob_score(mean[known], data.take(np.flatnonzero(known)))
             self._oob_mean = given.scatter(mean)
         return self
@@ -253,7 +253,7 @@ class BaseBagging(BaseOneEstimator):
     def _columns_of(self, number: int) -> list[int] | None:
         """The columns of a member, ascending; None for all."""
         n_features = self.n_features_in_
-        n_wanted = n_chosen(self.max_features, n_features)
+        n_wanted = count_of(self.max_features, n_features)
         if n_wanted == n_features and not self.bootstrap_features:
             return None
         seed = int(stream_seeds(self._seed, number, number + 1, CHOOSING)[0])

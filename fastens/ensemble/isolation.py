@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
+from fastens.engine.constraints import count_of
 from fastens.engine.forests import TreeRules, TreeSample
 from fastens.engine.losses import weighted_quantile
 from fastens.engine.paths import depths
@@ -16,7 +17,6 @@ from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.whole import are_whole
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING
-from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.random_splits import RULES, RandomSplits
 from fastens.parameters import one_of, real, whole
 
@@ -151,7 +151,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         chosen = random_stream(drawing, 0).choice(len(order), self.max_samples_, replace=False)
         weight = np.bincount(order[chosen], minlength=n_rows).astype(np.float64)
         n_features = self.n_features_in_
-        n_wanted = n_chosen(self.max_features, n_features)
+        n_wanted = count_of(self.max_features, n_features)
         columns = None
         if n_wanted < n_features:
             drawn = random_stream(choosing, 0).choice(n_features, n_wanted, replace=False)

@@ -49,7 +49,7 @@ class OutOfBag(BaseFastens):
         if not known.all():
             warnings.warn(
                 "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some.",
-                stacklevel=3,
+                stacklevel=4,
             )
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
         self.oob_score_ = self._oob_score(mean[known], _taken(data, known)) if known.any() else np.nan
