@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fastens.category_encoding import EncodesCategories
+from fastens.checked_parameters import ChecksParameters
 from fastens.columns.arrays import has_large_numbers, with_missing
 from fastens.columns.vectors import numbers_in, unmasked
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
 from fastens.labels import index_of_labels, learn_labels
-from fastens.parameters import Rule
 from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones, weights_to_score
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, named_columns, table_from_array, table_from_frame
 
@@ -48,14 +47,13 @@ def is_plain(X: Any) -> bool:
     )
 
 
-class BaseFastens(EncodesCategories, BaseEstimator):
+class BaseFastens(EncodesCategories, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
     that predicts.
     """
 
-    _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
     _encoder: TableEncoder
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
     _n_plain_features: int = -1
@@ -72,18 +70,6 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         tags.target_tags.single_output = True
         return tags
 
-    def _keep_parameters(self, parameters: dict[str, Any]) -> None:
-        """Take the arguments of `__init__`, its `locals()`, as attributes."""
-        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
-
-    def _check_parameters(self) -> None:
-        """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
-        defaults = getattr(type(self).__init__, "__kwdefaults__", None) or {}
-        for name, rule in self._parameter_rules.items():
-            value = getattr(self, name)
-            if name not in defaults or value is not defaults[name]:
-                rule.check(name, value)
-
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 
@@ -92,6 +78,7 @@ class BaseFastens(EncodesCategories, BaseEstimator):
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check the parameters and the data; learn names, categories and classes."""
         self._check_parameters()
+        self._check_all_read()
         return self._learn_data(X, y, sample_weight)
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:

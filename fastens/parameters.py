@@ -75,6 +75,21 @@ def instance(kind: type | tuple[type, ...], text: str) -> Rule:
     return Rule(text, lambda value: isinstance(value, kind))
 
 
+@dataclass(frozen=True)
+class Need:
+    """What a parameter is read with: another parameter, the words for what that must be, and the test."""
+
+    parameter: str
+    text: str
+    met: Callable[[Any], bool]
+
+
+def read_with(parameter: str, *values: Any) -> tuple[Need]:
+    """Where another parameter has one of a few values."""
+    rule = one_of(*values)
+    return (Need(parameter, f"{parameter} is {rule.text}", rule.holds),)
+
+
 NONE = one_of(None)
 FLAG = Rule("True or False", lambda value: type(value).__name__ in ("bool", "bool_"))
 ANYTHING = Rule("anything", lambda value: True)

@@ -16,6 +16,7 @@ bytes   content
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -209,6 +210,8 @@ def _checksum(prefix: bytes | memoryview, body: bytes | bytearray | memoryview) 
 def _write_at_once(path: str, parts: list[bytes | bytearray]) -> None:
     # A reader sees the old file or the new one, also if this process dies on the way.
     folder, name = os.path.split(path)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to save in", folder)
     unfinished = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
     try:
         with open(unfinished, "xb") as file:

@@ -264,7 +264,7 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
                 warnings.warn(
                     f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
                     "max_bins=8 cuts such columns into bins.",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
                 return
 

@@ -99,7 +99,7 @@ class NetworkTables(ParameterPosteriorMixin):
             warnings.warn(
                 f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         self._network, self._counts, self.history_ = climb.network, climb.counts, climb.history
         self.n_iter_ = len(climb.history) - 1

@@ -265,7 +265,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
                 f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct negative "
                 "instances are set aside. If labels may be wrong, noise=0.1, the probability of that, gives the exact "
                 "posterior of all conjunctions; on_collapse='max-consistent' lets those with the fewest errors vote.",
-                stacklevel=5,
+                stacklevel=6,
             )
             return space
         if self.on_collapse == "raise":

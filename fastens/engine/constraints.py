@@ -63,8 +63,12 @@ def _number(parameter: str, value: Any) -> float:
     return float(value)
 
 
-def count_of(wanted: float, n_features: int) -> int:
-    """How many features are meant by a number of them, or by a share of all."""
+def count_of(wanted: float | str | None, n_features: int) -> int:
+    """How many features are meant by a number of them, a share of all, "sqrt", "log2" or None (all)."""
+    if wanted is None:
+        return n_features
+    if isinstance(wanted, str):
+        return max(1, int(math.sqrt(n_features) if wanted == "sqrt" else math.log2(n_features)))
     if isinstance(wanted, numbers.Integral):
         return min(int(wanted), n_features)
     return max(1, int(wanted * n_features))

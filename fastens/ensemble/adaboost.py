@@ -11,12 +11,12 @@ from fastens.engine.exponential import ExponentialLoss
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.ensemble.additive import AdditiveVotes
-from fastens.ensemble.boosting_parameters import RULES
-from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
+from fastens.ensemble.boosting_parameters import NEEDS, RULES
+from fastens.ensemble.column_rules import CONSTRAINTS, OF_OWN_TREES, check_no_constraints, monotone_columns, path_rules
 from fastens.ensemble.kinds import check_kind
 from fastens.ensemble.rounds import BoostingRules
 from fastens.ensemble.voting_rounds import VOTING, VotingRounds
-from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
+from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, read_with, whole
 
 Array = NDArray[np.float64]
 
@@ -157,6 +157,11 @@ class AdaBoostClassifier(AdditiveVotes, VotingRounds):
         **CONSTRAINTS,
         "criterion": one_of("gini", "entropy", "error"),
         "warm_start": FLAG,
+    }
+    _parameter_needs: ClassVar = {
+        **{name: NEEDS[name] for name in _SHARED if name in NEEDS},
+        **OF_OWN_TREES,
+        "criterion": (*OF_OWN_TREES["max_depth"], *read_with("algorithm", *VOTING)),
     }
 
     def __init__(

@@ -21,7 +21,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.boosting_parameters import RULES
-from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
+from fastens.ensemble.column_rules import CONSTRAINTS, OF_OWN_TREES, check_no_constraints, monotone_columns, path_rules
 from fastens.ensemble.kinds import check_kind
 from fastens.ensemble.responses import number_response
 from fastens.ensemble.saving import SavedEnsemble
@@ -134,6 +134,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         **CONSTRAINTS,
         **{name: RULES[name] for name in _SHARED},
     }
+    _parameter_needs: ClassVar = OF_OWN_TREES
 
     def __init__(
         self,

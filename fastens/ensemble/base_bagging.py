@@ -14,11 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from fastens.base import BaseFastens, is_plain
+from fastens.engine.constraints import count_of
 from fastens.engine.copies import Copies, repeated
 from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING, DrawingRules
-from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
@@ -150,7 +150,7 @@ class BaseBagging(BaseOneEstimator):
                 f"got {self.n_estimators}."
             )
         if len(kept) == self.n_estimators:
-            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=2)
+            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=3)
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         if not kept:
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -162,7 +162,7 @@ class BaseBagging(BaseOneEstimator):
             mean, self.oob_scores_ = self._left_out(data)
             known = ~np.isnan(mean[:, 0])
             if not known.all():
-                warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=2)
+                warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=3)
             left_out = data.take(np.flatnonzero(known))
             self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
             self._oob_mean = given.scatter(mean)
@@ -257,7 +257,7 @@ class BaseBagging(BaseOneEstimator):
     def _columns_of(self, number: int) -> list[int] | None:
         """The columns of a member, ascending; None for all."""
         n_features = self.n_features_in_
-        n_wanted = n_chosen(self.max_features, n_features)
+        n_wanted = count_of(self.max_features, n_features)
         if n_wanted == n_features and not self.bootstrap_features:
             return None
         seed = int(stream_seeds(self._seed, number, number + 1, CHOOSING)[0])

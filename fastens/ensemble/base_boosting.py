@@ -11,11 +11,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseFastens, TrainingData
+from fastens.checked_parameters import constructor_defaults
 from fastens.engine.binning import Binning, learn_binning
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
+from fastens.ensemble.boosting_parameters import OF_VALIDATION
 from fastens.ensemble.callbacks import announce
 from fastens.ensemble.contributions import ContributionsMixin
 from fastens.ensemble.permutation import PermutationImportanceOfSums
@@ -61,6 +63,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         """
         data = self._start_fit(X, y, sample_weight)
         training, validation = self._split_validation(data, X_val, y_val)
+        self._check_validated(validation)
         run = self._start_run(training, validation)
         try:
             run.run(self._on_round or self._announcer())
@@ -90,6 +93,17 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         train, validation = (taken(data, rows) for rows in self._hold_out_rows(data, seed))
         return train, validation
+
+    def _check_validated(self, validation: TrainingData | None) -> None:
+        """Raise ValueError, or warn, for parameters that are read with rows to validate on, where there are none."""
+        known = constructor_defaults(type(self))
+        for name in OF_VALIDATION if validation is None else ():
+            if name in known and not self._is_default(name):
+                self._not_read(
+                    name,
+                    f"{name} is read with rows to validate on, and must be {known[name]!r} without: give X_val and "
+                    f"y_val, or early_stopping=True; got {getattr(self, name)!r}.",
+                )
 
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to train on and rows to validate on, drawn by class."""

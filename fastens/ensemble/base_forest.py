@@ -14,6 +14,7 @@ from fastens.base import TrainingData
 from fastens.engine.averaging import TreeAverager
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.binning import learn_and_bin
+from fastens.engine.constraints import count_of
 from fastens.engine.forests import ForestGrower
 from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes
@@ -21,7 +22,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.tree_store import TreeStore
 from fastens.engine.trees import Tree, TreeEnsemble
 from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting
-from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
+from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.column_rules import column_chances
 from fastens.ensemble.forest_members import Members
@@ -120,7 +121,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
                 f"got {self.n_estimators}."
             )
         if self.n_estimators == n_trees:
-            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=3)
+            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=4)
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
@@ -160,7 +161,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
 
     def _bags(self) -> Bags:
         n_features = len(self._column_of)
-        n_drawn = n_chosen(self.max_features_per_tree, n_features)
+        n_drawn = count_of(self.max_features_per_tree, n_features)
         return Bags(self._seed, self._bootstrap, n_features, n_drawn, column_chances(self))
 
     def _grow(

@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.engine.constraints import count_of
 from fastens.engine.forests import Target, TreeRules, class_target, number_target
 from fastens.engine.paths import decision_path
 from fastens.engine.threads import resolve_n_jobs
@@ -87,7 +88,7 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
 
     def _features_per_split(self) -> int | None:
         n_features = len(self._column_of)
-        count = n_chosen(self.max_features, n_features)
+        count = count_of(self.max_features, n_features)
         return None if count == n_features else count
 
     def _monotonic(self) -> NDArray[np.int8] | None:
@@ -263,17 +264,6 @@ class TreesRegressor(BaseRegressor):
     def predict(self, X: ArrayLike) -> NDArray[np.floating]:
         """Return the predicted number of each row, (n_samples,) or (n_samples, n_targets)."""
         return self._numbers(self._mean(X))
-
-
-def n_chosen(wanted: Any, n_features: int) -> int:
-    """How many features "sqrt", "log2", a share, a count or None (all) stands for."""
-    if wanted is None:
-        return n_features
-    if isinstance(wanted, str):
-        return max(1, int(math.sqrt(n_features) if wanted == "sqrt" else math.log2(n_features)))
-    if isinstance(wanted, numbers.Integral):
-        return min(int(wanted), n_features)
-    return max(1, int(wanted * n_features))
 
 
 def _count(wanted: Any, n_rows: int) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import cleandoc
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.base_boosting import taken
-from fastens.ensemble.boosting_parameters import PARAMETERS
+from fastens.ensemble.boosting_parameters import NEEDS, PARAMETERS
 from fastens.ensemble.boosting_rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.ensemble.callbacks import Announcer, progress_bar
 from fastens.ensemble.continuing import Earlier, checked_checkpoint
@@ -32,6 +32,7 @@ from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
 from fastens.ensemble.saving import tree_arrays, trees_among
 from fastens.ensemble.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from fastens.ensemble.watching import RoundWatch
+from fastens.parameters import Need
 
 Array = NDArray[np.float64]
 _BEST = "best."
@@ -42,6 +43,7 @@ _OF_FITTING: dict[str, Any] = {"callbacks": None, "validation": None, "checkpoin
 class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     """Gradient boosting with all that its rounds can do."""
 
+    _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = NEEDS
     validation_scores_: dict[str, Array]
     _seed: int
     _earlier: Earlier | None = None
@@ -105,6 +107,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             For parameters and data that break their rules.
         """
         self._check_parameters()
+        self._check_all_read()
         if (init_score_val is not None) != (init_score is not None and X_val is not None):
             raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
         if sample_weight_val is not None and X_val is None:
@@ -125,6 +128,9 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
                 training, validation = self._split_validation(data, X_val, y_val, sample_weight_val)
             else:
                 training, validation = (taken(data, rows) for rows in held_out)
+            self._check_validated(validation)
+            if self.refit and held_out is None:
+                raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
             if X_val is not None and validation is not None:
                 validation = self._with_offset(validation, init_score_val, y_val)
             self._fit_rounds(training, validation)

@@ -19,13 +19,13 @@ from fastens.engine.loss_names import (
     regression_loss,
 )
 from fastens.engine.losses import Loss
-from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.boosting_parameters import NEEDS, RULES
 from fastens.ensemble.calibration import CalibratedIntervals, CalibratedSets
 from fastens.ensemble.offsets import OffsetClassifier
 from fastens.ensemble.raw_classifier import RawClassifier, most_probable
 from fastens.ensemble.several_targets import SeveralTargets
 from fastens.ensemble.stages import QuantilesScore
-from fastens.parameters import ANYTHING, NONE, Rule, one_of, real
+from fastens.parameters import ANYTHING, NONE, Rule, one_of, read_with, real
 
 Array = NDArray[np.float64]
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
@@ -129,8 +129,8 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
-        max_features: int | float = 1.0,
-        max_features_per_tree: int | float = 1.0,
+        max_features: int | float | str | None = 1.0,
+        max_features_per_tree: int | float | str | None = 1.0,
         feature_weights: Any = None,
         subsample: float = 1.0,
         boosting: str = "gbdt",
@@ -286,6 +286,12 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         "alpha": LEVEL,
         "tweedie_variance_power": real(1, 2, open_low=True, open_high=True),
     }
+    _parameter_needs: ClassVar = {
+        **NEEDS,
+        "quantile": read_with("loss", "quantile", "pinball", "expectile"),
+        "alpha": read_with("loss", "huber"),
+        "tweedie_variance_power": read_with("loss", "tweedie"),
+    }
 
     def __init__(
         self,
@@ -307,8 +313,8 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
-        max_features: int | float = 1.0,
-        max_features_per_tree: int | float = 1.0,
+        max_features: int | float | str | None = 1.0,
+        max_features_per_tree: int | float | str | None = 1.0,
         feature_weights: Any = None,
         subsample: float = 1.0,
         boosting: str = "gbdt",

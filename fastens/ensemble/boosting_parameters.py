@@ -9,7 +9,7 @@ import numpy as np
 from fastens.engine.row_sampling import METHODS
 from fastens.ensemble.dart import NORMALIZE
 from fastens.ensemble.metrics import METRICS
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.parameters import ANYTHING, FLAG, NONE, Need, Rule, instance, one_of, read_with, real, whole
 
 CALLBACKS = Rule(
     "a list of callables", lambda value: isinstance(value, list | tuple) and all(callable(each) for each in value)
@@ -17,6 +17,7 @@ CALLBACKS = Rule(
 SPLITTER = Rule(
     "a splitter of scikit-learn", lambda value: callable(getattr(value, "split", None)) and not isinstance(value, str)
 )
+NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None)
 
 RULES = {
     "n_estimators": whole(1),
@@ -31,8 +32,8 @@ RULES = {
     "lift_limits": FLAG | NONE,
     "l2_regularization": real(0),
     "max_bins": whole(2, 65_535),
-    "max_features": whole(1) | real(0, 1, open_low=True),
-    "max_features_per_tree": whole(1) | real(0, 1, open_low=True),
+    "max_features": NUMBER_OF_FEATURES,
+    "max_features_per_tree": NUMBER_OF_FEATURES,
     "feature_weights": ANYTHING,
     "subsample": real(0, 1, open_low=True),
     "boosting": one_of("gbdt", "dart"),
@@ -76,6 +77,30 @@ RULES = {
     "n_jobs": ANYTHING,
 }
 
+_DART, _GOSS = read_with("boosting", "dart"), read_with("sampling", "goss")
+_EARLY = (Need("early_stopping", "early_stopping is True or 'auto'", bool),)
+_HELD_OUT = (
+    Need("early_stopping", "early_stopping is True", lambda value: not isinstance(value, str) and bool(value)),
+)
+# What is read only with other parameters.
+NEEDS: dict[str, tuple[Need, ...]] = {
+    "rate_drop": _DART,
+    "skip_drop": _DART,
+    "max_drop": _DART,
+    "dart_normalize": _DART,
+    "top_rate": _GOSS,
+    "other_rate": _GOSS,
+    "mvs_lambda": read_with("sampling", "mvs"),
+    "linear_l2": (Need("linear_leaves", "linear_leaves is True", bool),),
+    "validation_fraction": (*_HELD_OUT, *read_with("validation", None)),
+    "n_iter_no_change": _EARLY,
+    "tol": _EARLY,
+    "eval_metric": _EARLY,
+    "refit": _EARLY,
+}
+# What is read only where there are rows to validate on.
+OF_VALIDATION = ("n_iter_no_change", "tol", "eval_metric", "refit")
+
 # Where a class has "{parameters}" in its docstring.
 PARAMETERS = """\
     n_estimators : int, default=100
@@ -116,13 +141,13 @@ PARAMETERS = """\
     max_bins : int, default=255
         Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
         values have a bin of their own besides.
-    max_features : int or float, default=1.0
-        Number, or share, of the features drawn for each split.
-    max_features_per_tree : int or float, default=1.0
-        Number, or share, of the features drawn for each tree; `max_features` draws from those.
+    max_features : int, float, "sqrt", "log2" or None, default=1.0
+        Number, or share, of the features drawn for each split; None for all.
+    max_features_per_tree : int, float, "sqrt", "log2" or None, default=1.0
+        The same for each tree; `max_features` draws from those.
     feature_weights : array of shape (n_features,), dict by name, or None, default=None
-        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-        tree.
+        Chances of the features where some are drawn (`max_features`, `max_features_per_tree`); 1 for those that a dict
+        leaves out. A feature of weight 0 is in no tree.
     subsample : float, default=1.0
         Share of the rows drawn for each round.
     boosting : "gbdt" or "dart", default="gbdt"

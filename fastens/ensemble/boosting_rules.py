@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ def growth_rules(model: Any) -> GrowthRules:
 
 
 def _min_samples_uncertain(model: Any) -> int | None:
+    if model.min_samples_uncertain is not None and model._loss.constant_hessian:
+        raise ValueError(
+            f"min_samples_uncertain must be None with loss={model._loss.name!r}, of which all hessians are the same: "
+            f"min_samples_leaf is the limit everywhere; got {model.min_samples_uncertain}."
+        )
     if model.min_samples_uncertain is None and model._loss.measures_noise:
         return max(1, model.min_samples_leaf // 4)
     return model.min_samples_uncertain
@@ -107,8 +113,19 @@ def draws_features(model: Any) -> bool:
     return min(count_of(given, n_features) for given in (model.max_features_per_tree, model.max_features)) < n_features
 
 
+def _check_called_after(callbacks: Iterable[Any]) -> None:
+    """Raise ValueError for callbacks of LightGBM that want to change what a round will do."""
+    for callback in callbacks:
+        if getattr(callback, "before_iteration", False):
+            raise ValueError(
+                "callbacks must be such as are called after a round, not before it as LightGBM's reset_parameter is: "
+                f"parameters stay as they are during fit, and change with warm_start=True; got {callback!r}."
+            )
+
+
 def check_together(model: Any) -> None:
     """Raise ValueError for parameters that do not go together."""
+    _check_called_after(model.callbacks or ())
     if model.linear_leaves and _fits_residuals(model):
         raise ValueError("split_criterion must be 'newton' with linear_leaves=True; got 'squared_error'.")
     if model.sampling == "goss":

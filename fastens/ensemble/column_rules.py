@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.constraints import Columns, feature_chances, interaction_groups, monotone_signs
-from fastens.parameters import ANYTHING, Rule
+from fastens.engine.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
+from fastens.parameters import ANYTHING, Rule, read_with
 
+# The parameters of trees that an `estimator` given in their place has of its own.
+OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
 CONSTRAINTS: dict[str, Rule] = {"monotonic_cst": ANYTHING, "interaction_cst": ANYTHING}
 
 
@@ -47,9 +49,24 @@ def path_rules(model: Any) -> dict[str, Any]:
 
 
 def column_chances(model: Any) -> NDArray[np.float64] | None:
-    """The chances of columns where some are drawn."""
+    """The chances of columns where some are drawn.
+
+    Raises
+    ------
+    ValueError
+        If none are drawn, so that only weights of 0 would matter, and there are none.
+    """
     chances = feature_chances(model.feature_weights, _columns(model))
-    return None if chances is None else chances[model._column_of]
+    if chances is None:
+        return None
+    n_features = len(model._column_of)
+    wanted = [getattr(model, name, None) for name in ("max_features", "max_features_per_tree")]
+    if 0 < chances.min() < chances.max() and min(count_of(each, n_features) for each in wanted) == n_features:
+        raise ValueError(
+            f"feature_weights are chances of columns that are drawn, and max_features={wanted[0]!r} draws none of the "
+            f"{n_features}; set it below, or weights of 0 for columns to leave out; got {model.feature_weights!r}."
+        )
+    return chances[model._column_of]
 
 
 def _columns(model: Any) -> Columns:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
+from fastens.engine.constraints import count_of
 from fastens.engine.copies import Copies
 from fastens.engine.forests import TreeRules, TreeSample
 from fastens.engine.losses import weighted_quantile
@@ -16,7 +17,6 @@ from fastens.engine.paths import depths
 from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING
-from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.random_splits import RULES, RandomSplits
 from fastens.parameters import one_of, real, whole
 
@@ -150,7 +150,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         )
         weight = copies.draw(self.max_samples_, random_stream(drawing, 0)).astype(np.float64)
         n_features = self.n_features_in_
-        n_wanted = n_chosen(self.max_features, n_features)
+        n_wanted = count_of(self.max_features, n_features)
         columns = None
         if n_wanted < n_features:
             drawn = random_stream(choosing, 0).choice(n_features, n_wanted, replace=False)

@@ -13,11 +13,11 @@ from fastens.base import TrainingData
 from fastens.engine.losses import Loss
 from fastens.engine.survival_losses import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard, events
 from fastens.ensemble.boosted_trees import BoostedTrees
-from fastens.ensemble.boosting_parameters import RULES
+from fastens.ensemble.boosting_parameters import NEEDS, RULES
 from fastens.ensemble.metrics import OwnMetric, metrics_rule
 from fastens.ensemble.rounds import BoostingRun
 from fastens.ensemble.times import read_times
-from fastens.parameters import one_of, real
+from fastens.parameters import one_of, read_with, real
 from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -92,6 +92,7 @@ class GradientBoostingSurvival(BoostedTrees):
         "distribution": one_of(*DISTRIBUTIONS),
         "scale": real(0, open_low=True),
     }
+    _parameter_needs: ClassVar = {**NEEDS, **dict.fromkeys(("distribution", "scale"), read_with("loss", "aft"))}
 
     def __init__(
         self,
@@ -111,8 +112,8 @@ class GradientBoostingSurvival(BoostedTrees):
         lift_limits: bool | None = None,
         l2_regularization: float = 0.0,
         max_bins: int = 255,
-        max_features: int | float = 1.0,
-        max_features_per_tree: int | float = 1.0,
+        max_features: int | float | str | None = 1.0,
+        max_features_per_tree: int | float | str | None = 1.0,
         feature_weights: Any = None,
         subsample: float = 1.0,
         boosting: str = "gbdt",

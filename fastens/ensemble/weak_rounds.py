@@ -182,7 +182,7 @@ class VotingRun:
         self._is_over = True
         warnings.warn(
             f"the first weak classifier is no better than chance (weighted error {vote.error:.3g}): it is all there is",
-            stacklevel=5,
+            stacklevel=6,
         )
         return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
 

@@ -182,11 +182,11 @@ def test_constraints_by_name_survive_a_file(tmp_path):
     X, y = make_rows(0)
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = fit(
-        frame, y, monotonic_cst={"a": 1, "d": -1}, interaction_cst=[{"a", "b"}, ["c"]], feature_weights={"b": 2}
+        frame, y, monotonic_cst={"a": 1, "d": -1}, interaction_cst=[{"a", "b"}, ["c"]], feature_weights={"b": 0}
     )
     np.testing.assert_array_equal(
         model.predict(frame),
-        fit(X, y, monotonic_cst=[1, 0, 0, -1], interaction_cst=[[0, 1], [2]], feature_weights=[1, 2, 1, 1]).predict(X),
+        fit(X, y, monotonic_cst=[1, 0, 0, -1], interaction_cst=[[0, 1], [2]], feature_weights=[1, 0, 1, 1]).predict(X),
     )
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(frame), model.predict(frame))

@@ -207,7 +207,7 @@ def test_score_of_several_quantiles_is_their_mean_d2(rng):
     stages = list(model.staged_score(X, y, weight))
     assert stages[-1] == model.score(X, y, weight)
     assert stages[-1] > stages[0] > 0
-    mean = GradientBoostingRegressor(quantile=levels, n_estimators=8).fit(X, y)
+    mean = GradientBoostingRegressor(n_estimators=8).fit(X, y)
     assert mean.score(X, y) == pytest.approx(r2_score(y, mean.predict(X)))
     one = GradientBoostingRegressor("quantile", quantile=0.5, n_estimators=8).fit(X, y)
     assert one.score(X, y) == pytest.approx(r2_score(y, one.predict(X)))

@@ -45,7 +45,7 @@ EFFECTS = {
     "max_features_per_tree": ({}, 1.0, 2),
     "feature_weights": ({"max_features": 2}, None, [1, 0, 0, 1, 1]),
     "subsample": ({}, 1.0, 0.5),
-    "boosting": ({"skip_drop": 0.0}, "gbdt", "dart"),
+    "boosting": ({"n_estimators": 40}, "gbdt", "dart"),
     "rate_drop": (DART, 0.5, 0.2),
     "skip_drop": (DART, 0.2, 0.9),
     "max_drop": (DART, 50, 1),

@@ -402,7 +402,7 @@ def test_callbacks_of_scikit_learn(X, y):
     [
         GradientBoostingClassifier(sampling="goss", min_samples_leaf=1, n_estimators=20, early_stopping=False),
         GradientBoostingRegressor(sampling="mvs", subsample=0.6, oob_score=True, min_samples_leaf=1, n_estimators=20),
-        GradientBoostingClassifier(subsample=0.6, warm_start=True, eval_metric=["loss"], n_estimators=20),
+        GradientBoostingClassifier(subsample=0.6, warm_start=True, n_estimators=20),
     ]
 )
 def test_sklearn_check(estimator, check):

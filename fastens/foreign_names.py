@@ -1,0 +1,102 @@
+"""What other libraries call the parameters of these estimators, for errors that say which is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+# Ours by the names of LightGBM, XGBoost, CatBoost and scikit-learn. Of several, those that an estimator has are meant.
+_OURS: dict[str, tuple[str, ...]] = {
+    (
+        "n_rounds num_rounds num_round num_boost_round num_iterations num_iteration n_iter max_iter iterations "
+        "num_trees n_trees ntrees"
+    ): ("n_estimators",),
+    "eta shrinkage shrinkage_rate": ("learning_rate",),
+    "num_leaves num_leaf max_leaves max_leaf": ("max_leaf_nodes",),
+    "depth max_tree_depth": ("max_depth",),
+    "min_child_samples min_data_in_leaf min_data min_data_per_leaf min_samples_split": ("min_samples_leaf",),
+    "min_sum_hessian_in_leaf min_sum_hessian": ("min_child_weight",),
+    "min_weight_fraction_leaf": ("min_weight_leaf",),
+    "reg_lambda lambda lambda_l2 l2_leaf_reg l2": ("l2_regularization",),
+    "gamma min_split_loss min_split_gain min_impurity_decrease": ("min_gain_to_split", "min_impurity_decrease"),
+    "ccp_alpha": ("split_penalty",),
+    "subsample bagging_fraction subsample_freq bagging_freq max_samples sample_fraction": ("subsample", "max_samples"),
+    "colsample_bytree feature_fraction rsm colsample": ("max_features_per_tree",),
+    "colsample_bynode colsample_bylevel feature_fraction_bynode mtry": ("max_features",),
+    "max_bin border_count n_bins": ("max_bins",),
+    "objective loss_function application": ("loss",),
+    "criterion split_evaluator": ("split_criterion",),
+    "boosting_type booster": ("boosting",),
+    "data_sample_strategy bootstrap_type sampling_method": ("sampling",),
+    "drop_rate": ("rate_drop",),
+    "seed random_seed": ("random_state",),
+    "nthread n_threads num_threads num_thread thread_count": ("n_jobs",),
+    "monotone_constraints monotonic_constraints": ("monotonic_cst",),
+    "interaction_constraints": ("interaction_cst",),
+    "scale_pos_weight is_unbalance unbalance auto_class_weights class_weights": ("class_weight",),
+    "early_stopping_rounds early_stopping_round od_wait": ("early_stopping", "n_iter_no_change"),
+    "early_stopping_tolerance min_delta": ("tol",),
+    "use_best_model": ("early_stopping",),
+    "metric metrics custom_metric feval scoring": ("eval_metric",),
+    "linear_tree": ("linear_leaves",),
+    "linear_lambda": ("linear_l2",),
+    "categorical_feature cat_features enable_categorical categorical_columns": ("categorical_features",),
+    "cat_smooth": ("category_smoothing",),
+    "max_cat_threshold": ("max_categories_per_split",),
+    "max_cat_to_onehot": ("one_hot_max_size",),
+    "min_data_per_group": ("min_samples_category",),
+    "base_score init init_model_score base_margin init_scores": ("init_score",),
+    "base_margin_eval_set eval_init_score": ("init_score_val",),
+    "base_estimator base_learner weak_learner": ("estimator",),
+    "verbosity silent verbose_eval logging_level": ("verbose",),
+    "eval_set eval_sets valid_sets evals eval_X eval_y": ("X_val", "y_val"),
+    "sample_weight_eval_set eval_sample_weight": ("sample_weight_val",),
+    "group_id query": ("qid", "groups"),
+    "init_model xgb_model": ("warm_start", "resume", "init_score"),
+    "weight weights": ("sample_weight",),
+}
+OURS = {theirs: ours for names, ours in _OURS.items() for theirs in names.split()}
+
+# What there is no name for here.
+_ABSENT = {
+    "reg_alpha lambda_l1 l1_regularization": "There is no L1 penalty of leaves here.",
+    "num_class n_classes classes_count": "The classes are those in y.",
+    "grow_policy": "Trees grow best first, or level by level with max_leaf_nodes=None.",
+    "tree_method device device_type task_type gpu_id predictor": "Trees grow on the processor here, in one way.",
+    "importance_type": "The kind is given to importances(kind) of the fitted model.",
+    "num_parallel_tree": "A round grows one tree for each raw prediction here.",
+    "feature_name feature_names": "The names of columns are those of the data frame.",
+    "reset_parameter learning_rates": "Parameters stay as they are during a fit; one with warm_start=True goes on.",
+    "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
+}
+ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.split()}
+
+
+def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) -> str:
+    """Say what a name that an estimator does not know stands for, as a sentence with a space before it; or nothing.
+
+    Parameters
+    ----------
+    name : str
+        The name, known elsewhere or misspelt.
+    of_fit, of_constructor : collections of str
+        The parameters that the estimator has.
+
+    Examples
+    --------
+    >>> from fastens.foreign_names import hint
+    >>> hint("num_leaves", ["X", "y"], ["max_leaf_nodes"])
+    ' Use max_leaf_nodes, a parameter of the constructor.'
+    """
+    if name in ABSENT:
+        return f" {ABSENT[name]}"
+    wanted = (name,) if name in of_fit or name in of_constructor else OURS.get(name, ())
+    found = []
+    for place, known in (("fit", of_fit), ("the constructor", of_constructor)):
+        ours = [each for each in wanted if each in known]
+        if ours:
+            found.append(f"{' and '.join(ours)}, {'a parameter' if len(ours) == 1 else 'parameters'} of {place}")
+    if found:
+        return f" Use {'; or '.join(found)}."
+    close = get_close_matches(name, sorted({*of_fit, *of_constructor}), n=1, cutoff=0.8)
+    return f" Is {close[0]} meant?" if close else ""

@@ -1,0 +1,149 @@
+"""Parameters that would be ignored beside others: an error says what they are read with."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import ShuffleSplit
+
+import fastens
+from fastens import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    DecisionTreeRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
+    RandomForestRegressor,
+)
+
+X = np.random.default_rng(0).normal(size=(120, 3))
+Y = np.abs(X[:, 0] + X[:, 1] ** 2 + 3)
+OF_BOOSTING = [
+    ({"rate_drop": 0.2}, {"boosting": "dart"}),
+    ({"skip_drop": 0.2}, {"boosting": "dart"}),
+    ({"max_drop": 3}, {"boosting": "dart"}),
+    ({"dart_normalize": "forest"}, {"boosting": "dart"}),
+    ({"top_rate": 0.3}, {"sampling": "goss"}),
+    ({"other_rate": 0.3}, {"sampling": "goss"}),
+    ({"mvs_lambda": 0.3}, {"sampling": "mvs", "subsample": 0.5}),
+    ({"linear_l2": 1.0}, {"linear_leaves": True}),
+    ({"validation_fraction": 0.2}, {"early_stopping": True}),
+    ({"tol": 0.1}, {"early_stopping": True}),
+    ({"eval_metric": ["loss"]}, {"early_stopping": True}),
+    ({"refit": True}, {"early_stopping": True}),
+    ({"feature_weights": [1, 2, 3]}, {"max_features": 2}),
+    ({"feature_weights": [1, 2, 3]}, {"max_features_per_tree": "sqrt"}),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), OF_BOOSTING, ids=str)
+@pytest.mark.parametrize(
+    "kind", [GradientBoostingClassifier, GradientBoostingRegressor, GradientBoostingRanker, GradientBoostingSurvival]
+)
+def test_of_boosting(kind, given, wanted):
+    [(name, value)] = given.items()
+    y = {GradientBoostingClassifier: (Y > 4).astype(int), GradientBoostingRanker: (Y > 4).astype(int)}.get(kind, Y)
+    more = {"qid": np.arange(120) // 4} if kind is GradientBoostingRanker else {}
+    if kind is GradientBoostingRanker and "eval_metric" in given:
+        given, value = {"eval_metric": "ndcg"}, "ndcg"
+    with pytest.raises(ValueError, match=rf"^{name}.*got {re.escape(repr(value))}"):
+        kind(n_estimators=2, **given).fit(X, y, **more)
+    kind(n_estimators=2, random_state=0, **given, **wanted).fit(X, y, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "loss"),
+    [({"quantile": 0.5}, "expectile"), ({"quantile": 0.5}, "quantile"), ({"tweedie_variance_power": 1.2}, "tweedie")],
+)
+def test_of_losses(given, loss):
+    [(name, value)] = given.items()
+    for other in ("squared_error", "absolute_error", lambda y, raw: (raw - y, np.ones_like(y))):
+        with pytest.raises(ValueError, match=rf"^{name} is read where loss is .*'{loss}'.*got {value}"):
+            GradientBoostingRegressor(other, **given).fit(X, Y)
+    GradientBoostingRegressor(loss, **given, n_estimators=2).fit(X, Y)
+
+
+@pytest.mark.parametrize("given", [{"distribution": "logistic"}, {"scale": 0.5}], ids=str)
+def test_of_survival(given):
+    with pytest.raises(ValueError, match=r"is read where loss is .aft., and must be .* with loss=.cox."):
+        GradientBoostingSurvival(**given).fit(X, Y)
+    GradientBoostingSurvival("aft", **given, n_estimators=2).fit(X, Y)
+
+
+def test_what_the_checks_of_scikit_learn_set_is_warned_of():
+    with pytest.warns(UserWarning, match="alpha is read where loss is 'huber'"):
+        GradientBoostingRegressor(alpha=0.5, n_estimators=2).fit(X, Y)
+    for kind in (GradientBoostingRegressor, GradientBoostingSurvival):
+        with pytest.warns(UserWarning, match="n_iter_no_change is read with rows to validate on") as found:
+            kind(n_iter_no_change=3, n_estimators=2).fit(X, Y)
+    assert found[0].filename == __file__
+    with pytest.warns(UserWarning, match="n_iter_no_change is read where early_stopping is True or 'auto'"):
+        AdaBoostClassifier(early_stopping=False, n_iter_no_change=3, n_estimators=2).fit(X, Y > 4)
+
+
+def test_of_rows_to_validate_on():
+    model = GradientBoostingRegressor(n_estimators=5, n_iter_no_change=2, eval_metric=["r2"])
+    model.fit(X[:80], Y[:80], X_val=X[80:], y_val=Y[80:])
+    with pytest.raises(ValueError, match="refit must be False with X_val"):
+        GradientBoostingRegressor(refit=True).fit(X[:80], Y[:80], X_val=X[80:], y_val=Y[80:])
+    splitter = ShuffleSplit(1, random_state=0)
+    with pytest.raises(ValueError, match="validation_fraction is read where validation is None"):
+        GradientBoostingRegressor(early_stopping=True, validation=splitter, validation_fraction=0.2).fit(X, Y)
+    GradientBoostingRegressor(n_estimators=3, validation=splitter, refit=True, n_iter_no_change=2).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [AdaBoostClassifier, AdaBoostRegressor])
+@pytest.mark.parametrize("given", [{"max_depth": 5}, {"max_bins": 20}], ids=str)
+def test_of_the_trees_of_adaboost(kind, given):
+    y, estimator = (Y > 4, LogisticRegression()) if kind is AdaBoostClassifier else (Y, LinearRegression())
+    with pytest.raises(ValueError, match="is read where estimator is None"):
+        kind(estimator, **given).fit(X, y)
+    kind(n_estimators=2, **given).fit(X, y)
+
+
+@pytest.mark.parametrize("algorithm", ["gentle", "logit"])
+def test_the_criterion_of_votes(algorithm):
+    with pytest.raises(ValueError, match=f"criterion is read where algorithm .* with algorithm='{algorithm}'"):
+        AdaBoostClassifier(criterion="entropy", algorithm=algorithm).fit(X, Y > 4)
+
+
+def test_fewer_rows_where_all_hessians_are_the_same():
+    with pytest.raises(ValueError, match=r"min_samples_uncertain must be None with loss='squared_error'.*got 5"):
+        GradientBoostingRegressor(min_samples_uncertain=5).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [RandomForestRegressor, DecisionTreeRegressor])
+def test_chances_of_columns_of_which_none_are_drawn(kind):
+    with pytest.raises(ValueError, match=r"feature_weights are chances .* draws none of the 3.*got \[1, 2, 3\]"):
+        kind(feature_weights=[1, 2, 3]).fit(X, Y)
+    kind(feature_weights=[1, 2, 0]).fit(X, Y)
+    kind(feature_weights=[1, 2, 3], max_features=1).fit(X, Y)
+
+
+def test_a_file_with_such_parameters_can_be_read(tmp_path):
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, Y)
+    model.set_params(rate_drop=0.3)
+    model.save(tmp_path / "model.fastens")
+    assert fastens.load(tmp_path / "model.fastens").rate_drop == 0.3
+
+
+@pytest.mark.parametrize(("wanted", "count"), [("sqrt", 1), ("log2", 1), (None, 3), (2, 2), (0.7, 2)])
+@pytest.mark.parametrize("name", ["max_features", "max_features_per_tree"])
+def test_numbers_of_features_as_forests_have_them(wanted, count, name):
+    one, two = (
+        GradientBoostingRegressor(n_estimators=5, random_state=0, **{name: value}).fit(X, Y)
+        for value in (wanted, count)
+    )
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, Y)
+    with pytest.raises(FileNotFoundError, match="there is no such folder") as raised:
+        model.save(tmp_path / "nowhere" / "model.fastens")
+    assert raised.value.filename == str(tmp_path / "nowhere")

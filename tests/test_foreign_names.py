@@ -1,0 +1,104 @@
+"""Names of other libraries: every error says which of ours is meant."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from sklearn.base import clone
+
+import fastens
+from fastens import (
+    AdaBoostClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+)
+from fastens.foreign_names import ABSENT, OURS
+
+X, Y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+ESTIMATORS = [getattr(fastens, name) for name in fastens.__all__ if hasattr(getattr(fastens, name), "set_params")]
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("eval_set", "Use X_val and y_val, parameters of fit."),
+        ("eval_metric", "Use eval_metric, a parameter of the constructor."),
+        ("early_stopping_rounds", "Use early_stopping and n_iter_no_change, parameters of the constructor."),
+        ("callbacks", "Use callbacks, a parameter of the constructor."),
+        ("verbose", "Use verbose, a parameter of the constructor."),
+        ("categorical_feature", "Use categorical_features, a parameter of the constructor."),
+        ("base_margin", "Use init_score, a parameter of fit."),
+        ("sample_weight_eval_set", "Use sample_weight_val, a parameter of fit."),
+        ("init_model", "Use resume and init_score, parameters of fit; or warm_start, a parameter of the constructor."),
+        ("xgb_model", "Use resume and init_score, parameters of fit; or warm_start, a parameter of the constructor."),
+    ],
+)
+def test_what_fit_is_given_elsewhere(name, ours):
+    with pytest.raises(TypeError) as raised:
+        GradientBoostingClassifier().fit(X, Y, **{name: [1]})
+    assert str(raised.value) == f"GradientBoostingClassifier.fit() got an unexpected keyword argument {name!r}. {ours}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "ours"),
+    [
+        (GradientBoostingRegressor, "num_leaves", "max_leaf_nodes"),
+        (GradientBoostingRegressor, "reg_lambda", "l2_regularization"),
+        (GradientBoostingRegressor, "colsample_bytree", "max_features_per_tree"),
+        (GradientBoostingRegressor, "max_iter", "n_estimators"),
+        (GradientBoostingRegressor, "n_rounds", "n_estimators"),
+        (GradientBoostingRegressor, "min_child_samples", "min_samples_leaf"),
+        (GradientBoostingRegressor, "objective", "loss"),
+        (GradientBoostingRegressor, "eta", "learning_rate"),
+        (GradientBoostingRegressor, "criterion", "split_criterion"),
+        (AdaBoostClassifier, "base_estimator", "estimator"),
+        (RandomForestClassifier, "subsample", "max_samples"),
+        (RandomForestClassifier, "n_trees", "n_estimators"),
+        (GradientBoostingRanker, "seed", "random_state"),
+    ],
+)
+def test_what_constructors_are_given_elsewhere(kind, name, ours):
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{name}'\. Use {ours}, a parameter of"):
+        kind(**{name: 1})
+    with pytest.raises(ValueError, match=f"Invalid parameter '{name}'.*Use {ours}, a parameter of the constructor"):
+        kind().set_params(**{name: 1})
+
+
+def test_what_there_is_not_and_what_is_misspelt():
+    with pytest.raises(TypeError, match=r"'reg_alpha'\. There is no L1 penalty"):
+        GradientBoostingClassifier(reg_alpha=1)
+    with pytest.raises(TypeError, match=r"Is n_estimators meant\?"):
+        GradientBoostingClassifier(n_estimator=3)
+    with pytest.raises(TypeError, match=r"argument 'nonsense'\.$"):
+        GradientBoostingClassifier().fit(X, Y, nonsense=3)
+
+
+def test_a_callback_that_changes_parameters():
+    lightgbm = pytest.importorskip("lightgbm")
+    model = GradientBoostingClassifier(callbacks=[lightgbm.reset_parameter(learning_rate=lambda i: 0.1)])
+    with pytest.raises(ValueError, match=r"callbacks must be such as are called after a round.*warm_start"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_estimator_keeps_its_signatures(kind):
+    parameters = inspect.signature(kind).parameters
+    required = {name: [len] for name, each in parameters.items() if each.default is inspect.Parameter.empty}
+    model = kind(**required)
+    assert sorted(clone(model).get_params(deep=False)) == sorted(parameters)
+    with pytest.raises(TypeError, match=rf"{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'nonsens"):
+        kind(nonsense=1)
+    of_fit = inspect.signature(model.fit).parameters.values()
+    if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in of_fit):  # these pass on what members take
+        with pytest.raises(TypeError, match=rf"{kind.__name__}\.fit\(\) got an unexpected keyword argument 'eval_set'"):
+            model.fit(X, eval_set=[])
+
+
+def test_every_name_stands_for_something():
+    known = {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters}
+    known |= {name for kind in ESTIMATORS for name in inspect.signature(kind.fit).parameters}
+    assert {each for ours in OURS.values() for each in ours} <= known
+    assert not set(OURS) & set(ABSENT)
