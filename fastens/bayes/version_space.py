@@ -28,6 +28,7 @@ from fastens.bayes.spaces import (
     covers,
     general_without_positives,
 )
+from fastens.bayes.version_space_plot import DrawsVersionSpace
 from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
 from fastens.sample_weights import check_weights
@@ -43,7 +44,7 @@ class Question(NamedTuple):
     probability: float
 
 
-class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator):
+class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator, DrawsVersionSpace):
     """The Bayes-optimal classifier over conjunctions of attribute values, by the version space.
 
     A hypothesis asks for one value of some attributes and covers the instances that have them all; one more covers

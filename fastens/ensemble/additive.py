@@ -219,7 +219,7 @@ class AdditiveVotes(BaseClassifier):
             if feature not in names:
                 raise ValueError(f"feature must be the name or index of a column; got {feature!r}.")
             return names.index(feature)
-        if not 0 <= int(feature) < self.n_features_in_:
+        if not isinstance(feature, int | np.integer) or not 0 <= feature < self.n_features_in_:
             raise ValueError(
                 f"feature must be less than {self.n_features_in_}, the number of columns; got {feature!r}."
             )

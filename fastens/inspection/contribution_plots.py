@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
+from fastens.inspection.arguments import COUNT
 from fastens.inspection.model_plots import column_names, shortened
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, plain
+from fastens.parameters import whole
 
 Array = NDArray[np.float64]
 N_DOTS = 1000
@@ -71,10 +73,13 @@ def plot_contributions(
     ----------
     Lundberg et al. (2020), "From local explanations to global understanding with explainable AI for trees".
     """
+    COUNT.check("n_top", n_top)
+    if not hasattr(estimator, "predict_contributions"):
+        raise ValueError(f"estimator must have predict_contributions; got {type(estimator).__name__}.")
     contributions = estimator.predict_contributions(X)
     if contributions.ndim == 2:
         contributions = contributions[:, None]
-    if row is not None and not 0 <= row < len(contributions):
+    if row is not None and not whole(0, len(contributions) - 1).holds(row):
         raise ValueError(f"row must be a position from 0 to {len(contributions) - 1}; got {row!r}.")
     if row is None and label is None and contributions.shape[1] > 1:
         return _sizes(estimator, contributions, n_top, ax)
@@ -147,7 +152,7 @@ def _sizes(estimator: Any, contributions: Array, n_top: int, ax: Any) -> Any:
     ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
     start = np.zeros(len(top))
     for label, sizes in zip(_labels(estimator, len(size)), size, strict=True):
-        ax.barh(range(len(top)), sizes[top], left=start, label=str(label), height=0.7)
+        ax.barh(range(len(top)), sizes[top], left=start, label=plain(str(label)), height=0.7)
         start += sizes[top]
     _name_rows(ax, [names[column] for column in top])
     ax.set_xlabel("mean absolute contribution, by class" if is_classifier(estimator) else "mean absolute contribution")
@@ -172,7 +177,7 @@ def _dots(estimator: Any, explained: Explained, n_top: int, ax: Any) -> Any:
             s=5, linewidths=0,
         )  # fmt: skip
     _name_rows(ax, [names[column] for column in top])
-    ax.set_xlabel(f"contribution to the {explained.what}")
+    ax.set_xlabel(plain(f"contribution to the {explained.what}"))
     bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 1], fraction=0.04, aspect=30)
     bar.ax.set_yticklabels(["low", "high"])
     bar.set_label("value of a column of numbers", labelpad=-8)
@@ -244,7 +249,7 @@ def _waterfall(estimator: Any, explained: Explained, row: int, n_top: int, ax: A
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     room = 0.17 * (high - low) or 1.0
     ax.set_xlim(low - room, high + room)
-    ax.set_xlabel(explained.what)
+    ax.set_xlabel(plain(explained.what))
     return ax
 
 
@@ -259,7 +264,7 @@ def _named_values(estimator: Any, explained: Explained, row: int, columns: Any) 
 
 
 def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
-    ax.set_yticks(range(len(names)), [shortened(name, limit) for name in names])
+    ax.set_yticks(range(len(names)), [plain(shortened(name, limit)) for name in names])
     ax.invert_yaxis()
     ax.locator_params(axis="x", nbins=6)
     ax.spines[["top", "right"]].set_visible(False)

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from fastens.inspection.arguments import POSITION, as_labels, as_numbers, check_same_kind
 from fastens.inspection.model_plots import shortened
 from fastens.inspection.planes import BAND, MISSING, Axis, Plane
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, plain
 from fastens.parameters import Rule
 
 Array = NDArray[np.float64]
@@ -259,7 +259,7 @@ def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
     from matplotlib.lines import Line2D
 
     marks = [
-        Line2D([], [], marker="o", linestyle="", color=colour, label=shortened(str(label), 20))
+        Line2D([], [], marker="o", linestyle="", color=colour, label=plain(shortened(str(label), 20)))
         for label, colour in zip(classes, colours, strict=True)
     ]
     columns = 1 + (len(classes) - 1) // 16
@@ -269,9 +269,9 @@ def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
 def _label(ax: Any, plane: Plane) -> None:
     for axis, letter in zip(plane.axes, "xy", strict=True):
         side = getattr(ax, f"{letter}axis")
-        side.set_label_text(shortened(axis.name, 60))
+        side.set_label_text(plain(shortened(axis.name, 60)))
         if axis.categories is not None:
-            texts = [shortened(str(category), 16) for category in axis.categories]
+            texts = [plain(shortened(str(category), 16)) for category in axis.categories]
             texts += [] if axis.missing is None else [MISSING]
             turned = letter == "x" and sum(map(len, texts)) > 50
             side.set_ticks(range(len(texts)), texts, **({"rotation": 45, "ha": "right"} if turned else {}))
@@ -284,7 +284,7 @@ def _label(ax: Any, plane: Plane) -> None:
         told = [f"{shortened(name, 20)} = {shortened(_text(value), 14)}" for name, value in held.items()]
         if len(told) > NAMED:
             told = [f"{len(told)} other columns held at given or typical values"]
-        ax.set_title("\n".join(_lines(told)), fontsize="small")
+        ax.set_title("\n".join(_lines(told)), fontsize="small", parse_math=False)
 
 
 def _lines(texts: list[str], width: int = 70) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.inspection.arguments import as_labels, as_numbers, as_truths, check_same_kind, check_same_rows
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, plain
 from fastens.parameters import Rule, one_of
 
 Array = NDArray[np.float64]
@@ -221,8 +221,9 @@ def plot_diversity(
     for row, column in np.ndindex(values.shape):
         colour = "white" if abs(values[row, column]) > middle else "black"
         ax.text(column, row, f"{values[row, column]:.2f}", ha="center", va="center", color=colour)
-    ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
-    ax.set_yticks(range(len(names)), names)
+    texts = [plain(str(name)) for name in names]
+    ax.set_xticks(range(len(names)), texts, rotation=45, ha="right")
+    ax.set_yticks(range(len(names)), texts)
     ax.set_title(measure.replace("_", " "))
     ax.figure.colorbar(image, ax=ax)
     return ax
@@ -250,7 +251,7 @@ def plot_kappa_error(predictions: Mapping[str, ArrayLike], y: ArrayLike, *, ax: 
         x, height = agreement[first, second], (error[first] + error[second]) / 2
         ax.plot(x, height, "o", color="C0")
         side = "right" if x > middle else "left"
-        ax.annotate(f"  {names[first]}, {names[second]}  ", (x, height), fontsize="small", ha=side, va="center")
+        ax.annotate(plain(f"  {names[first]}, {names[second]}  "), (x, height), fontsize="small", ha=side, va="center")
     ax.margins(x=0.1)
     ax.set(xlabel="kappa", ylabel="mean error of the pair", title="Agreement and error of pairs of members")
     return ax

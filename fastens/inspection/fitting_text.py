@@ -46,4 +46,5 @@ class FittingText(Text):
         """Return the text's extent, as large as the axes are now."""
         if self._fits():
             return super().get_window_extent(renderer, dpi)
-        return Bbox.from_bounds(*self.get_transform().transform(self.get_position()), 0, 0)
+        x, y = self.get_transform().transform(self.get_position())
+        return Bbox.from_bounds(x, y, 0, 0)

@@ -7,9 +7,12 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, is_classifier, is_regressor
 from sklearn.inspection import PartialDependenceDisplay
 
-from fastens.inspection.plotting import axes
+from fastens.inspection.arguments import COUNT
+from fastens.inspection.plotting import axes, plain
+from fastens.parameters import one_of, whole
 
 Array = NDArray[np.float64]
 KINDS = {
@@ -67,13 +70,14 @@ def plot_importance(
     ValueError
         For an unknown `kind`, and for "permutation" without rows.
     """
+    COUNT.check("n_top", n_top)
     values, spread = _importances(estimator, kind, X, y)
     top = np.argsort(-values, kind="stable")[:n_top]
     names = column_names(estimator)
     ax = axes(ax, figsize=(6, 1 + 0.28 * len(top)))
     error = None if spread is None else spread[top]
     ax.barh(range(len(top)), values[top], xerr=error, color="C0", height=0.7, error_kw={"ecolor": "0.4"})
-    ax.set_yticks(range(len(top)), [shortened(names[column]) for column in top])
+    ax.set_yticks(range(len(top)), [plain(shortened(names[column])) for column in top])
     ax.invert_yaxis()
     ax.set_xlabel(KINDS[kind])
     ax.spines[["top", "right"]].set_visible(False)
@@ -81,8 +85,10 @@ def plot_importance(
 
 
 def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Array | None]:
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
+    one_of(*KINDS).check("kind", kind)
+    needed = {"gain": "feature_importances_", "permutation": "permutation_importance"}.get(kind, "importances")
+    if not hasattr(estimator, needed):
+        raise ValueError(f"kind={kind!r} needs an estimator with {needed}; got {type(estimator).__name__}.")
     if kind == "gain":
         return np.asarray(estimator.feature_importances_), None
     if kind != "permutation":
@@ -166,11 +172,11 @@ def plot_dependence(
     estimator : fitted classifier or regressor
         The model.
     X : table of shape (n_samples, n_features)
-        Rows to average over; those in which a column that is drawn is missing are left out.
+        Rows to average over; those in which a column that is drawn is missing or infinite are left out.
     features : int, str, pair, or list of these
         Columns to draw; a pair is a picture of two together.
     label : object, optional
-        With three or more classes: the class whose probability is drawn.
+        With three or more classes: the class whose probability is drawn; it must be given.
     n_rows : int, default=500
         Average over so many rows at most, evenly spaced.
     ax : matplotlib Axes, optional
@@ -185,9 +191,12 @@ def plot_dependence(
     ----------
     Friedman (2001), "Greedy function approximation: a gradient boosting machine", section 8.2.
     """
-    features = [features] if isinstance(features, int | np.integer | str | tuple) else list(features)
+    COUNT.check("n_rows", n_rows)
+    is_one = isinstance(features, str | tuple) or not hasattr(features, "__iter__")
+    features = [features] if is_one else list(features)
     table, columns = _as_scikit_learn_reads(X), _drawn(features)
     _check_columns(columns, table)
+    _check_label(estimator, label)
     missing = np.zeros(len(table), dtype=bool)
     for column in columns:
         missing |= _is_missing(table, column)
@@ -200,7 +209,7 @@ def plot_dependence(
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
     display = PartialDependenceDisplay.from_estimator(
-        estimator,
+        estimator if is_classifier(estimator) or is_regressor(estimator) else _Scores(estimator),
         rows,
         features,
         categorical_features=categorical or None,
@@ -209,7 +218,41 @@ def plot_dependence(
         n_cols=min(3, n_pictures),
         ax=axes(ax, figsize=(3.2 * min(3, n_pictures) + 0.8, 2.8 * -(-n_pictures // 3))),
     )
-    return np.array([drawn for drawn in display.axes_.ravel() if drawn is not None], dtype=object)
+    pictures = [drawn for drawn in display.axes_.ravel() if drawn is not None]
+    for drawn in pictures:
+        drawn.set(xlabel=plain(drawn.get_xlabel()), ylabel=plain(drawn.get_ylabel()))
+        for text in [*drawn.get_xticklabels(), *drawn.get_yticklabels()] if categorical else ():
+            text.set_parse_math(False)
+    return np.array(pictures, dtype=object)
+
+
+class _Scores(RegressorMixin, BaseEstimator):
+    """What predicts numbers, but is no regressor to scikit-learn: a ranker, a survival model."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any = None) -> _Scores:
+        return self
+
+    def predict(self, X: Any) -> Array:
+        return np.asarray(self.estimator.predict(X))
+
+
+def _check_label(estimator: Any, label: Any) -> None:
+    """Raise ValueError unless it is a class of three or more, or none is needed."""
+    classes = getattr(estimator, "classes_", None) if is_classifier(estimator) else None
+    if isinstance(classes, list):
+        raise ValueError(f"plot_dependence draws the predictions of one target; the classifier has {len(classes)}.")
+    known = [] if classes is None else classes.tolist()
+    if len(known) < 3 and label is not None and label not in known[1:]:
+        words = f"{known[1]!r} or None with two classes" if len(known) == 2 else "None without classes"
+        raise ValueError(f"label must be {words}; got {label!r}.")
+    if len(known) > 2 and label not in known:
+        raise ValueError(f"label must be one of {known}; got {label!r}.")
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
@@ -232,23 +275,32 @@ def _with_points(rows: Any, columns: list[Any]) -> Any:
 
 def _check_columns(columns: list[Any], table: Any) -> None:
     names = list(getattr(table, "columns", ()))
+    if table.ndim != 2:
+        raise ValueError(f"X must be a table with rows and columns; got shape {table.shape}.")
     for column in columns:
         if isinstance(column, str) and column not in names:
             raise ValueError(f"features must name columns of X; got {column!r}, and the columns are {names}.")
-        if not isinstance(column, str) and not 0 <= column < table.shape[1]:
+        if not isinstance(column, str) and not whole(0, table.shape[1] - 1).holds(column):
             raise ValueError(f"features must hold positions from 0 to {table.shape[1] - 1}; got {column!r}.")
 
 
 def _drawn(features: list[Any]) -> list[Any]:
     """Every column of a list of columns and pairs."""
+    pairs = [part for part in features if isinstance(part, tuple | list)]
+    wrong = [pair for pair in pairs if len(pair) != 2 or pair[0] == pair[1]]
+    if wrong or not features:
+        raise ValueError(f"features must be columns and pairs of two different ones, at least one; got {features!r}.")
     return [column for part in features for column in (part if isinstance(part, tuple | list) else (part,))]
 
 
 def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
-    if not isinstance(table, np.ndarray):
-        return (table[column] if isinstance(column, str) else table.iloc[:, column]).isna().to_numpy()
-    values = table[:, column]
-    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    """Missing, or infinite: of neither is there a place on an axis."""
+    if isinstance(table, np.ndarray):
+        values = table[:, column]
+        return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    found = table[column] if isinstance(column, str) else table.iloc[:, column]
+    is_float = getattr(found.dtype, "kind", "O") == "f"
+    return (found.replace([np.inf, -np.inf], np.nan) if is_float else found).isna().to_numpy()
 
 
 def _categorical(estimator: Any, columns: list[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ Neighbours = dict[int, list[int]]
 Bends = dict[tuple[int, int], list[int]]
 
 
-def layered(parents: Parents) -> tuple[Layers, Neighbours, Bends]:
+def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Layers, Neighbours, Bends]:
     """Return layers of variables and of the bends of long edges, what is above each, and each edge's bends.
 
     Few edges cross.
@@ -26,8 +26,10 @@ def layered(parents: Parents) -> tuple[Layers, Neighbours, Bends]:
     ----------
     parents : sequence of sequences of int
         Parents of each variable.
+    levels : sequence of int, optional
+        The layer of each, below those of its parents; none may be empty. Default: as high as it can be.
     """
-    depth = _depths(parents)
+    depth = _depths(parents) if levels is None else levels
     layers: Layers = [[] for _ in range(max(depth) + 1)]
     for node, level in enumerate(depth):
         layers[level].append(node)

@@ -44,6 +44,39 @@ def plot_network(
     tables : sequence of str, optional
         Text to stand below each name, such as that of `table_text`.
     """
+    colours = ["#fde3c0" if node == highlighted else "#dfe9f5" for node in range(len(names))]
+    return draw_layers(ax, names, parents, colours, tables=tables)
+
+
+def draw_layers(
+    ax: Any,
+    names: Sequence[str],
+    parents: Parents,
+    colours: Sequence[Any],
+    *,
+    tables: Sequence[str] | None = None,
+    levels: Sequence[int] | None = None,
+    has_arrows: bool = True,
+) -> Any:
+    """Draw boxes in layers and the edges between them, and return the axes.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes or None
+        Where to draw; None: a new figure, large enough.
+    names : sequence of str
+        What stands in the boxes.
+    parents : sequence of sequences of int
+        For each box those that an edge leads from.
+    colours : sequence of colours
+        Of the boxes.
+    tables : sequence of str, optional
+        Text to stand below each name.
+    levels : sequence of int, optional
+        The layer of each box; default: as high as it can be.
+    has_arrows : bool, default=True
+        Whether edges are arrows beside each other; otherwise straight lines from middle to middle.
+    """
     is_new = ax is None
     ax = axes(ax, figsize=(3, 3))
     titles = measured(ax, list(names), FONT, PAD)
@@ -51,27 +84,26 @@ def plot_network(
     if tables is not None:
         below = measured(ax, list(tables), SMALL, PAD, **MONOSPACE) * [ROUNDED, 1]
     widths = np.maximum(titles[:, 0], below[:, 0])
-    layout = _Layout(parents, widths, titles[:, 1] + below[:, 1])
+    layout = _Layout(parents, widths, titles[:, 1] + below[:, 1], levels)
     set_inches(ax, layout.width, layout.height, is_new)
     for node, name in enumerate(names):
         x, top = layout.x[node], layout.top[node]
         middle, size = (x, top - titles[node, 1] / 2), (widths[node], titles[node, 1])
-        colour = "#fde3c0" if node == highlighted else "#dfe9f5"
-        draw_box(ax, middle, size, name, FONT, zorder=3, facecolor=colour)
+        draw_box(ax, middle, size, name, FONT, zorder=3, facecolor=colours[node])
         if tables is not None:
             middle, size = (x, top - titles[node, 1] - below[node, 1] / 2), (widths[node], below[node, 1])
             draw_box(ax, middle, size, tables[node], SMALL, zorder=3, multialignment="left", **MONOSPACE)
     for child, found in enumerate(parents):
-        for parent, way in zip(found, layout.ways(child, found), strict=True):
-            _draw_edge(ax, way, f"{names[parent]} -> {names[child]}")
+        for parent, way in zip(found, layout.ways(child, found, has_arrows), strict=True):
+            _draw_edge(ax, way, f"{names[parent]} -> {names[child]}", has_arrows)
     return ax
 
 
 class _Layout:
     """Places of boxes in inches, and the ways of edges: down through a layer, aslant between layers alone."""
 
-    def __init__(self, parents: Parents, widths: np.ndarray, heights: np.ndarray) -> None:
-        layers, above, self._bends = layered(parents)
+    def __init__(self, parents: Parents, widths: np.ndarray, heights: np.ndarray, levels: Any) -> None:
+        layers, above, self._bends = layered(parents, levels)
         self._widths, self._heights = widths, heights
         x = places(layers, above, (widths + BESIDE).tolist())
         half = np.zeros(len(x))
@@ -89,7 +121,7 @@ class _Layout:
         for level, layer in enumerate(layers):
             self.top[layer], self._bottom[layer] = tops[level], tops[level] - tall[level]
 
-    def ways(self, child: int, parents: Sequence[int]) -> list[list[Point]]:
+    def ways(self, child: int, parents: Sequence[int], are_spread: bool) -> list[list[Point]]:
         """For each parent the points at the ends of the upright parts of its edge."""
         if not parents:
             return []
@@ -97,7 +129,7 @@ class _Layout:
         inner = [bends.get((parent, child), []) for parent in parents]
         last = [(found or [parent])[-1] for found, parent in zip(inner, parents, strict=True)]
         order = np.argsort(np.argsort(self.x[last], kind="stable"), kind="stable")
-        reach = SPREAD * self._widths[child]
+        reach = SPREAD * self._widths[child] * are_spread
         ends = self.x[child] + (np.linspace(-reach, reach, len(parents))[order] if len(parents) > 1 else np.zeros(1))
         found = []
         for parent, between, end in zip(parents, inner, ends, strict=True):
@@ -109,14 +141,15 @@ class _Layout:
         return found
 
 
-def _draw_edge(ax: Any, way: list[Point], label: str) -> None:
-    """A line that leaves each layer upright, and its head."""
+def _draw_edge(ax: Any, way: list[Point], label: str, is_arrow: bool) -> None:
+    """A line that leaves each layer upright, and its head; or straight parts without one."""
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
     corners, codes = [way[0]], [Path.MOVETO]
-    for step, (start, end) in enumerate(itertools.pairwise(way[:-1])):
-        if step % 2 == 0:
+    line = way[:-1] if is_arrow else [*way[:-2], way[-1]]
+    for step, (start, end) in enumerate(itertools.pairwise(line)):
+        if step % 2 == 0 or not is_arrow:
             corners, codes = [*corners, end], [*codes, Path.LINETO]
         else:
             middle = (start[1] + end[1]) / 2
@@ -124,7 +157,7 @@ def _draw_edge(ax: Any, way: list[Point], label: str) -> None:
             codes += [Path.CURVE4] * 3
     colour = "0.45"
     ax.add_patch(PathPatch(Path(corners, codes), fill=False, edgecolor=colour, linewidth=0.9, zorder=2, label=label))
-    (x, low), (half, length) = way[-1], HEAD
-    ax.add_patch(
-        Polygon([(x - half, low + length), (x + half, low + length), (x, low)], color=colour, linewidth=0, zorder=2)
-    )
+    if is_arrow:
+        (x, low), (half, length) = way[-1], HEAD
+        corners = [(x - half, low + length), (x + half, low + length), (x, low)]
+        ax.add_patch(Polygon(corners, color=colour, linewidth=0, zorder=2))

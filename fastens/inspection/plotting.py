@@ -19,9 +19,25 @@ def axes(ax: Any = None, **size: Any) -> Any:
     ------
     ImportError
         If matplotlib is not installed; the message names the extra.
+    ValueError
+        If `ax` is no Axes, such as a figure or an array of several.
     """
     try:
         from matplotlib import pyplot
+        from matplotlib.axes import Axes
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'fastens[plot]'") from error
+    if ax is not None and not isinstance(ax, Axes):
+        raise ValueError(f"ax must be matplotlib Axes or None; got {type(ax).__name__}.")
     return pyplot.subplots(layout="constrained", **size)[1] if ax is None else ax
+
+
+def plain(text: str) -> str:
+    """A text that matplotlib draws as it is, also with dollar signs, between which it would read mathematics.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    """
+    return text.replace("$", r"\$")

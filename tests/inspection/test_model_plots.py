@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,8 +11,11 @@ import pytest
 from matplotlib import pyplot
 from scipy.sparse import csr_matrix
 from sklearn.inspection import partial_dependence, permutation_importance
+from sklearn.linear_model import LogisticRegression
 
 import fastens
+from fastens.inspection import model_plots, theory
+from fastens.inspection.contribution_plots import plot_contributions
 
 TREES = {
     "boosting": (fastens.GradientBoostingClassifier, fastens.GradientBoostingRegressor, {"n_estimators": 20}),
@@ -229,3 +234,125 @@ def test_dependence_on_whole_numbers(rng):
     whole = rng.integers(0, 9, (200, 2))
     model = fastens.GradientBoostingRegressor(n_estimators=5).fit(whole, whole[:, 0])
     assert len(model.plot_dependence(whole, [0, (0, 1)])) == 2
+
+
+@pytest.fixture(scope="module")
+def models(table):
+    """A classifier of two classes and of three, a regressor, and the rows."""
+    return {"two": fitted("forest", table, 2), "three": fitted("boosting", table, 3), "none": fitted("tree", table)}
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "arguments", "message"),
+    [
+        ("two", "importances", {"kind": ["gain"]}, r"kind must be 'gain', 'split' or 'cover'; got \['gain'\]"),
+        ("two", "plot_importance", {"kind": ["gain"]}, r"kind must be one of .* got \['gain'\]"),
+        ("two", "plot_importance", {"ax": 5}, "ax must be matplotlib Axes or None; got int"),
+        ("two", "plot_dependence", {"features": None}, "features must hold positions from 0 to 3; got None"),
+        ("two", "plot_dependence", {"features": 1.5}, "features must hold positions from 0 to 3; got 1.5"),
+        ("two", "plot_dependence", {"features": True}, "features must hold positions from 0 to 3; got True"),
+        ("two", "plot_dependence", {"features": []}, "features must be columns and pairs of two different ones"),
+        ("two", "plot_dependence", {"features": [(0, 1, 2)]}, "features must be columns and pairs of two different"),
+        ("two", "plot_dependence", {"features": [(0, 0)]}, "features must be columns and pairs of two different ones"),
+        ("two", "plot_dependence", {"features": 0, "X": [1, 2]}, "X must be a table with rows and columns"),
+        ("two", "plot_dependence", {"features": 0, "label": "no"}, "label must be 'perhaps' or None with two classes"),
+        ("none", "plot_dependence", {"features": 0, "label": "no"}, "label must be None without classes; got 'no'"),
+        ("three", "plot_dependence", {"features": 0}, r"label must be one of \['no', 'perhaps', 'yes'\]; got None"),
+        ("three", "plot_dependence", {"features": 0, "label": 7}, "label must be one of .* got 7"),
+        ("two", "plot_contributions", {"row": 1.5}, "row must be a position from 0 to 399; got 1.5"),
+        ("two", "plot_contributions", {"row": True}, "row must be a position from 0 to 399; got True"),
+        ("two", "plot_contributions", {"row": "first"}, "row must be a position from 0 to 399; got 'first'"),
+        ("none", "plot_contributions", {"label": 3}, r"label must be one of \[0\]; got 3"),
+    ],
+)
+def test_errors_say_what_to_do(table, models, name, method, arguments, message):
+    given = {"X": table[0], **arguments} if method in ("plot_dependence", "plot_contributions") else arguments
+    with pytest.raises(ValueError, match=message):
+        getattr(models[name], method)(**given)
+
+
+def test_functions_on_foreign_estimators_and_other_numbers(table, models):
+    foreign = LogisticRegression()
+    with pytest.raises(ValueError, match="kind='gain' needs an estimator with feature_importances_; got LogisticReg"):
+        model_plots.plot_importance(foreign)
+    with pytest.raises(ValueError, match="kind='split' needs an estimator with importances; got LogisticRegression"):
+        model_plots.plot_importance(foreign, "split")
+    with pytest.raises(ValueError, match="estimator must have predict_contributions; got LogisticRegression"):
+        plot_contributions(foreign, table[0])
+    for plot in (model_plots.plot_importance, lambda model, n_top: plot_contributions(model, table[0], n_top=n_top)):
+        for n_top in (0, -1, 2.5):
+            with pytest.raises(ValueError, match=f"n_top must be a whole number of at least 1; got {n_top}"):
+                plot(models["two"], n_top=n_top)
+    with pytest.raises(ValueError, match="n_rows must be a whole number of at least 1; got 0"):
+        model_plots.plot_dependence(models["two"], table[0], 0, n_rows=0)
+
+
+def test_dependence_leaves_infinite_values_out(table, models):
+    X = table[0].assign(large=np.where(np.arange(400) == 7, np.inf, table[0]["large"]))
+    (ax,) = models["none"].plot_dependence(X, "large")
+    assert np.isfinite(ax.lines[0].get_xdata()).all()
+    with pytest.raises(ValueError, match="X must have rows in which none of the columns"):
+        models["none"].plot_dependence(X.assign(large=-np.inf), "large")
+
+
+def test_dependence_of_what_ranks(table):
+    X, y = table
+    ranker = fastens.GradientBoostingRanker(n_estimators=5).fit(X, (y > 0).astype(int), group=[200, 200])
+    (ax,) = ranker.plot_dependence(X, "large")
+    assert ax.lines[0].get_ydata()[-1] > ax.lines[0].get_ydata()[0]
+
+
+def test_names_with_dollar_signs_are_no_mathematics(table):
+    """Between two dollar signs matplotlib reads mathematics, and fails where it is none."""
+    X, y = table
+    X = X.rename(columns={"large": "$^ in $", "kind": "x_$_^$"})
+    X["x_$_^$"] = X["x_$_^$"].cat.rename_categories({"a": "$^$", "b": "$_{$", "c": "c"})
+    labels = np.where(y > 0, "$^$", "$_{$")
+    model = fastens.GradientBoostingClassifier(n_estimators=5).fit(X, labels)
+    drawn = [
+        model.plot_importance(),
+        model.plot_contributions(X),
+        model.plot_contributions(X, 0),
+        *model.plot_dependence(X, [0, 1]),
+        model.plot_tree(),
+        fastens.plot_decision_boundary(model, X, labels, features=[0, 1]),
+        theory.plot_diversity({"$^$": labels, "b": labels}, labels, "kappa"),
+        theory.plot_kappa_error({"$^$": labels, "b": labels[::-1]}, labels),
+    ]
+    for ax in drawn:
+        ax.figure.canvas.draw()
+
+
+def test_a_contribution_of_one_column_alone(table):
+    model = fastens.AdaBoostClassifier(n_estimators=5).fit(table[0], table[1] > 0)
+    for feature in (1.5, -1, 4, None):
+        with pytest.raises(ValueError, match=f"feature must be less than 4, the number of columns; got {feature}"):
+            model.plot_contribution(feature)
+
+
+def test_without_matplotlib_the_extra_is_named(table, models, monkeypatch):
+    net = fastens.BayesianNetwork("tan").fit(table[0][["kind"]], table[1] > 0)
+    space = fastens.VersionSpaceClassifier().fit([["a", "b"], ["c", "d"]], [1, 0])
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
+    X, model = table[0], models["two"]
+    for plot in (
+        model.plot_importance,
+        models["three"].plot_training,
+        model.plot_tree,
+        net.plot,
+        space.plot_lattice,
+        theory.plot_oob_share,
+        theory.plot_majority_error,
+        theory.plot_average_variance,
+        lambda: model.plot_dependence(X, 0),
+        lambda: model.plot_contributions(X),
+        lambda: fastens.plot_decision_boundary(model, X, features=[0, 1]),
+        lambda: theory.plot_diversity({"a": [1, 0]}, [1, 0]),
+        lambda: theory.plot_kappa_error({"a": [1, 0], "b": [1, 1]}, [1, 0]),
+        lambda: fastens.plot_bias_variance(
+            LogisticRegression(), [[0], [1]] * 9, [0, 1] * 9, param_name="C", param_range=[1], n_rounds=2
+        ),
+    ):
+        with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'fastens\[plot\]'"):
+            plot()
