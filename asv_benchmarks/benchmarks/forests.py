@@ -32,7 +32,7 @@ class GrowTrees(Benchmark):
     def setup(self, rules: str, n_threads: int) -> None:
         data = generated(N_ROWS, N_FEATURES, regression=rules == "numbers")
         target = number_target(data.y) if rules == "numbers" else class_target(data.y, [2])
-        self.grower = ForestGrower(learn_binning(data.X).transform(data.X), target, RULES[rules], n_threads)
+        self.grower = ForestGrower(learn_binning(data.X).transform(data.X), target, RULES[rules], n_threads, X=data.X)
         rng = np.random.default_rng(0)
         bags = [np.bincount(rng.integers(0, N_ROWS, N_ROWS), minlength=N_ROWS).astype(float) for _ in range(2)]
         self.samples = [TreeSample(bag, None, seed) for seed, bag in enumerate(bags)]

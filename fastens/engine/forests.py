@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.engine.bin_values import values_of_bins
 from fastens.engine.kernels.forest_data import ForestData
 from fastens.engine.kernels.forest_grow import TreeWorker
 from fastens.engine.trees import MeasuredTree, SearchedTree, Tree
@@ -146,10 +147,10 @@ class ForestGrower:
         Limits of every tree.
     n_threads : int
         Threads for several trees, a tree each; for a single one, threads inside it.
-    with_squares : bool
-        Grow a `MeasuredTree`; of numbers only.
-    with_search : bool
-        Grow a `SearchedTree`; not with `with_squares`.
+    X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features), optional
+        The rows' values; random thresholds need them.
+    kind : type
+        `Tree`, `MeasuredTree` (of numbers only) or `SearchedTree`.
 
     Examples
     --------
@@ -170,12 +171,12 @@ class ForestGrower:
         rules: TreeRules,
         n_threads: int = 1,
         *,
-        with_squares: bool = False,
-        with_search: bool = False,
+        X: Any = None,
+        kind: type[Tree] = Tree,
     ) -> None:
-        centres = [_centres(limits) for limits in matrix.thresholds] if rules.random_thresholds else None
-        self._data = ForestData(matrix, centres, target, rules, with_squares, with_search)
-        self._tree = MeasuredTree if with_squares else SearchedTree if with_search else Tree
+        values = values_of_bins(matrix, X, n_threads) if rules.random_thresholds else None
+        self._data = ForestData(matrix, values, target, rules, kind is MeasuredTree, kind is SearchedTree)
+        self._kind = kind
         self._value_dtype = target.value_dtype
         self._n_rows = matrix.n_rows
         self._n_threads = n_threads
@@ -249,7 +250,7 @@ class ForestGrower:
         """Grow some of the trees, unless stopped."""
         grown = worker.grow(samples[block], stop)
         for number, arrays in enumerate(grown or (), first + block.start):
-            take(number, self._tree(**arrays))
+            take(number, self._kind(**arrays))
 
 
 _GO = np.zeros(1, np.uint8)
@@ -262,12 +263,3 @@ def _wait(futures: list[Future[None]]) -> None:
         done, waiting = wait(waiting, timeout=_LOOK_EVERY)
         for future in done:
             future.result()
-
-
-def _centres(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A value inside each bin by its code, as a share of the range; the outer bins are as wide as their neighbours."""
-    if len(thresholds) < 2:
-        return np.array([np.nan, 0.0, 1.0])
-    inner = thresholds[:-1] + (thresholds[1:] - thresholds[:-1]) / 2
-    first, last = thresholds[0] - (inner[0] - thresholds[0]), thresholds[-1] + (thresholds[-1] - inner[-1])
-    return np.concatenate([[np.nan, 0.0], (inner - first) / (last - first), [1.0]])

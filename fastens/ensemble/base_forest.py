@@ -20,8 +20,8 @@ from fastens.engine.pruning import prune
 from fastens.engine.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.tree_store import TreeStore
-from fastens.engine.trees import Tree, TreeEnsemble
-from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting
+from fastens.engine.trees import MeasuredTree, Tree, TreeEnsemble
+from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.column_rules import column_chances
@@ -176,9 +176,9 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
         of_first = Samples(bags, weight, 0, 1)[0].weight
         total = float(n_rows if of_first is None else of_first.sum())
-        with_squares = averager is not None and averager.needs_squares
+        kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         rules = self._tree_rules(n_rows, total)
-        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, with_squares=with_squares)
+        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators)
         finish = self._finisher(averager, data, samples, store.n_trees)
 

@@ -25,6 +25,10 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     The trees are grown without a target. A linear model on their leaves, one column each, is a model of as many boxes.
     For the leaves of trees that have learned from a target, see the method `leaf_features` of every model of trees.
 
+    A threshold is drawn uniformly between the smallest and the largest value of a column in the node, and cuts half-way
+    between the two neighbouring values of the training rows (or bins, of a column with more than `max_bins` values).
+    Infinite values count as the largest finite numbers.
+
     Parameters
     ----------
     n_estimators : int, default=100

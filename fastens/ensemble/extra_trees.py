@@ -14,6 +14,10 @@ class ExtraTreesClassifier(ForestClassifier):
     For each split a few features are drawn at random, and a threshold at random for each of them; the best of these is
     taken. The trees are grown on all rows, and their class shares are averaged.
 
+    A threshold is drawn uniformly between the smallest and the largest value that the feature has in the node, and cuts
+    half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
+    between the two neighbouring bins. Infinite values count as the largest finite numbers.
+
     Parameters
     ----------
     n_estimators : int, default=100
@@ -164,6 +168,10 @@ class ExtraTreesRegressor(ForestRegressor):
 
     For each split a threshold is drawn at random for each of the features, or for some drawn at random; the best of
     these is taken. The trees are grown on all rows, and their predictions are averaged.
+
+    A threshold is drawn uniformly between the smallest and the largest value that the feature has in the node, and cuts
+    half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
+    between the two neighbouring bins. Infinite values count as the largest finite numbers.
 
     Parameters
     ----------

@@ -31,6 +31,10 @@ class IsolationForest(OutlierMixin, RandomSplits):
     tree is as deep as a balanced one. A row that is alone after few splits is an outlier: its score is 2 to the power
     of minus its mean depth, over that of a row in a random search tree.
 
+    A threshold is drawn uniformly between the smallest and the largest value of a column in the node, and cuts half-way
+    between the two neighbouring values of the training rows (or bins, of a column with more than `max_bins` values).
+    Infinite values count as the largest finite numbers.
+
     Parameters
     ----------
     n_estimators : int, default=100

@@ -47,7 +47,8 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         samples = self._samples(seed, hashes, weight)
         # Targets that differ between rows: no node is pure, so that all is left to the random splits.
         target = number_target((hashes / 2.0**64)[:, None])
-        trees = ForestGrower(binning.transform(table, n_threads), target, self._rules(), n_threads).grow(samples)
+        matrix = binning.transform(table, n_threads)
+        trees = ForestGrower(matrix, target, self._rules(), n_threads, X=table).grow(samples)
         self._ensemble = TreeEnsemble.from_trees(trees, [0] * self.n_estimators, [0.0], binning)
         return kept, weight
 

@@ -18,7 +18,7 @@ from fastens.engine.forests import ForestGrower, TreeSample
 from fastens.engine.midpoints import cut_half_way
 from fastens.engine.pruning import prune, pruning_path
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.engine.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, RULES, BaseTrees, TreesClassifier, TreesRegressor
 from fastens.parameters import one_of
 
@@ -67,7 +67,8 @@ class BaseDecisionTree(BaseTrees):
         weight = self._growing_weight(data)
         n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
         rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
-        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, with_search=self._tells_search)
+        kind = SearchedTree if self._tells_search else Tree
+        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
         [tree] = grower.grow([TreeSample(weight, None, seed)])
         return tree, binning, matrix, data
 
@@ -132,7 +133,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     criterion : {"gini", "entropy", "log_loss"}, default="gini"
         What a split lowers; entropy and log_loss are the same.
     splitter : {"best", "random"}, default="best"
-        Take the best threshold of each feature, or one at random.
+        Take the best threshold of each feature, or one at random, as `ExtraTreesClassifier` draws it.
     max_depth : int or None, default=None
         Most splits between the root and a leaf.
     min_samples_split : int or float, default=2
@@ -253,7 +254,7 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     criterion : {"squared_error", "absolute_error", "poisson"}, default="squared_error"
         What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
     splitter : {"best", "random"}, default="best"
-        Take the best threshold of each feature, or one at random.
+        Take the best threshold of each feature, or one at random, as `ExtraTreesRegressor` draws it.
     max_depth : int or None, default=None
         Most splits between the root and a leaf.
     min_samples_split : int or float, default=2

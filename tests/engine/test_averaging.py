@@ -20,6 +20,7 @@ from fastens.engine.binning import learn_binning
 from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior
 from fastens.engine.split_priors import TableSearch
+from fastens.engine.trees import MeasuredTree, Tree
 
 N_ROWS = 3000
 COST = TableSearch(np.full(6, 50.0), None, random_thresholds=False)
@@ -29,7 +30,10 @@ SPLITS = [0.5, 0.03, 1 - 1e-9, (0.95, 1.0), "search"]
 def grown(target, rng, weight=None, **rules):
     X = rng.normal(size=(N_ROWS, 6)).round(1)
     grower = ForestGrower(
-        learn_binning(X).transform(X), target, TreeRules(**rules), with_squares=target.n_classes is None
+        learn_binning(X).transform(X),
+        target,
+        TreeRules(**rules),
+        kind=MeasuredTree if target.n_classes is None else Tree,
     )
     return X, grower.grow([TreeSample(weight, None, 0)])[0]
 

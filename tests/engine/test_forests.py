@@ -8,9 +8,16 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fastens.engine.binning import learn_binning
-from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, _centres, class_target, number_target
-from fastens.engine.trees import TREE_DTYPES
-from reference.forest_growth import NaiveForest, drawn_features, paths_of_nodes, random_code, rows_of_nodes
+from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from fastens.engine.trees import TREE_DTYPES, SearchedTree
+from reference.forest_growth import (
+    NaiveForest,
+    drawn_features,
+    paths_of_nodes,
+    random_code,
+    rows_of_nodes,
+    values_of_bins,
+)
 
 CLASS_CRITERIA = ["gini", "entropy"]
 NUMBER_CRITERIA = ["squared_error", "poisson", "absolute_error"]
@@ -44,8 +51,8 @@ def bin_rows(X, weight=None, max_bins=255, categorical=()):
     return learn_binning(X, weight, max_bins, is_categorical).transform(X)
 
 
-def grow_one(matrix, target, rules, weight=None, *, seed=0, features=None):
-    return ForestGrower(matrix, target, rules).grow([TreeSample(weight, features, seed)])[0]
+def grow_one(matrix, target, rules, weight=None, *, seed=0, features=None, X=None):
+    return ForestGrower(matrix, target, rules, X=X).grow([TreeSample(weight, features, seed)])[0]
 
 
 def check_nodes(tree, matrix, target, rules, weight=None, *, optimal=True, tolerance=1e-6):
@@ -102,8 +109,8 @@ def test_what_splits_were_chosen_from(kind, criterion, categorical, random_thres
     matrix, target = bin_rows(X, categorical=categorical), make_target(signal, kind)
     weight = np.random.default_rng(1).integers(0, 4, len(X)).astype(np.float64)
     rules = TreeRules(criterion, random_thresholds=random_thresholds)
-    [tree] = ForestGrower(matrix, target, rules, with_search=True).grow([TreeSample(weight, None, 0)])
-    assert_same_trees([tree], [grow_one(matrix, target, rules, weight)])
+    [tree] = ForestGrower(matrix, target, rules, X=X, kind=SearchedTree).grow([TreeSample(weight, None, 0)])
+    assert_same_trees([tree], [grow_one(matrix, target, rules, weight, X=X)])
     rows, _ = rows_of_nodes(tree, matrix.columns, np.flatnonzero(weight > 0))
     above = {int(left) + side: node for node, left in enumerate(tree.left_child) if left for side in (0, 1)}
     for node in range(tree.n_nodes):
@@ -211,11 +218,11 @@ def test_features_bound_by_those_above(rules, limits):
     X, signal = make_rows()
     matrix, target = bin_rows(X, categorical=[2]), make_target(signal, "two classes")
     rules = TreeRules(**rules, **limits)
-    tree = grow_one(matrix, target, rules)
+    tree = grow_one(matrix, target, rules, X=X)
     assert tree.n_nodes > 10
     check_nodes(tree, matrix, target, rules, optimal=not limits)
     drawn = TreeRules(**vars(rules) | {"features_per_split": 1})
-    check_nodes(grow_one(matrix, target, drawn, features=[0, 2, 3, 4]), matrix, target, drawn, optimal=False)
+    check_nodes(grow_one(matrix, target, drawn, features=[0, 2, 3, 4], X=X), matrix, target, drawn, optimal=False)
 
 
 @pytest.mark.parametrize("n_features", [5, 70, 200])
@@ -272,7 +279,7 @@ def test_random_thresholds(kind, criterion, max_bins):
     X, signal = make_rows(400)
     matrix, target = bin_rows(X, max_bins=max_bins, categorical=[2]), make_target(signal, kind)
     rules = TreeRules(criterion, random_thresholds=True, features_per_split=2, min_samples_leaf=2)
-    trees = [grow_one(matrix, target, rules, seed=seed) for seed in (1, 2)]
+    trees = [grow_one(matrix, target, rules, seed=seed, X=X) for seed in (1, 2)]
     assert trees[0].n_nodes > 20
     assert trees[0].n_nodes != trees[1].n_nodes or (trees[0].feature != trees[1].feature).any()
     check_nodes(trees[0], matrix, target, rules, optimal=False)
@@ -281,9 +288,8 @@ def test_random_thresholds(kind, criterion, max_bins):
 def test_random_thresholds_spread_over_the_values_and_not_over_the_rows():
     x = np.concatenate([np.linspace(0, 1, 900), np.linspace(1, 10, 100)])[:, None]
     binning = learn_binning(x)
-    grower = ForestGrower(
-        binning.transform(x), number_target(x[:, 0]), TreeRules("squared_error", random_thresholds=True, max_depth=1)
-    )
+    rules = TreeRules("squared_error", random_thresholds=True, max_depth=1)
+    grower = ForestGrower(binning.transform(x), number_target(x[:, 0]), rules, X=x)
     cut = [
         binning.thresholds[0][tree.bin_threshold[0] - 1]
         for tree in grower.grow([TreeSample(None, None, s) for s in range(600)])
@@ -303,9 +309,10 @@ def test_random_thresholds_are_where_the_twin_has_them(kind, shape, max_bins):
     binning = learn_binning(x, max_bins=max_bins)
     matrix, target = binning.transform(x), make_target(rng.normal(size=len(x)), kind)
     criterion = "squared_error" if kind == "numbers" else "gini"
-    grower = ForestGrower(matrix, target, TreeRules(criterion, random_thresholds=True, max_depth=1))
+    grower = ForestGrower(matrix, target, TreeRules(criterion, random_thresholds=True, max_depth=1), X=x)
+    values = values_of_bins(matrix.columns[0], x[:, 0], binning.n_codes[0])
     trees = grower.grow([TreeSample(None, None, seed) for seed in range(200)])
-    expected = [random_code(_centres(binning.thresholds[0]), matrix.columns[0], 0, seed) for seed in range(200)]
+    expected = [random_code(values, matrix.columns[0], 0, seed) for seed in range(200)]
     assert [int(tree.bin_threshold[0]) for tree in trees] == expected
     assert len(set(expected)) > 2
 
@@ -359,8 +366,8 @@ def test_threads_do_not_matter(rules, random_thresholds):
     matrix, target = bin_rows(X, categorical=[2]), make_target(signal, "two classes")
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(np.float64)
     samples = [TreeSample(weight, None, 1), TreeSample(None, np.array([0, 1, 2]), 2), TreeSample(weight, None, 3)]
-    alone = [tree for sample in samples for tree in ForestGrower(matrix, target, rules, 3).grow([sample])]
-    one, several = (ForestGrower(matrix, target, rules, n_threads).grow(samples) for n_threads in (1, 2))
+    alone = [tree for sample in samples for tree in ForestGrower(matrix, target, rules, 3, X=X).grow([sample])]
+    one, several = (ForestGrower(matrix, target, rules, n_threads, X=X).grow(samples) for n_threads in (1, 2))
     assert_same_trees(one, several)
     assert_same_trees(one, alone)
 
@@ -370,12 +377,15 @@ def test_threads_do_not_matter(rules, random_thresholds):
 def test_weights_mean_repetition(kind, criterion, random_thresholds):
     X, signal = make_rows(300)
     weight = np.random.default_rng(0).integers(0, 4, len(X))
-    copies = np.repeat(np.arange(len(X)), weight)
     target = make_target(signal, kind)
     rules = TreeRules(criterion, features_per_split=3, random_thresholds=random_thresholds)
     binning = learn_binning(X[weight > 0], weight[weight > 0].astype(float))
-    weighted = grow_one(binning.transform(X), target, rules, weight.astype(np.float64))
-    repeated = grow_one(binning.transform(X[copies]), target._replace(y=target.y[copies]), rules)
+    kept = np.flatnonzero(weight)
+    copies = np.repeat(kept, weight[kept])
+    weighted, repeated = (
+        grow_one(binning.transform(X[rows]), target._replace(y=target.y[rows]), rules, of_rows, X=X[rows])
+        for rows, of_rows in ((kept, weight[kept].astype(np.float64)), (copies, None))
+    )
     assert_same_trees([weighted], [repeated], left_out={"n_samples"})
 
 

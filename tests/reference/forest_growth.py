@@ -165,10 +165,19 @@ def drawn_features(weights, n_wanted, key):
     return drawn
 
 
-def random_code(centres, codes, feature, node_key):
+def values_of_bins(codes, x, n_codes):
+    """By code, the value of a feature's bin: half-way between the smallest and the largest of its rows."""
+    x = np.clip(x.astype(np.float64), -np.finfo(np.float64).max, np.finfo(np.float64).max)
+    values = np.full(n_codes, np.nan)
+    for code in set(codes.tolist()) - {0}:
+        low, high = x[codes == code].min(), x[codes == code].max()
+        values[code] = low if low == high else low / 2 + high / 2
+    return values
+
+
+def random_code(values, codes, feature, node_key):
     """The last code on the left of a threshold that is uniform between the values of the smallest and largest code."""
-    centres = centres.astype(np.float32)
-    low, high = int(codes.min()), int(codes.max())
+    low, high = int(codes[codes > 0].min()), int(codes.max())
     share = random_share(random_bits(node_key, 2**64 - 1 - feature), 0)
-    threshold = centres[low] + np.float32(share) * (centres[high] - centres[low])
-    return min(np.searchsorted(centres[1:], threshold, side="right"), high - 1)
+    threshold = np.clip((1 - share) * values[low] + share * values[high], values[low], values[high])
+    return min(np.searchsorted(values[1:], threshold, side="right"), high - 1)

@@ -14,8 +14,8 @@ cdef class ForestData:
     cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none
 
     cdef size_t _pointer(self, array, dtype) except 0
-    cdef _set_table(self, matrix, centres)
-    cdef _set_cells(self, centres)
+    cdef _set_table(self, matrix, values)
+    cdef _set_values(self, values)
     cdef _set_targets(self, target, criterion)
     cdef _set_classes(self, target)
     cdef _set_numbers(self, y, criterion)

@@ -1,11 +1,13 @@
 """What all trees of a forest share, as the kernels read it."""
 
 from cython cimport final
+from libc.float cimport DBL_MAX
 
+from .forest_threshold cimport cell_of
 from .forest_tree cimport (
-    ABSOLUTE, CELL_BITS, ENTROPY, FIRST_CELL, LOG_BITS, N_CELLS, POISSON, SQUARES, WINDOW, mask_words
+    ABSOLUTE, ENTROPY, LOG_BITS, N_CELLS, POISSON, SQUARES, WINDOW, BinValues, mask_words
 )
-from .structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from .structs cimport float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from functools import cache
 
@@ -29,9 +31,9 @@ def _logs():
 cdef class ForestData:
     """What all trees of a forest share: binned rows, targets, rules. Arguments are trusted."""
 
-    def __init__(self, matrix, centres, target, rules, with_squares=False, with_search=False):
+    def __init__(self, matrix, values, target, rules, with_squares=False, with_search=False):
         self.kept = []
-        self._set_table(matrix, centres)
+        self._set_table(matrix, values)
         self._set_targets(target, rules.criterion)
         self.n_squares = self.forest.targets.n_targets if with_squares else 0
         self.with_search = with_search
@@ -42,7 +44,7 @@ cdef class ForestData:
         self.kept.append(array)
         return array.ctypes.data
 
-    cdef _set_table(self, matrix, centres):
+    cdef _set_table(self, matrix, values):
         table = &self.forest.table
         table.code_size = matrix.columns.itemsize
         table.n_rows, table.n_features = matrix.n_rows, matrix.n_features
@@ -53,21 +55,32 @@ cdef class ForestData:
         table.max_codes = max(matrix.n_codes)
         table.has_categories = matrix.is_categorical.any()
         table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
-        if centres is not None:
-            self._set_cells([of_feature.astype(np.float32) for of_feature in centres])
+        if values is not None:
+            self._set_values(values)
 
-    cdef _set_cells(self, centres):
+    cdef _set_values(self, values):
         """Where random thresholds are looked up."""
         table = &self.forest.table
-        firsts = (np.arange(FIRST_CELL, FIRST_CELL + N_CELLS + 1, dtype=np.uint32) << CELL_BITS).view(np.float32)
-        firsts[0] = 0.0
-        cells = [np.searchsorted(of_feature[1:], firsts, side="right") for of_feature in centres]
+        cdef Py_ssize_t f
+        cdef int32_t code
+        cdef const float64_t* of_feature
+        sizes = [len(of_bins) + WINDOW for of_bins in values]
         behind = np.full(WINDOW, np.inf)
-        sizes = [len(of_feature) + WINDOW for of_feature in centres]
-        table.cells = <const uint16_t*>self._pointer(np.maximum(np.concatenate(cells), 1), np.uint16)
-        table.first_centre = <const int64_t*>self._pointer(np.cumsum([0, *sizes]), np.int64)
-        padded = [part for of_feature in centres for part in (of_feature, behind)]
-        table.centres = <const float32_t*>self._pointer(np.concatenate(padded), np.float32)
+        padded = [part for of_bins in values for part in (of_bins, behind)]
+        table.values = <const float64_t*>self._pointer(np.concatenate(padded), np.float64)
+        first, last = np.array([of_bins[[1, len(of_bins) - 1]] for of_bins in values]).T
+        with np.errstate(divide="ignore", over="ignore"):
+            scale = np.minimum(0.5 / (0.5 * last - 0.5 * first), DBL_MAX)
+        scale[last / 2 == first / 2] = 0.0
+        bins = np.rec.fromarrays([np.cumsum([0, *sizes])[:len(values)], scale, first * scale], dtype="i8,f8,f8")
+        table.bin_values = <const BinValues*>self._pointer(bins, bins.dtype)
+        cells = np.zeros((len(values), N_CELLS + 1), np.uint16)
+        cdef uint16_t[:, ::1] n_in = cells
+        for f in range(len(values)):
+            of_feature = table.values + table.bin_values[f].first
+            for code in range(1, len(values[f])):
+                n_in[f, cell_of(&table.bin_values[f], of_feature[code]) + 1] += 1
+        table.cells = <const uint16_t*>self._pointer(np.cumsum(cells, axis=1), np.uint16)
 
     cdef _set_targets(self, target, criterion):
         targets = &self.forest.targets

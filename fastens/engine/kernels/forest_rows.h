@@ -231,10 +231,10 @@ FASTENS_READ_ROWS(uint8_t)
 FASTENS_READ_ROWS(uint16_t)
 
 /* How many of the next WINDOW values, which ascend, are up to a limit. */
-enum { WINDOW = 16 };
+enum { WINDOW = 8 };
 
 /* Not inlined: within a loop the compiler would unroll it before it looks for vectors. */
-FASTENS_NOINLINE int32_t count_up_to(const float* values, float limit)
+FASTENS_NOINLINE int32_t count_up_to(const double* values, double limit)
 {
     int32_t n = 0;
     for (int k = 0; k < WINDOW; k++)

@@ -2,9 +2,9 @@
 
 from libc.string cimport memcpy
 
-from .forest_tree cimport CELL_BITS, FIRST_CELL, N_CELLS, WINDOW, ForestTable
+from .forest_tree cimport CELL_BITS, FIRST_CELL, N_CELLS, WINDOW, BinValues, ForestTable
 from .random cimport random_bits, random_share
-from .structs cimport float32_t, int32_t, uint16_t, uint32_t, uint64_t
+from .structs cimport float32_t, float64_t, int32_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "forest_rows.h" nogil:
     ctypedef struct CodeRange:
@@ -12,30 +12,34 @@ cdef extern from "forest_rows.h" nogil:
         uint32_t largest
         bint has_missing
 
-    int32_t count_up_to(const float32_t* values, float32_t limit)
+    int32_t count_up_to(const float64_t* values, float64_t limit)
 
 
-cdef inline int32_t _cell_of(float32_t share) noexcept nogil:
-    """The cell of a share from 0 to 1: its exponent and the first bits behind it."""
+cdef inline int32_t cell_of(const BinValues* bins, float64_t value) noexcept nogil:
+    """The cell of a value by its place in the feature's range: the exponent and the first bits behind it."""
+    cdef float32_t place = <float32_t>(value * bins.scale - bins.origin)
     cdef uint32_t bits
-    memcpy(&bits, &share, sizeof(bits))
-    return <int32_t>(max(bits >> CELL_BITS, <uint32_t>FIRST_CELL) - <uint32_t>FIRST_CELL)
+    memcpy(&bits, &place, sizeof(bits))
+    return min(max(<int32_t>(bits >> CELL_BITS) - FIRST_CELL, 0), N_CELLS - 1)
 
 
 cdef inline int32_t random_code(
     const ForestTable* table, int32_t feature, uint64_t key, int32_t low, int32_t high
 ) noexcept nogil:
-    """The last code on the left of a threshold drawn between the values of two codes."""
-    cdef const float32_t* centres = table.centres + table.first_centre[feature]
-    cdef float32_t threshold = centres[low] + <float32_t>random_share(key, 0) * (centres[high] - centres[low])
-    cdef const uint16_t* cell = table.cells + <Py_ssize_t>feature * (N_CELLS + 1) + _cell_of(threshold)
+    """The last code on the left of a threshold drawn between the values of two codes, the first of them included."""
+    cdef const BinValues* bins = &table.bin_values[feature]
+    cdef const float64_t* values = table.values + bins.first
+    cdef float64_t share = random_share(key, 0)
+    # Not low + share * range: a range may overflow.
+    cdef float64_t threshold = max((1.0 - share) * values[low] + share * values[high], values[low])
+    cdef const uint16_t* cell = table.cells + <Py_ssize_t>feature * (N_CELLS + 1) + cell_of(bins, threshold)
     cdef int32_t first = max(low, <int32_t>cell[0]), length = cell[1] + 1 - first, half
     while length > WINDOW:
         half = length // 2
-        if centres[first + half] <= threshold:
+        if values[first + half] <= threshold:
             first += half
         length -= half
-    return min(first + count_up_to(centres + first, threshold) - 1, high - 1)
+    return min(first + count_up_to(values + first, threshold) - 1, high - 1)
 
 
 cdef inline int32_t draw_threshold(

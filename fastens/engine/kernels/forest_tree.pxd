@@ -40,7 +40,7 @@ cdef extern from "forest_records.h" nogil:
         uint8_t second[64]
 
 cdef enum:
-    # Cells of shares of a range, 32 to each power of two from 2**-12 to 1: also of skewed features each has few codes.
+    # Cells of places in a range, 32 to each power of two from 2**-12 to 1: also of skewed features each has few codes.
     CELL_BITS = 18
     FIRST_CELL = 115 << 5
     N_CELLS = (12 << 5) + 1
@@ -50,6 +50,14 @@ cdef enum Criterion:
     ENTROPY
     POISSON
     ABSOLUTE                        # absolute error: no sums tell it, see forest_median.pyx
+
+
+cdef struct BinValues:
+    # A value within each bin of a feature: values[first + code]; behind them stand WINDOW infinite ones.
+    int64_t first
+    # value * scale - origin is its place in the feature's range, from 0 to 1.
+    float64_t scale
+    float64_t origin
 
 
 cdef struct ForestTable:
@@ -64,11 +72,10 @@ cdef struct ForestTable:
     const int32_t* n_codes
     const uint8_t* is_categorical
     bint has_categories
-    # a value within each bin of each feature, as a share of the feature's range: centres[first_centre[f] + code];
-    # behind those of a feature stand WINDOW infinite ones
-    const float32_t* centres
-    const int64_t* first_centre
-    # and the last code up to the first share of each cell: cells[f * (N_CELLS + 1) + cell]
+    # where thresholds are random: values of bins, and for each cell how many of a feature's lie in cells before it:
+    # cells[f * (N_CELLS + 1) + cell]
+    const float64_t* values
+    const BinValues* bin_values
     const uint16_t* cells
 
 
