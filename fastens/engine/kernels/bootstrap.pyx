@@ -1,9 +1,9 @@
 """Draws with replacement: how often each row is in each of some bootstrap samples."""
 
-from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from fastens.engine.kernels.structs cimport float64_t
+from fastens.engine.kernels.team cimport share_pieces
 
 cdef extern from *:
     """
@@ -48,6 +48,21 @@ cdef void _draw(const Urn* urn, uint64_t seed, int64_t first, int64_t last, uint
         counts[_place(urn, _uniform(seed, <uint64_t> counter))] += 1
 
 
+cdef struct Samples:
+    void* urns                      # Urns
+    const uint64_t* seeds
+    uint32_t* drawn                 # (n_samples, n_rows), likewise the counts
+    float64_t* counts
+    Py_ssize_t n_rows
+
+
+cdef void _fill_sample(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+    cdef const Samples* samples = <const Samples*> job
+    (<Urns> samples.urns)._fill(
+        samples.seeds[i], samples.drawn + i * samples.n_rows, samples.counts + i * samples.n_rows
+    )
+
+
 cdef class Urns:
     """The rows of each stratum, to draw from.
 
@@ -88,7 +103,9 @@ cdef class Urns:
 
     def fill(self, const uint64_t[::1] seeds, uint32_t[:, ::1] drawn, float64_t[:, ::1] counts, int n_threads):
         """Write to counts, one row for each seed, how often each row is drawn; `drawn` is room of as many zeros."""
-        cdef Py_ssize_t i
+        cdef Samples samples
+        if counts.shape[0] == 0 or counts.shape[1] == 0:
+            return
+        samples = Samples(<void*> self, &seeds[0], &drawn[0, 0], &counts[0, 0], counts.shape[1])
         with nogil:
-            for i in prange(seeds.shape[0], num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-                self._fill(seeds[i], &drawn[i, 0], &counts[i, 0])
+            share_pieces(_fill_sample, &samples, seeds.shape[0], n_threads)
