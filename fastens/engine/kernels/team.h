@@ -21,6 +21,8 @@ static inline int64_t nanoseconds(void)
     return (int64_t)((double)ticks.QuadPart * 1e9 / (double)per_second.QuadPart);
 }
 
+static inline int32_t core_at_hand(void) { return (int32_t)GetCurrentProcessorNumber(); }
+
 #else
 #include <time.h>
 
@@ -30,6 +32,14 @@ static inline int64_t nanoseconds(void)
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
+
+/* The core that this thread runs on; -1 where the system does not say. */
+#if defined(__linux__)
+#include <sched.h>
+static inline int32_t core_at_hand(void) { return sched_getcpu(); }
+#else
+static inline int32_t core_at_hand(void) { return -1; }
+#endif
 
 #endif
 

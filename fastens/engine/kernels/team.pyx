@@ -23,6 +23,7 @@ cdef extern from "team.h" nogil:
     int64_t load_time(const int64_t* time)
     void store_time(int64_t* time, int64_t value)
     int64_t nanoseconds()
+    int32_t core_at_hand()
     bint changes_within(const int32_t* word, int32_t value, int64_t most)
 
 cdef extern from "pythread.h" nogil:
@@ -39,8 +40,9 @@ cdef enum:
     # nanoseconds
     AWAKE = 100000                  # that a helper waits for a job before it sleeps
     PATIENCE = 50000                # that a lead waits for a part before it sleeps: no part should take longer
-    MOST_ALONE = 200000000
     ALONE_PER_WAIT = 10             # how much longer than it has waited a lead works alone
+    LEAST_ALONE = 1000000           # at first; twice as long each time, until a helper is of use again
+    MOST_ALONE = 128000000
 
 cdef enum State:
     # Of a seat, and who changes it.
@@ -58,6 +60,7 @@ cdef struct Seat:
     # A helper's place, in cache lines of its own, and the part that it is offered.
     int32_t state
     int32_t is_asleep               # set by the helper; who unsets it calls, or is the helper itself
+    int32_t core                    # of the lead
     int32_t part
     int32_t n_parts
     Part work
@@ -69,6 +72,7 @@ cdef struct Seat:
 
 cdef Seat seats[MAX_THREADS]
 cdef int64_t alone_until = 0        # the time up to which helpers are not called
+cdef int64_t alone_for = 0          # how long the last such time was, unless a helper was of use since
 
 
 # The helper ------------------------------------------------
@@ -78,11 +82,23 @@ cdef void _help(void* place) noexcept nogil:
     cdef Seat* seat = <Seat*>place
     while True:
         if change_word(&seat.state, OFFERED, TAKEN):
-            seat.work(seat.job, seat.part, seat.n_parts)
-            if swap_word(&seat.state, DONE) == AWAITED:
-                PyThread_release_lock(seat.answer)
+            if not _take_part(seat):
+                _sleep(seat)
         elif not changes_within(&seat.state, load_word(&seat.state), AWAKE):
             _sleep(seat)
+
+
+cdef bint _take_part(Seat* seat) noexcept nogil:
+    """Whether it was of use: not if this thread has the core of the lead, which waits meanwhile."""
+    cdef bint is_apart = seat.core < 0 or seat.core != core_at_hand()
+    seat.work(seat.job, seat.part, seat.n_parts)
+    if swap_word(&seat.state, DONE) == AWAITED:
+        PyThread_release_lock(seat.answer)
+    if not is_apart:
+        _work_alone(0)
+    elif load_time(&alone_for) > 0:
+        store_time(&alone_for, 0)
+    return is_apart
 
 
 cdef void _sleep(Seat* seat) noexcept nogil:
@@ -165,7 +181,7 @@ cdef bint _start(Seat* seat) noexcept nogil:
 
 
 cdef inline void _offer(Seat* seat, Part work, void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    seat.work, seat.job, seat.part, seat.n_parts = work, job, part, n_parts
+    seat.work, seat.job, seat.part, seat.n_parts, seat.core = work, job, part, n_parts, core_at_hand()
     swap_word(&seat.state, OFFERED)
     if change_word(&seat.is_asleep, True, False):
         PyThread_release_lock(seat.call)
@@ -181,7 +197,14 @@ cdef inline void _await(Seat* seat) noexcept nogil:
 cdef inline void _judge(int64_t worked, int64_t waited) noexcept nogil:
     """Work alone for a while where a helper took so long that it can only have lost its core."""
     if waited > PATIENCE and 2 * waited > worked:
-        store_time(&alone_until, nanoseconds() + min(ALONE_PER_WAIT * waited, <int64_t>MOST_ALONE))
+        _work_alone(ALONE_PER_WAIT * waited)
+
+
+cdef void _work_alone(int64_t least) noexcept nogil:
+    """For a while call no helpers: they only take cores from others, or from their lead."""
+    cdef int64_t time = min(max(2 * load_time(&alone_for), max(least, <int64_t>LEAST_ALONE)), <int64_t>MOST_ALONE)
+    store_time(&alone_for, time)
+    store_time(&alone_until, nanoseconds() + time)
 
 
 # Pieces ------------------------------------------------
