@@ -15,14 +15,8 @@ import numpy as np
 
 from fastens.engine.binned import BinnedMatrix, aligned, make_matrix
 from fastens.engine.kernels.bins import BinTable, bin_matrix, copy_to_records
-from fastens.engine.kernels.sketch import (
-    count_categories,
-    cut_columns,
-    gather_columns,
-    hash_rows,
-    kth_distinct,
-    note_values,
-)
+from fastens.engine.kernels.gather import gather_columns, hash_rows
+from fastens.engine.kernels.sketch import count_categories, cut_columns, kth_distinct, note_values
 from fastens.engine.parts import dense_parts
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for

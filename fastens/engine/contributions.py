@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.kernels import contributions as kernel
+from fastens.engine.kernels.edges import edge_shares
 from fastens.engine.threads import threads_for
 from fastens.engine.trees import TreeEnsemble
 
@@ -126,7 +127,7 @@ def _explain(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int, *, pairs: bo
     parts = []
     for start in range(0, max(X.shape[0], 1), BLOCK):
         rows = X[start : start + BLOCK]
-        values = None if linear is None else rows.astype(np.float64)
+        values = None if linear is None else np.ascontiguousarray(rows, dtype=np.float64)
         parts.append(explain(lean, paths, linear, values, lean.binning.codes(rows, n_threads), pairs, n_threads))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -142,7 +143,7 @@ def _paths(ensemble: TreeEnsemble) -> Paths:
 
 
 def _find_paths(ensemble: TreeEnsemble) -> Paths:
-    share, edge_feature, above, depth, n_features = kernel.edge_shares(
+    share, edge_feature, above, depth, n_features = edge_shares(
         ensemble.node_offsets, ensemble.left_child, ensemble.feature, ensemble.weight.astype(np.float64)
     )
     n_points = np.maximum((n_features + 1) // 2, 1).astype(np.int32)

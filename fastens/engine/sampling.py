@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.kernels.bootstrap import Urns
-from fastens.engine.kernels.sketch import hash_rows
+from fastens.engine.kernels.gather import hash_rows
 from fastens.engine.parts import dense_parts
 from fastens.engine.threads import threads_for
 

@@ -14,8 +14,11 @@ from typing import Any
 import joblib
 
 from fastens.engine.kernels.openmp import has_openmp, max_threads
+from fastens.engine.kernels.team import forget_helpers
 
 _IMPORTED_IN = os.getpid()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_helpers)
 
 
 class _Limit(threading.local):

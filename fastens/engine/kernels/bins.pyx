@@ -5,7 +5,6 @@ a fixed number of binary steps, usually one or two, does the rest.
 """
 
 from cython cimport final
-from cython.parallel cimport prange
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t
@@ -14,7 +13,8 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from fastens.engine.kernels.structs cimport FeatureBins, code_t, float64_t, value_t
+from fastens.engine.kernels.structs cimport FeatureBins, code_t, float32_t, float64_t, value_t
+from fastens.engine.kernels.team cimport share_pieces
 
 cdef enum:
     # Tiles of 128 to 1024 rows are within 5 % of each other; 64 features keep the records of a tile in the cache.
@@ -237,6 +237,10 @@ cdef struct Job:
     Py_ssize_t code_stride          # from one column of codes to the next
     uint8_t* records                # NULL: columns only
     Py_ssize_t record_stride
+    const void* x
+    int32_t value_size
+    void* columns
+    int32_t code_size
 
 
 cdef void _bin_tile(
@@ -263,6 +267,38 @@ cdef void _bin_rows(const Job* job, const value_t* x, code_t* columns, Py_ssize_
         first += TILE_FEATURES
 
 
+cdef inline void _bin_values_of(const Job* job, const value_t* x, Py_ssize_t row) noexcept nogil:
+    if job.code_size == 1:
+        _bin_rows(job, x, <uint8_t*> job.columns, row)
+    else:
+        _bin_rows(job, x, <uint16_t*> job.columns, row)
+
+
+cdef void _bin_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+    cdef const Job* binning = <const Job*> job
+    if binning.value_size == sizeof(float32_t):
+        _bin_values_of(binning, <const float32_t*> binning.x, tile * TILE_ROWS)
+    else:
+        _bin_values_of(binning, <const float64_t*> binning.x, tile * TILE_ROWS)
+
+
+cdef struct Copying:
+    const void* codes
+    int32_t code_size
+    Py_ssize_t n_rows
+    Py_ssize_t n_features
+    uint8_t* records
+    Py_ssize_t stride
+
+
+cdef void _copy_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+    cdef const Copying* c = <const Copying*> job
+    if c.code_size == 1:
+        _copy_tile(<const uint8_t*> c.codes, c.n_rows, c.n_features, tile * TILE_ROWS, c.records, c.stride)
+    else:
+        _copy_tile(<const uint16_t*> c.codes, c.n_rows, c.n_features, tile * TILE_ROWS, c.records, c.stride)
+
+
 cdef void _copy_tile(
     const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_features, Py_ssize_t first, uint8_t* records,
     Py_ssize_t stride
@@ -282,30 +318,25 @@ def bin_matrix(
     columns has shape (n_features, n_rows). The strides of X are whole numbers of items.
     """
     cdef Job job
-    cdef Py_ssize_t t, n_tiles = (X.shape[0] + TILE_ROWS - 1) // TILE_ROWS
-    cdef const value_t* x
-    cdef code_t* out
     if X.shape[0] == 0 or X.shape[1] == 0:
         return
-    x, out = &X[0, 0], &columns[0, first_row]
+    job.x, job.value_size, job.columns, job.code_size = &X[0, 0], sizeof(value_t), &columns[0, first_row], sizeof(code_t)
     job.bins, job.n_features, job.n_rows, job.code_stride = table.features, X.shape[1], X.shape[0], columns.shape[1]
     job.row_stride = X.strides[0] // <Py_ssize_t> sizeof(value_t)
     job.column_stride = X.strides[1] // <Py_ssize_t> sizeof(value_t)
     job.records = &records[first_row, 0] if records is not None else NULL
     job.record_stride = records.shape[1] if records is not None else 0
     with nogil:
-        for t in prange(n_tiles, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-            _bin_rows(&job, x, out, t * TILE_ROWS)
+        share_pieces(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
     """Write the codes by column to the rows' records."""
-    cdef Py_ssize_t n_rows = columns.shape[1], n_features = columns.shape[0], stride = records.shape[1], t
-    cdef const code_t* codes
-    cdef uint8_t* out
-    if n_rows == 0 or n_features == 0:
+    cdef Copying job
+    if columns.shape[0] == 0 or columns.shape[1] == 0:
         return
-    codes, out = &columns[0, 0], &records[0, 0]
+    job = Copying(
+        &columns[0, 0], sizeof(code_t), columns.shape[1], columns.shape[0], &records[0, 0], records.shape[1]
+    )
     with nogil:
-        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-            _copy_tile(codes, n_rows, n_features, t, out, stride)
+        share_pieces(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)

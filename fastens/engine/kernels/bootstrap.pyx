@@ -7,11 +7,10 @@ the tree's seed and the part alone, not from the rows, so that a row of weight 2
 follows the number of rows where they are fewer than the draws.
 """
 
-from cython.parallel cimport prange
-
 from .binomial cimport count_heads
 from .random cimport random_bits, random_share
-from .structs cimport float64_t, int64_t, uint32_t, uint64_t
+from .structs cimport float64_t, int32_t, int64_t, uint32_t, uint64_t
+from .team cimport share_pieces
 
 
 cdef enum:
@@ -92,6 +91,21 @@ cdef void _draw(const Urn* urn, const Part* part, int64_t n) noexcept nogil:
     _draw(urn, &half, n - n_left)
 
 
+cdef struct Samples:
+    void* urns                      # Urns
+    const uint64_t* seeds
+    float64_t* drawn                # (n_samples, n_rows), likewise the counts
+    float64_t* counts
+    Py_ssize_t n_rows
+
+
+cdef void _fill_sample(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+    cdef const Samples* samples = <const Samples*> job
+    (<Urns> samples.urns)._fill(
+        samples.seeds[i], samples.drawn + i * samples.n_rows, samples.counts + i * samples.n_rows
+    )
+
+
 cdef class Urns:
     """The rows of each stratum, to draw from.
 
@@ -134,7 +148,9 @@ cdef class Urns:
 
     def fill(self, const uint64_t[::1] seeds, float64_t[:, ::1] drawn, float64_t[:, ::1] counts, int n_threads):
         """Write to counts, one row for each seed, how often each row is drawn; `drawn` is room of as many zeros."""
-        cdef Py_ssize_t i
+        cdef Samples samples
+        if counts.shape[0] == 0 or counts.shape[1] == 0:
+            return
+        samples = Samples(<void*> self, &seeds[0], &drawn[0, 0], &counts[0, 0], counts.shape[1])
         with nogil:
-            for i in prange(seeds.shape[0], num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-                self._fill(seeds[i], &drawn[i, 0], &counts[i, 0])
+            share_pieces(_fill_sample, &samples, seeds.shape[0], n_threads)

@@ -5,12 +5,12 @@ code than its usual one, which it has in most of them. A feature that joins adds
 combinations that it splits add some of the others'.
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from fastens.engine.kernels.structs cimport int32_t, int64_t, uint8_t
+from fastens.engine.kernels.team cimport share
 
 import numpy as np
 
@@ -65,23 +65,36 @@ cdef void _note_rows(
         seen[numbers[i] * n_codes + codes[i]] = 1
 
 
-cdef inline Py_ssize_t _threads_for(const Joining* job, Py_ssize_t n_rows) noexcept nogil:
-    return max(<Py_ssize_t>1, min(<Py_ssize_t>job.n_threads, n_rows // ROW_GRAIN))
+cdef inline int32_t _threads_for(const Joining* job, Py_ssize_t n_rows) noexcept nogil:
+    return <int32_t>max(<Py_ssize_t>1, min(<Py_ssize_t>job.n_threads, n_rows // ROW_GRAIN))
+
+
+cdef struct RowPass:
+    # A feature tried with a bundle, or joined, on some of the rows.
+    const Joining* job
+    const Bundle* bundle
+    const Candidate* feature
+    const uint8_t* number           # of each pair
+    Py_ssize_t begin
+    Py_ssize_t end
+
+
+cdef void _note_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const RowPass* over = <const RowPass*>rows
+    cdef Py_ssize_t n = over.end - over.begin
+    _note_rows(
+        over.bundle.numbers, over.feature.codes, over.feature.n_codes, over.begin + n * part // n_parts,
+        over.begin + n * (part + 1) // n_parts, over.job.seen + part * MOST_PAIRS,
+    )
 
 
 cdef void _note(
     const Joining* job, const Bundle* bundle, const Candidate* feature, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
     """Mark the pairs of some more rows, those of all threads with the first thread's in the end."""
-    cdef Py_ssize_t t, p, n = end - begin, n_threads = _threads_for(job, n)
-    if n_threads == 1:          # no parallel region, which would take longer than a few rows
-        _note_rows(bundle.numbers, feature.codes, feature.n_codes, begin, end, job.seen)
-        return
-    for t in prange(n_threads, num_threads=n_threads, schedule="static"):
-        _note_rows(
-            bundle.numbers, feature.codes, feature.n_codes, begin + n * t // n_threads,
-            begin + n * (t + 1) // n_threads, job.seen + t * MOST_PAIRS,
-        )
+    cdef RowPass over = RowPass(job, bundle, feature, NULL, begin, end)
+    cdef int32_t t, p, n_threads = _threads_for(job, end - begin)
+    share(_note_part, &over, n_threads)
     for t in range(1, n_threads):
         for p in range(bundle.n_combinations * feature.n_codes):
             job.seen[p] |= job.seen[t * MOST_PAIRS + p]
@@ -159,17 +172,19 @@ cdef void _renumber_rows(
         numbers[i] = number[numbers[i] * n_codes + codes[i]]
 
 
+cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const RowPass* over = <const RowPass*>rows
+    _renumber_rows(
+        over.bundle.numbers, over.feature.codes, over.feature.n_codes, over.number, over.end * part // n_parts,
+        over.end * (part + 1) // n_parts,
+    )
+
+
 cdef void _renumber(
     const Joining* job, const Bundle* bundle, const Candidate* feature, const uint8_t* number
 ) noexcept nogil:
-    cdef Py_ssize_t t, n = job.n_rows, n_threads = _threads_for(job, n)
-    if n_threads == 1:
-        _renumber_rows(bundle.numbers, feature.codes, feature.n_codes, number, 0, n)
-        return
-    for t in prange(n_threads, num_threads=n_threads, schedule="static"):
-        _renumber_rows(
-            bundle.numbers, feature.codes, feature.n_codes, number, n * t // n_threads, n * (t + 1) // n_threads
-        )
+    cdef RowPass over = RowPass(job, bundle, feature, number, 0, job.n_rows)
+    share(_renumber_part, &over, _threads_for(job, job.n_rows))
 
 
 cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:

@@ -1,9 +1,13 @@
 """Conformal quantiles over folds: one of the sums of what a fold's model says of a row and its other rows' scores."""
 
-from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
+
+from fastens.engine.kernels.team cimport share_pieces
+
+cdef enum:
+    ROW_BLOCK = 64
 
 
 cdef struct Folds:
@@ -74,6 +78,28 @@ cdef double upper_end(
             high[tried] = min(high[tried], middle)
 
 
+cdef struct Ends:
+    # What is found for each row; room is by thread.
+    const Folds* folds
+    const double* centers
+    const double* scales
+    double needed
+    int64_t* room
+    Py_ssize_t size
+    Py_ssize_t n_rows
+    double* out
+
+
+cdef void ends_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Ends* ends = <const Ends*> job
+    cdef Py_ssize_t i, at
+    for i in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, ends.n_rows)):
+        at = i * ends.folds.n_folds
+        ends.out[i] = upper_end(
+            ends.folds, ends.centers + at, ends.scales + at, ends.needed, ends.room + thread * ends.size
+        )
+
+
 def upper_ends(
     const double[::1] values, const double[::1] upto, const int64_t[::1] starts, const double[:, ::1] centers,
     const double[:, ::1] scales, double needed, double[::1] out, int n_threads,
@@ -97,17 +123,17 @@ def upper_ends(
     n_threads : int
         Number of threads.
     """
-    cdef Py_ssize_t i, n_folds = starts.shape[0] - 1, n_rows = centers.shape[0]
-    cdef Py_ssize_t size = 3 * n_folds + 8  # a cache line apart
+    cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8  # a cache line apart
     cdef Folds folds
+    cdef Ends ends
     cdef int64_t* room = <int64_t*> malloc(n_threads * size * sizeof(int64_t))
     if room == NULL:
         raise MemoryError(f"no memory for the places of {n_folds} folds")
-    if values.shape[0] and n_rows:
+    if values.shape[0] and centers.shape[0]:
         folds.values, folds.upto, folds.starts, folds.n_folds = &values[0], &upto[0], &starts[0], n_folds
+        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], needed, room, size, centers.shape[0], &out[0])
         with nogil:
-            for i in prange(n_rows, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-                out[i] = upper_end(&folds, &centers[i, 0], &scales[i, 0], needed, room + threadid() * size)
+            share_pieces(ends_of_block, &ends, (ends.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
     else:
         out[:] = INFINITY
     free(room)

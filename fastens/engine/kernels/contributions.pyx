@@ -8,12 +8,12 @@ features of their paths.
 
 import numpy as np
 
-from cython.parallel cimport prange, threadid
 from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from fastens.engine.kernels.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from fastens.engine.kernels.team cimport MAX_THREADS, share_pieces
 
 
 cdef extern from "shapley.h" nogil:
@@ -115,57 +115,6 @@ cdef struct Walk:
     int64_t first
     Py_ssize_t value_column
     bint pairs
-
-
-# ------------------------------------------------------------------------------------------------------- preparation
-
-def edge_shares(
-    const int64_t[::1] first_node, const int32_t[::1] left_child, const int32_t[::1] feature,
-    const float64_t[::1] weight,
-):
-    """Return, for the edge to each node: share, feature, node above of the same feature, depth; and features by path.
-
-    All arrays are by node; the last one, by tree, is the largest number of different features on a path.
-    """
-    cdef Py_ssize_t n_nodes = left_child.shape[0], t, i, side
-    cdef int64_t root, node, child, other
-    cdef float64_t both
-    cdef float64_t[::1] share = np.ones(n_nodes)
-    cdef int32_t[::1] edge_feature = np.full(n_nodes, -1, dtype=np.int32)
-    cdef int32_t[::1] above = np.zeros(n_nodes, dtype=np.int32)
-    cdef int32_t[::1] depth = np.zeros(n_nodes, dtype=np.int32)
-    cdef int32_t[::1] n_features = np.zeros(n_nodes, dtype=np.int32)
-    cdef int32_t[::1] parent = np.zeros(n_nodes, dtype=np.int32)
-    cdef int32_t[::1] most = np.zeros(first_node.shape[0] - 1, dtype=np.int32)
-    for t in range(first_node.shape[0] - 1):
-        root = first_node[t]
-        for i in range(first_node[t + 1] - root):
-            node = root + i
-            most[t] = max(most[t], n_features[node])
-            if left_child[node] == 0:
-                continue
-            child = root + left_child[node]
-            both = weight[child] + weight[child + 1]
-            for side in range(2):
-                other = child + side
-                parent[other] = <int32_t> i
-                depth[other] = depth[node] + 1
-                edge_feature[other] = feature[node]
-                above[other] = _nearest(parent, edge_feature, root, i, feature[node])
-                share[other] = weight[other] / both if both > 0 else 0.5
-                n_features[other] = n_features[node] + (above[other] == 0)
-                if above[other]:
-                    share[other] *= share[root + above[other]]
-    return np.asarray(share), np.asarray(edge_feature), np.asarray(above), np.asarray(depth), np.asarray(most)
-
-
-cdef int32_t _nearest(
-    const int32_t[::1] parent, const int32_t[::1] edge_feature, int64_t root, int64_t node, int32_t feature
-) noexcept:
-    # The nearest node, from this one upwards, whose edge tests the feature; 0 where there is none.
-    while node > 0 and edge_feature[root + node] != feature:
-        node = parent[root + node]
-    return <int32_t> node
 
 
 # -------------------------------------------------------------------------------------------------------------- walk
@@ -410,7 +359,48 @@ cdef Lines lines_of(linear):
     return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0])
 
 
-def explain(ensemble, paths, linear, const float64_t[:, :] X, const code_t[:, ::1] codes, bint pairs, int n_threads):
+cdef struct Blocks:
+    # The rows, SHAPLEY_LANES to a block, and where their contributions go.
+    const Trees* trees
+    const float64_t* X          # NULL: no tree has linear terms
+    const void* codes
+    int32_t code_size
+    Py_ssize_t n_rows
+    Py_ssize_t most_points
+    bint pairs
+    char* memory                # of the first thread; that of the others follows
+    Py_ssize_t size             # of each
+    float64_t* out
+    Py_ssize_t n_results
+
+
+cdef void explain_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Blocks* blocks = <const Blocks*> job
+    cdef Stack stack = stack_at(
+        blocks.trees, blocks.most_points, blocks.pairs, blocks.memory + thread * blocks.size)
+    if blocks.code_size == 1:
+        explain_block(blocks, &stack, block * SHAPLEY_LANES, <const uint8_t*> blocks.codes)
+    else:
+        explain_block(blocks, &stack, block * SHAPLEY_LANES, <const uint16_t*> blocks.codes)
+
+
+cdef void explain_block(const Blocks* blocks, Stack* stack, Py_ssize_t row, const code_t* codes) noexcept nogil:
+    cdef Py_ssize_t n_lanes = min(<Py_ssize_t> SHAPLEY_LANES, blocks.n_rows - row), i, lane
+    cdef int32_t output, n_outputs = <int32_t> blocks.trees.n_outputs
+    cdef float64_t* out
+    if blocks.trees.lines.starts != NULL:
+        for i in range(blocks.trees.n_features):
+            for lane in range(n_lanes):
+                stack.values[i * SHAPLEY_LANES + lane] = blocks.X[(row + lane) * blocks.trees.n_features + i]
+    for output in range(n_outputs):
+        explain_lanes(blocks.trees, stack, codes + row, blocks.n_rows, n_lanes, output, blocks.pairs)
+        for lane in range(n_lanes):
+            out = blocks.out + ((row + lane) * n_outputs + output) * blocks.n_results
+            for i in range(blocks.n_results):
+                out[i] = stack.phi[i * SHAPLEY_LANES + lane]
+
+
+def explain(ensemble, paths, linear, const float64_t[:, ::1] X, const code_t[:, ::1] codes, bint pairs, int n_threads):
     """Return the contributions of features, or of pairs of features, to raw predictions.
 
     Parameters
@@ -440,11 +430,11 @@ def explain(ensemble, paths, linear, const float64_t[:, :] X, const code_t[:, ::
     cdef const int32_t[::1] edge_feature = paths.edge_feature, above = paths.above, depth = paths.depth
     cdef const int32_t[::1] n_points = paths.n_points
     cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_outputs = len(ensemble.baseline)
-    cdef Py_ssize_t block, n_blocks = (n_rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES, most_points, size
+    cdef Py_ssize_t n_blocks = (n_rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES
     cdef Py_ssize_t n_results = n_features * (n_features if pairs else 1)
-    cdef int n = <int> max(1, min(<Py_ssize_t> n_threads, n_blocks))
+    cdef int32_t n = <int32_t> max(1, min(min(<Py_ssize_t> n_threads, MAX_THREADS), n_blocks))
     cdef float64_t[:, :, ::1] out = np.zeros((n_rows, n_outputs, n_results))
-    cdef char* memory
+    cdef Blocks blocks
     cdef Trees trees
     if n_rows and len(tree_output):
         trees = Trees(
@@ -452,34 +442,18 @@ def explain(ensemble, paths, linear, const float64_t[:, :] X, const code_t[:, ::
             &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_outputs,
             paths.depth.max(), &share[0], &edge_feature[0], &above[0], &depth[0], &n_points[0], &points[0], &weights[0],
             lines_of(linear))
-        most_points = paths.n_points.max()
-        size = stack_size(&trees, most_points, pairs)
-        memory = <char*> calloc(n, size)
-        if memory == NULL:
-            raise MemoryError(f"cannot allocate {n * size} bytes for contributions")
+        blocks = Blocks(
+            &trees, NULL, &codes[0, 0], sizeof(code_t), n_rows, paths.n_points.max(), pairs, NULL, 0, &out[0, 0, 0],
+            n_results)
+        if X is not None:
+            blocks.X = &X[0, 0]
+        blocks.size = stack_size(&trees, blocks.most_points, pairs)
+        blocks.memory = <char*> calloc(n, blocks.size)
+        if blocks.memory == NULL:
+            raise MemoryError(f"cannot allocate {n * blocks.size} bytes for contributions")
         with nogil:
-            for block in prange(n_blocks, num_threads=n, schedule="dynamic", use_threads_if=n > 1):
-                explain_block(
-                    &trees, X, codes, block * SHAPLEY_LANES, most_points, pairs, memory + threadid() * size, out)
-        free(memory)
+            share_pieces(explain_piece, &blocks, n_blocks, n)
+        free(blocks.memory)
     if pairs:
         return np.asarray(out).reshape(n_rows, n_outputs, n_features, n_features)
     return np.asarray(out)
-
-
-cdef void explain_block(
-    const Trees* trees, const float64_t[:, :] X, const code_t[:, ::1] codes, Py_ssize_t row, Py_ssize_t most_points,
-    bint pairs, char* memory, float64_t[:, :, ::1] out,
-) noexcept nogil:
-    cdef Stack stack = stack_at(trees, most_points, pairs, memory)
-    cdef Py_ssize_t n_lanes = min(<Py_ssize_t> SHAPLEY_LANES, codes.shape[1] - row), i, lane
-    cdef int32_t output
-    if trees.lines.starts != NULL:
-        for i in range(trees.n_features):
-            for lane in range(n_lanes):
-                stack.values[i * SHAPLEY_LANES + lane] = X[row + lane, i]
-    for output in range(<int32_t> trees.n_outputs):
-        explain_lanes(trees, &stack, &codes[0, row], codes.shape[1], n_lanes, output, pairs)
-        for lane in range(n_lanes):
-            for i in range(out.shape[2]):
-                out[row + lane, output, i] = stack.phi[i * SHAPLEY_LANES + lane]

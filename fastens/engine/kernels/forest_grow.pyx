@@ -5,7 +5,6 @@ they stand in the same order whoever grew them.
 
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
-from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -25,11 +24,11 @@ from .forest_tree cimport (
     ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets, binds_paths, mask_words
 )
 from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from .team cimport MAX_THREADS, share_pieces
 
 import numpy as np
 
 cdef enum:
-    MAX_THREADS = 256
     WORK_BETWEEN_SIGNALS = 1 << 25  # (row, feature) updates: some 50 ms
     THREAD_GRAIN = 1 << 14          # updates that are worth another thread
     EXACT_BITS = 62
@@ -57,6 +56,10 @@ cdef struct Branch:
     int32_t first, end
     int32_t first_word, end_word
     Outcome outcome
+
+
+cdef void _grow_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    (<TreeWorker>worker)._grow_branch((<TreeWorker>worker).n_branches + <int32_t>piece, thread)
 
 
 @final
@@ -292,16 +295,13 @@ cdef class TreeWorker:
         cdef const Room* roots = &self.rooms[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
         cdef Py_ssize_t n_rows = 0
+        cdef bint is_little
         while end < roots.n_open and (end == first or self.work > 0):
             n_rows += roots.open[end].end - roots.open[end].begin
             self.work -= <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * self.data.forest.rules.n_drawn
             end += 1
-        if self.n_threads == 1 or n_rows * self.data.forest.rules.n_drawn < THREAD_GRAIN:
-            for i in range(first, end):
-                self._grow_branch(i, 0)
-        else:
-            for i in prange(first, end, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
-                self._grow_branch(i, threadid())
+        is_little = n_rows * self.data.forest.rules.n_drawn < THREAD_GRAIN
+        share_pieces(_grow_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
         for i in range(first, end):
             if self.branches[i].outcome == OUT_OF_MEMORY:
                 return OUT_OF_MEMORY

@@ -43,12 +43,12 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     partition.rows, partition.scratch = ws.rows + node.begin, ws.scratch_rows + node.begin
     partition.n_rows = node.end - node.begin
     partition.decision = _decision(ws, node)
-    share(&ws.team, _split_part, &partition, n_threads)
+    share(_split_part, &partition, n_threads)
     partition.n_left = 0
     for t in range(n_threads):
         partition.first_left[t] = partition.n_left
         partition.n_left += partition.n_left_of[t]
-    share(&ws.team, _collect_part, &partition, n_threads)
+    share(_collect_part, &partition, n_threads)
     ws.nodes[node.left_child].begin = node.begin
     ws.nodes[node.left_child].end = node.begin + partition.n_left
     ws.nodes[node.left_child + 1].begin = node.begin + partition.n_left
@@ -83,7 +83,7 @@ cdef struct Placing:
 cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil:
     """Put the rows of a tree where it orders them; NULL for all."""
     cdef Placing placing = Placing(ws.rows, given, n_rows)
-    share(&ws.team, _place_part, &placing, threads_for_rows(ws, n_rows))
+    share(_place_part, &placing, threads_for_rows(ws, n_rows))
 
 
 cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -192,7 +192,7 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
         else:
             small_rows += node.end - node.begin
     small.ws, small.next = ws, 0
-    share(&ws.team, _split_small, &small, threads_for_rows(ws, small_rows))
+    share(_split_small, &small, threads_for_rows(ws, small_rows))
 
 
 cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -270,7 +270,7 @@ cdef void run_tasks(Workspace* ws) noexcept nogil:
         else:
             n_small += 1
     small.ws, small.next = ws, 0
-    share(&ws.team, _run_small, &small, ws.n_threads if n_small > 2 else 1)
+    share(_run_small, &small, ws.n_threads if n_small > 2 else 1)
 
 
 cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:

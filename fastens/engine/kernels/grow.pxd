@@ -43,7 +43,6 @@ cdef class Grower:
     cdef void _limit_root(self) noexcept nogil
     cdef _grow_tree(self, reduce)
     cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil
-    cdef void _lead(self, Outcome* outcome, int32_t* n_leaves) noexcept nogil
     cdef Outcome _begin(self) noexcept nogil
     cdef void _run_tasks(self) noexcept nogil
     cdef void _sum_up(self) noexcept nogil

@@ -7,7 +7,6 @@ touching every cell.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from cython.parallel cimport prange
 from libc.math cimport INFINITY, ceil
 from libc.stdlib cimport malloc
 from libc.string cimport memset
@@ -27,7 +26,7 @@ from .structs cimport (
     Column, Feature, Histogram, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
     uint64_t
 )
-from .team cimport MAX_THREADS, dismiss_helpers, seat_helpers, stand_by
+from .team cimport MAX_THREADS
 from .workspace cimport (
     Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
 )
@@ -41,7 +40,7 @@ cdef enum:
     MOST_WORDS = 1 << 16
     # (row, column) updates of a histogram
     WORK_BETWEEN_SIGNALS = 1 << 27  # some 50 ms
-    WORK_WITH_HELPERS = 1 << 14     # in the root: what is worth to call threads
+    WORK_WITH_HELPERS = 1 << 14     # in the root: what is worth to wake threads
 
 
 cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
@@ -66,7 +65,7 @@ cdef class Grower:
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights
-        self.ws.n_threads, self.ws.n_outputs = min(n_threads, MAX_THREADS), 1
+        self.ws.n_rooms, self.ws.n_outputs = min(n_threads, MAX_THREADS), 1
         self.kept = [rules.feature_weights, matrix.bundles]
         self._set_table()
         self._set_rules()
@@ -233,11 +232,12 @@ cdef class Grower:
         if rows is not None:
             given = rows
             self.given_rows, self.n_rows = &given[0], given.shape[0]
+        self.ws.n_threads = self.ws.n_rooms if self.n_rows * self.ws.table.n_columns >= WORK_WITH_HELPERS else 1
 
     cdef bint _quantise(self) noexcept nogil:
         """Gradients and rules in whole numbers; False where a gradient is not finite."""
         cdef Workspace* ws = &self.ws
-        if not quantise(&self.source, self.need_weights, &ws.quantised, &ws.team, ws.n_threads):
+        if not quantise(&self.source, self.need_weights, &ws.quantised, ws.n_threads):
             return False
         ws.rules = self._scaled(&ws.quantised)
         return True
@@ -311,34 +311,19 @@ cdef class Grower:
         return self._tree()
 
     cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil:
-        """Begin, or go on, for some time, with helpers at hand."""
-        cdef int32_t t, n_threads = self.ws.n_threads
-        if self.n_rows * self.ws.table.n_columns < WORK_WITH_HELPERS:
-            n_threads = 1
-        seat_helpers(&self.ws.team, n_threads)
-        for t in prange(
-            n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1
-        ):
-            if t == 0:
-                self._lead(&outcome, n_leaves)
-                dismiss_helpers(&self.ws.team, n_threads)
-            else:
-                stand_by(&self.ws.team, t)
-        return outcome
-
-    cdef void _lead(self, Outcome* outcome, int32_t* n_leaves) noexcept nogil:
-        """Run the planned tasks and plan the next ones, over and over."""
+        """Begin, or go on for some time: run the planned tasks and plan the next ones, over and over."""
         cdef Workspace* ws = &self.ws
         cdef Py_ssize_t work = 0
-        if outcome[0] == NOT_BEGUN:
-            outcome[0] = self._begin()
-        while outcome[0] == GROWING and work < WORK_BETWEEN_SIGNALS:
+        if outcome == NOT_BEGUN:
+            outcome = self._begin()
+        while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
             work += _work_of_tasks(ws)
             self._run_tasks()
             collect_candidates(ws, &self.limits)
-            outcome[0] = next_set(ws, &self.limits, n_leaves)
-        if outcome[0] == COMPLETE:
+            outcome = next_set(ws, &self.limits, n_leaves)
+        if outcome == COMPLETE:
             self._sum_up()
+        return outcome
 
     cdef Outcome _begin(self) noexcept nogil:
         if not self._quantise():

@@ -35,7 +35,7 @@ cdef class JointGrower(Grower):
             for i in range(self.joint.n_outputs):
                 free(self.joint.outputs[i].quantised.wide)
         if self.joint.rooms != NULL:
-            for i in range(self.ws.n_threads):
+            for i in range(self.ws.n_rooms):
                 free(self.joint.rooms[i].hessians)
                 free(self.joint.rooms[i].left)
                 free(self.joint.rooms[i].pooled)
@@ -55,7 +55,7 @@ cdef class JointGrower(Grower):
         joint.n_cells = self.ws.table.n_cells
         self.ws.table.n_cells *= k
         joint.outputs = <Output*>calloc(k, sizeof(Output))
-        joint.rooms = <JointRoom*>calloc(self.ws.n_threads, sizeof(JointRoom))
+        joint.rooms = <JointRoom*>calloc(self.ws.n_rooms, sizeof(JointRoom))
         joint.histograms = <Histogram*>malloc(2 * k * sizeof(Histogram))
         joint.totals = <Sums*>malloc(2 * k * sizeof(Sums))
         joint.cells = <int64_t*>malloc(4 * k * joint.n_cells * sizeof(int64_t))
@@ -64,7 +64,7 @@ cdef class JointGrower(Grower):
             joint.outputs and joint.rooms and joint.histograms and joint.totals and joint.cells and joint.zeros
         )
         if ready:
-            for i in range(self.ws.n_threads):
+            for i in range(self.ws.n_rooms):
                 joint.rooms[i].hessians = <float64_t*>malloc(widest * sizeof(float64_t))
                 joint.rooms[i].left = <Sums*>malloc(k * sizeof(Sums))
                 joint.rooms[i].pooled = <Sums*>malloc(k * sizeof(Sums))
@@ -117,7 +117,7 @@ cdef class JointGrower(Grower):
         cdef int32_t i
         for i in range(self.joint.n_outputs):
             out = &self.joint.outputs[i]
-            if not quantise(&out.source, self.need_weights, &out.quantised, &self.ws.team, self.ws.n_threads):
+            if not quantise(&out.source, self.need_weights, &out.quantised, self.ws.n_threads):
                 return False
             out.rules = self._scaled(&out.quantised)
             out.gain_unit = out.quantised.scales.hessian / out.quantised.scales.gradient ** 2

@@ -423,7 +423,7 @@ cdef void _search_side(Workspace* ws, Joint* joint, const Side* side, int32_t n_
         return
     allow_features(ws, side.node, side.allowed, ws.sampled)
     features.ws, features.joint, features.side, features.next = ws, joint, side, 0
-    share(&ws.team, _search_features, &features, n_threads)
+    share(_search_features, &features, n_threads)
     _keep_best(ws, joint, side)
 
 
@@ -434,7 +434,7 @@ cdef void _run_task(Workspace* ws, Joint* joint, const Task* task) noexcept nogi
     cdef Py_ssize_t work = k * (_n_rows(ws, task.counted) * ws.table.n_features + 2 * joint.n_cells)
     cdef int32_t n_threads = <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, work // THREAD_GRAIN))
     outputs.ws, outputs.joint, outputs.task, outputs.next = ws, joint, task, 0
-    share(&ws.team, _count_outputs, &outputs, n_threads)
+    share(_count_outputs, &outputs, n_threads)
     if task.is_root:
         ws.nodes[0].sums = joint.totals[0]
     side.allowed, side.splits = ws.allowed, ws.feature_splits

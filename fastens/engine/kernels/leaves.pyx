@@ -1,7 +1,5 @@
 """What the rows in the leaves of a tree just grown add up to, and adding the values of leaves to rows."""
 
-from cython.parallel cimport prange
-
 from .quantise cimport Moments, RowGradients, Scales, exact_sums
 from .structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t, prefetch
 from .team cimport share
@@ -42,7 +40,7 @@ cdef void node_sums(
     cdef const Node* node
     cdef Moments* sums = sums_of_output(ws, output)
     cdef Summing summing = Summing(ws, source, scales, sums, sums_of_output(ws, ws.n_outputs))
-    share(&ws.team, _sum_part, &summing, n_threads)
+    share(_sum_part, &summing, n_threads)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
         if node.left_child > 0:
@@ -118,26 +116,36 @@ cdef int32_t end_where_it_pays(Workspace* ws, float64_t gain_unit, float64_t pri
     return n_nodes
 
 
-cdef void _add_to_part(
-    const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t t, int32_t n_threads, float64_t* raw
-) noexcept nogil:
-    cdef const Node* node
-    cdef Py_ssize_t k, end
-    cdef int32_t i
-    for i in range(ws.n_nodes):
-        node = &ws.nodes[i]
-        if node.left_child > 0:
-            continue
-        end = _part(ws, node, n_rows, t + 1, n_threads)
-        for k in range(_part(ws, node, n_rows, t, n_threads), end):
-            if k + PREFETCH_AHEAD < end:
-                prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
-            raw[ws.rows[k]] += value[node.place]
+cdef struct Adding:
+    const Workspace* ws
+    const float64_t* value
+    Py_ssize_t n_rows
+    float64_t* raw
 
 
 cdef void add_to_all(
     const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
 ) noexcept nogil:
-    cdef int32_t t
-    for t in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1, use_threads_if=n_threads > 1):
-        _add_to_part(ws, value, n_rows, t, n_threads, raw)
+    """Add to each row's raw prediction the value of its leaf."""
+    cdef Adding adding = Adding(ws, value, n_rows, raw)
+    share(_add_to_part, &adding, n_threads)
+
+
+cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const Adding* adding = <const Adding*>job
+    cdef const Workspace* ws = adding.ws
+    cdef const Node* node
+    cdef float64_t* raw = adding.raw
+    cdef Py_ssize_t k, end
+    cdef float64_t value
+    cdef int32_t i
+    for i in range(ws.n_nodes):
+        node = &ws.nodes[i]
+        if node.left_child > 0:
+            continue
+        value = adding.value[node.place]
+        end = _part(ws, node, adding.n_rows, part + 1, n_parts)
+        for k in range(_part(ws, node, adding.n_rows, part, n_parts), end):
+            if k + PREFETCH_AHEAD < end:
+                prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
+            raw[ws.rows[k]] += value

@@ -3,13 +3,13 @@
 Rows are done in blocks of fixed size, so nothing depends on the number of threads.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport fabs, ldexp, llrint
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
 from fastens.engine.kernels.lock cimport FEW_ROWS
-from fastens.engine.kernels.structs cimport float32_t, float64_t
+from fastens.engine.kernels.structs cimport float32_t, float64_t, int32_t
+from fastens.engine.kernels.team cimport share_pieces
 
 
 cdef extern from "loss_loops.h" nogil:
@@ -142,12 +142,22 @@ def gradients(
             _gradients_of_all(&rows, g_start, h_start, n_threads)
 
 
+cdef struct Derivatives:
+    const Rows* rows
+    float32_t* g
+    float32_t* h
+
+
 cdef void _gradients_of_all(const Rows* rows, float32_t* g, float32_t* h, int n_threads) noexcept nogil:
-    cdef Py_ssize_t block, first, size = _block_size(rows.loss)
-    cdef Py_ssize_t n_blocks = (rows.n_rows + size - 1) // size
-    for block in prange(n_blocks, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        first = block * size
-        _gradients_of_block(rows, first, min(size, rows.n_rows - first), g + first, h + first)
+    cdef Derivatives out = Derivatives(rows, g, h)
+    cdef Py_ssize_t size = _block_size(rows.loss)
+    share_pieces(_gradients_of_piece, &out, (rows.n_rows + size - 1) // size, n_threads)
+
+
+cdef void _gradients_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Derivatives* out = <const Derivatives*> job
+    cdef Py_ssize_t size = _block_size(out.rows.loss), first = block * size
+    _gradients_of_block(out.rows, first, min(size, out.rows.n_rows - first), out.g + first, out.h + first)
 
 
 # The loss of each row --------------------------------------------------
@@ -216,12 +226,21 @@ def row_losses(
             _losses_of_all(&rows, &out[0], n_threads)
 
 
+cdef struct RowLosses:
+    const Rows* rows
+    float64_t* out
+
+
 cdef void _losses_of_all(const Rows* rows, float64_t* out, int n_threads) noexcept nogil:
-    cdef Py_ssize_t block, first, size = _block_size(rows.loss)
-    cdef Py_ssize_t n_blocks = (rows.n_rows + size - 1) // size
-    for block in prange(n_blocks, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        first = block * size
-        _losses_of_block(rows, first, min(size, rows.n_rows - first), out + first)
+    cdef RowLosses losses = RowLosses(rows, out)
+    cdef Py_ssize_t size = _block_size(rows.loss)
+    share_pieces(_losses_of_piece, &losses, (rows.n_rows + size - 1) // size, n_threads)
+
+
+cdef void _losses_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const RowLosses* losses = <const RowLosses*> job
+    cdef Py_ssize_t size = _block_size(losses.rows.loss), first = block * size
+    _losses_of_block(losses.rows, first, min(size, losses.rows.n_rows - first), losses.out + first)
 
 
 # Exact sums --------------------------------------------------
@@ -380,6 +399,15 @@ cdef double _clipped_mean(
         * limit / <double> total.weight
 
 
+cdef struct Leaves:
+    float64_t* residuals
+    int64_t* weights
+    const int64_t* starts
+    double level
+    double limit
+    float64_t* out
+
+
 def leaf_values(
     float64_t[::1] residuals,
     int64_t[::1] weights,
@@ -394,26 +422,26 @@ def leaf_values(
     The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`; inside the leaves, both arrays of rows
     are reordered. An empty leaf gets 0.
     """
-    cdef Py_ssize_t leaf, start, n, n_leaves = out.shape[0]
-    cdef float64_t* values
-    cdef int64_t* row_weights
-    cdef float64_t* first_residual
-    cdef int64_t* first_weight
+    cdef Leaves leaves
     if residuals.shape[0] == 0:
         out[:] = 0
         return
-    first_residual = &residuals[0]
-    first_weight = &weights[0]
-    for leaf in prange(n_leaves, nogil=True, schedule="dynamic", num_threads=n_threads, use_threads_if=n_threads > 1):
-        start = leaf_starts[leaf]
-        n = leaf_starts[leaf + 1] - start
-        values = first_residual + start
-        row_weights = first_weight + start
-        out[leaf] = 0
-        if n > 0:
-            out[leaf] = _select(values, row_weights, n, level)
-            if limit > SMALLEST_LIMIT:
-                out[leaf] = out[leaf] + _clipped_mean(values, row_weights, n, out[leaf], limit)
+    leaves = Leaves(&residuals[0], &weights[0], &leaf_starts[0], level, limit, &out[0])
+    with nogil:
+        share_pieces(_value_of_leaf, &leaves, out.shape[0], n_threads)
+
+
+cdef void _value_of_leaf(void* job, Py_ssize_t leaf, int32_t thread) noexcept nogil:
+    cdef const Leaves* leaves = <const Leaves*> job
+    cdef Py_ssize_t start = leaves.starts[leaf], n = leaves.starts[leaf + 1] - start
+    cdef float64_t* values = leaves.residuals + start
+    cdef int64_t* weights = leaves.weights + start
+    cdef double value = 0
+    if n > 0:
+        value = _select(values, weights, n, leaves.level)
+        if leaves.limit > SMALLEST_LIMIT:
+            value = value + _clipped_mean(values, weights, n, value, leaves.limit)
+    leaves.out[leaf] = value
 
 
 # From raw predictions to the target's own scale --------------------------------------------------

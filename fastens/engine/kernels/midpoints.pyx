@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from cython.parallel cimport prange
-
-from fastens.engine.kernels.structs cimport code_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, value_t
+from fastens.engine.kernels.structs cimport (
+    code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, value_t,
+)
+from fastens.engine.kernels.team cimport share
 
 
 cdef struct Splits:
@@ -41,13 +42,44 @@ cdef void _note_row(
                 node = splits.left_child[node] + 1
 
 
-cdef void _note_rows(
-    const Splits* splits, const uint8_t* records, Py_ssize_t record_stride, const value_t[:, :] X, Py_ssize_t first,
-    Py_ssize_t last, float64_t* low, float64_t* high, code_t kind
+cdef struct Passing:
+    # The rows that come by, and for each part of them the extremes, one for each node.
+    Splits splits
+    const uint8_t* records
+    Py_ssize_t record_stride
+    int32_t code_size
+    const char* x
+    Py_ssize_t row_stride           # of the values, in bytes
+    Py_ssize_t column_stride
+    int32_t value_size
+    Py_ssize_t n_rows
+    float64_t* low
+    float64_t* high
+    Py_ssize_t n_nodes
+
+
+cdef inline void _note_values(
+    const Passing* rows, Py_ssize_t row, const value_t* x, float64_t* low, float64_t* high
 ) noexcept nogil:
+    cdef const uint8_t* record = rows.records + row * rows.record_stride
+    if rows.code_size == 1:
+        _note_row(&rows.splits, record, x, rows.column_stride, low, high)
+    else:
+        _note_row(&rows.splits, <const uint16_t*> record, x, rows.column_stride, low, high)
+
+
+cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const Passing* rows = <const Passing*> job
+    cdef float64_t* low = rows.low + part * rows.n_nodes
+    cdef float64_t* high = rows.high + part * rows.n_nodes
+    cdef const char* x
     cdef Py_ssize_t row
-    for row in range(first, last):
-        _note_row(splits, <const code_t*> (records + row * record_stride), &X[row, 0], X.strides[1], low, high)
+    for row in range(rows.n_rows * part // n_parts, rows.n_rows * (part + 1) // n_parts):
+        x = rows.x + row * rows.row_stride
+        if rows.value_size == sizeof(float32_t):
+            _note_values(rows, row, <const float32_t*> x, low, high)
+        else:
+            _note_values(rows, row, <const float64_t*> x, low, high)
 
 
 def note_sides(
@@ -73,14 +105,13 @@ def note_sides(
     cdef const uint16_t[::1] bin_threshold = tree.bin_threshold
     cdef const uint8_t[::1] missing_left = tree.missing_left
     cdef const uint32_t[::1] words = tree.category_words if len(tree.category_words) else np.zeros(1, np.uint32)
-    cdef Splits splits = Splits(
+    cdef Passing rows
+    rows.splits = Splits(
         &feature[0], &left_child[0], &category_set[0], &words[0], &bin_threshold[0], &missing_left[0]
     )
-    cdef int n_threads = <int> low.shape[0], thread
-    cdef Py_ssize_t n = X.shape[0], stride = records.shape[1], first, last
-    for thread in prange(n_threads, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1):
-        first, last = n * thread // n_threads, n * (thread + 1) // n_threads
-        if code_size == 1:
-            _note_rows(&splits, &records[0, 0], stride, X, first, last, &low[thread, 0], &high[thread, 0], <uint8_t> 0)
-        else:
-            _note_rows(&splits, &records[0, 0], stride, X, first, last, &low[thread, 0], &high[thread, 0], <uint16_t> 0)
+    rows.records, rows.record_stride, rows.code_size = &records[0, 0], records.shape[1], code_size
+    rows.x, rows.row_stride, rows.column_stride = <const char*> &X[0, 0], X.strides[0], X.strides[1]
+    rows.value_size, rows.n_rows = sizeof(value_t), X.shape[0]
+    rows.low, rows.high, rows.n_nodes = &low[0, 0], &high[0, 0], low.shape[1]
+    with nogil:
+        share(_note_part, &rows, <int32_t> low.shape[0])

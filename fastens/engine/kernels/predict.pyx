@@ -7,7 +7,6 @@ batch and vector level gives the same result to the bit.
 import numpy as np
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cython.parallel cimport prange, threadid
 from libc.stdlib cimport calloc, free
 
 from fastens.engine.kernels.compile cimport (
@@ -17,6 +16,7 @@ from fastens.engine.kernels.rows cimport Rows, fill_records, fill_views, record_
 from fastens.engine.kernels.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t,
 )
+from fastens.engine.kernels.team cimport MAX_THREADS, share_pieces
 
 cdef enum:
     CACHE_LINE = 64
@@ -234,18 +234,33 @@ cdef void run_block(
         add_block(program, rows, sums, row, &scratch, <uint16_t**> scratch.views)
 
 
+cdef struct Blocks:
+    const Program* program
+    const Rows* rows
+    const Sums* sums
+    int32_t* leaves
+    const Plan* plan
+    char* memory                # of the first thread; that of the others follows
+
+
+cdef void run_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Blocks* blocks = <const Blocks*> job
+    run_block(
+        blocks.program, blocks.rows, blocks.sums, blocks.leaves, block, blocks.plan,
+        blocks.memory + thread * blocks.plan.memory,
+    )
+
+
 cdef int run_blocks(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Plan plan, int n_threads
 ) except -1:
-    cdef Py_ssize_t block
-    cdef int n = <int> max(1, min(<Py_ssize_t> n_threads, plan.n_blocks))
-    cdef char* memory = <char*> calloc(n, plan.memory)
-    if memory == NULL:
+    cdef int32_t n = <int32_t> max(1, min(min(<Py_ssize_t> n_threads, MAX_THREADS), plan.n_blocks))
+    cdef Blocks blocks = Blocks(program, rows, sums, leaves, &plan, <char*> calloc(n, plan.memory))
+    if blocks.memory == NULL:
         raise MemoryError(f"cannot allocate {n * plan.memory} bytes for prediction")
     with nogil:
-        for block in prange(plan.n_blocks, num_threads=n, schedule="dynamic", use_threads_if=n > 1):
-            run_block(program, rows, sums, leaves, block, &plan, memory + threadid() * plan.memory)
-    free(memory)
+        share_pieces(run_piece, &blocks, plan.n_blocks, n)
+    free(blocks.memory)
     return 0
 
 

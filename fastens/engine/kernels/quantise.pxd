@@ -1,6 +1,5 @@
 from .histogram cimport RowStatistics
 from .structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from .team cimport Team
 
 
 cdef struct RowGradients:
@@ -51,7 +50,7 @@ cdef struct Quantised:
 
 
 cdef bint quantise(
-    const RowGradients* source, bint need_weights, Quantised* out, Team* team, int32_t n_threads
+    const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
 ) noexcept nogil
 cdef Moments exact_sums(
     const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows

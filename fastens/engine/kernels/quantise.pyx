@@ -15,7 +15,7 @@ from libc.string cimport memcpy
 from .structs cimport (
     PREFETCH_AHEAD, CellLayout, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t, uint64_t
 )
-from .team cimport MAX_THREADS, Team, share
+from .team cimport MAX_THREADS, share
 
 cdef extern from "quantise_loops.h" nogil:
     void largest_bits(const float32_t* gradients, const float32_t* hessians, Py_ssize_t n, int32_t* largest)
@@ -227,10 +227,10 @@ cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
     return value
 
 
-cdef Totals _write(Pass* over, Team* team, int32_t n_parts) noexcept nogil:
+cdef Totals _write(Pass* over, int32_t n_parts) noexcept nogil:
     cdef Totals totals
     cdef int32_t t
-    share(team, _write_part, over, n_parts)
+    share(_write_part, over, n_parts)
     totals.gradient = totals.hessian = 0
     for t in range(n_parts):
         totals.gradient += over.totals[t].gradient
@@ -271,7 +271,7 @@ cdef void _set_layout(const RowGradients* source, Quantised* out) noexcept nogil
 
 
 cdef bint quantise(
-    const RowGradients* source, bint need_weights, Quantised* out, Team* team, int32_t n_threads
+    const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
 ) noexcept nogil:
     """Quantise all rows. False if a gradient or hessian is not finite, or memory for the wide form is missing."""
     cdef Pass over
@@ -283,7 +283,7 @@ cdef bint quantise(
     cdef float64_t smallest = SMALLEST * (1.0 if source.whole_weights else source.total_weight / rows)
     over.source, over.out = source, out
     n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
-    share(team, _measure_part, &over, n_threads)
+    share(_measure_part, &over, n_threads)
     extent.max_gradient = extent.max_hessian = smallest
     for t in range(n_threads):
         if not (isfinite(over.extents[t].max_gradient) and isfinite(over.extents[t].max_hessian)):
@@ -296,7 +296,7 @@ cdef bint quantise(
     out.statistics.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
     if not out.statistics.narrow and not _need_wide(source, out):
         return False
-    totals = _write(&over, team, n_threads)
+    totals = _write(&over, n_threads)
     out.mean_hessian = <float64_t>totals.hessian / rows
     if extent.max_gradient == smallest or (
         <float64_t>totals.gradient >= MIN_STEPS * rows
@@ -307,7 +307,7 @@ cdef bint quantise(
     out.statistics.narrow = False
     if not _need_wide(source, out):
         return False
-    totals = _write(&over, team, n_threads)
+    totals = _write(&over, n_threads)
     out.mean_hessian = <float64_t>totals.hessian / rows
     return True
 

@@ -3,11 +3,10 @@
 Rows are done in blocks of fixed size and sums are integer sums, so nothing depends on the number of threads.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport INFINITY
-from libc.stdlib cimport free, malloc
 
-from .structs cimport code_t, float64_t, int32_t, int64_t, uint16_t
+from .structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
+from .team cimport MAX_THREADS, share_pieces
 
 
 cdef extern from "reweight_loops.h" nogil:
@@ -66,16 +65,56 @@ cdef Weights _weights(
     return weights
 
 
+cdef struct Round:
+    Weights weights
+    const void* codes           # NULL: logarithms stay
+    int32_t code_size
+    const float64_t* steps
+    int32_t n_classes
+    int64_t total[MAX_THREADS]
+    float64_t largest[MAX_THREADS]
+
+
+cdef void _begin(Round* over) noexcept nogil:
+    cdef int32_t t
+    for t in range(MAX_THREADS):
+        over.total[t], over.largest[t] = 0, -INFINITY
+
+
+cdef int64_t _run(Round* over, int32_t n_threads) noexcept nogil:
+    """Do all blocks; the sum of the weights."""
+    cdef int64_t total = 0
+    cdef int32_t t
+    share_pieces(_do_block, over, (over.weights.n_rows + BLOCK - 1) // BLOCK, n_threads)
+    for t in range(MAX_THREADS):
+        total += over.total[t]
+    return total
+
+
+cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef Round* over = <Round*> job
+    cdef const Weights* weights = &over.weights
+    cdef Py_ssize_t begin = block * BLOCK, end = min((block + 1) * BLOCK, weights.n_rows)
+    cdef float64_t largest = -INFINITY
+    if over.codes != NULL and over.code_size == 1:
+        largest = _step(weights, <const uint8_t*> over.codes, over.steps, over.n_classes, begin, end)
+    elif over.codes != NULL:
+        largest = _step(weights, <const uint16_t*> over.codes, over.steps, over.n_classes, begin, end)
+    over.largest[thread] = max(over.largest[thread], largest)
+    over.total[thread] += _make_whole(weights, begin, end)
+
+
 def make_whole(
     float64_t[::1] logs, const uint16_t[::1] classes, const int64_t[::1] copies, int64_t[::1] whole, double shift,
     double scale, int n_threads
 ):
     """Write exp(logs - shift) * scale, rounded, times the number of copies; return the sum."""
-    cdef Weights weights = _weights(logs, classes, copies, whole, shift, scale)
-    cdef Py_ssize_t b, n_blocks = (weights.n_rows + BLOCK - 1) // BLOCK
-    cdef int64_t total = 0
-    for b in prange(n_blocks, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-        total += _make_whole(&weights, b * BLOCK, min((b + 1) * BLOCK, weights.n_rows))
+    cdef Round over
+    cdef int64_t total
+    over.weights, over.codes = _weights(logs, classes, copies, whole, shift, scale), NULL
+    with nogil:
+        _begin(&over)
+        total = _run(&over, n_threads)
     return total
 
 
@@ -91,22 +130,18 @@ def advance(
     -------
     total, largest : the sum of the weights, and the largest logarithm
     """
-    cdef Weights weights = _weights(logs, classes, copies, whole, shift, scale)
-    cdef Py_ssize_t b, n_blocks = (weights.n_rows + BLOCK - 1) // BLOCK
-    cdef int32_t n_classes = steps.shape[1]
-    cdef int64_t total = 0
+    cdef Round over
+    cdef int64_t total
     cdef float64_t largest = -INFINITY
-    cdef float64_t* of_block = <float64_t*> malloc(n_blocks * sizeof(float64_t))
-    if of_block == NULL:
-        raise MemoryError("no memory for the largest logarithms")
-    for b in prange(n_blocks, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-        of_block[b] = _step(
-            &weights, &codes[0], &steps[0, 0], n_classes, b * BLOCK, min((b + 1) * BLOCK, weights.n_rows)
-        )
-        total += _make_whole(&weights, b * BLOCK, min((b + 1) * BLOCK, weights.n_rows))
-    for b in range(n_blocks):
-        largest = max(largest, of_block[b])
-    free(of_block)
+    cdef int32_t t
+    over.weights = _weights(logs, classes, copies, whole, shift, scale)
+    over.codes, over.code_size = &codes[0], sizeof(code_t)
+    over.steps, over.n_classes = &steps[0, 0], steps.shape[1]
+    with nogil:
+        _begin(&over)
+        total = _run(&over, n_threads)
+    for t in range(MAX_THREADS):
+        largest = max(largest, over.largest[t])
     return total, largest
 
 

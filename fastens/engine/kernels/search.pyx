@@ -61,7 +61,7 @@ cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_
     cdef Counting counting
     counting.ws, counting.node, counting.room = ws, &ws.nodes[task.counted], thread
     counting.target = counted_histogram(ws, task, thread)
-    share(&ws.team, _count_part, &counting, n_threads)
+    share(_count_part, &counting, n_threads)
 
 
 cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -182,7 +182,7 @@ cdef void search_task(
         ws.nodes[0].limits.value = limited_value(&ws.nodes[0].sums, ws.rules.l2, 0.0, &ws.nodes[0].limits)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
-    share(&ws.team, _search_part, &search, n_threads)
+    share(_search_part, &search, n_threads)
     _keep_best(ws, &search.counted, thread)
     _keep_best(ws, &search.difference, thread)
 

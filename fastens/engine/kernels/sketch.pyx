@@ -1,6 +1,5 @@
-"""What learning the bins needs: hashes of rows, distinct values, weights of categories, quantiles of sorted columns."""
+"""What learning the bins needs: distinct values, weights of categories, quantiles of sorted columns."""
 
-from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, NAN
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -8,7 +7,9 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from fastens.engine.kernels.strided cimport GOLDEN, Strides, bits_of, strides_of
 from fastens.engine.kernels.structs cimport float32_t, float64_t, value_t
+from fastens.engine.kernels.team cimport share, share_pieces
 
 # A value as an unsigned integer in the same order.
 ctypedef fused key_t:
@@ -21,105 +22,6 @@ cdef enum:
     DIGIT_BITS = 11
     SMALL_DIGIT_BITS = 8
     SMALL_SORT = 4096
-
-cdef extern from *:
-    """
-    #define FASTENS_GOLDEN 0x9E3779B97F4A7C15u
-    """
-    const uint64_t GOLDEN "FASTENS_GOLDEN"
-
-
-cdef struct Strides:
-    Py_ssize_t row
-    Py_ssize_t column
-
-
-cdef inline Strides _strides_of(const value_t[:, :] X) noexcept nogil:
-    cdef Strides strides
-    strides.row = X.strides[0] // <Py_ssize_t> sizeof(value_t)
-    strides.column = X.strides[1] // <Py_ssize_t> sizeof(value_t)
-    return strides
-
-
-cdef inline uint64_t _bits_of(float64_t value) noexcept nogil:
-    # The same for both zeros, and for all kinds of NaN.
-    cdef uint64_t bits
-    value = value + 0.0 if value == value else <float64_t> NAN
-    memcpy(&bits, &value, sizeof(bits))
-    return bits
-
-
-cdef inline uint64_t _mixed(float64_t value) noexcept nogil:
-    cdef uint64_t bits = _bits_of(value) * GOLDEN
-    # Values with few leading bits, like whole numbers, have all their differences there: bring them down.
-    return (bits << 12) | (bits >> 52)
-
-
-cdef inline uint64_t _finished(uint64_t hashed) noexcept nogil:
-    hashed ^= hashed >> 33
-    hashed *= <uint64_t> 0xFF51AFD7ED558CCD
-    hashed ^= hashed >> 33
-    hashed *= <uint64_t> 0xC4CEB9FE1A85EC53
-    return hashed ^ (hashed >> 33)
-
-
-# Rows -----------------------------------------------------------------------------------------------------------------
-
-cdef inline uint64_t _salt_of(Py_ssize_t feature) noexcept nogil:
-    # An odd number, by the mixer of splitmix64.
-    cdef uint64_t bits = <uint64_t> (feature + 1) * GOLDEN
-    bits = (bits ^ (bits >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9
-    bits = (bits ^ (bits >> 27)) * <uint64_t> 0x94D049BB133111EB
-    return bits | 1
-
-
-cdef void _hash_tile(
-    const value_t* x, Strides strides, Py_ssize_t n_features, Py_ssize_t n, uint64_t* out
-) noexcept nogil:
-    cdef Py_ssize_t i, f
-    cdef uint64_t salt
-    cdef const value_t* column
-    memset(out, 0, n * sizeof(uint64_t))
-    for f in range(n_features):
-        salt, column = _salt_of(f), x + f * strides.column
-        for i in range(n):
-            out[i] += _mixed(column[i * strides.row]) * salt
-    for i in range(n):
-        out[i] = _finished(out[i])
-
-
-def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
-    """Write a hash of each row's content; float32 rows have the hash of the same row in float64."""
-    cdef Py_ssize_t t, n_rows = X.shape[0], n_features = X.shape[1]
-    cdef Strides strides = _strides_of(X)
-    cdef const value_t* x = &X[0, 0]
-    with nogil:
-        for t in prange(0, n_rows, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-            _hash_tile(x + t * strides.row, strides, n_features, min(<Py_ssize_t> TILE_ROWS, n_rows - t), &out[t])
-
-
-cdef void _gather_tile(
-    const value_t* x, Strides strides, const int64_t* rows, Py_ssize_t n, value_t* out, Strides out_strides
-) noexcept nogil:
-    # out_strides.row counts the features; all values of a row lie in few cache lines, so rows go outside.
-    cdef Py_ssize_t i, f
-    cdef const value_t* row
-    for i in range(n):
-        row = x + rows[i] * strides.row
-        for f in range(out_strides.row):
-            out[f * out_strides.column + i] = row[f * strides.column]
-
-
-def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::1] out, int n_threads):
-    """Copy some rows of X to out, shape (n_features, n_kept)."""
-    cdef Py_ssize_t t, n = rows.shape[0]
-    cdef Strides strides = _strides_of(X), out_strides
-    cdef const value_t* x = &X[0, 0]
-    out_strides.row, out_strides.column = X.shape[1], n
-    with nogil:
-        for t in prange(0, n, TILE_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-            _gather_tile(x, strides, &rows[t], min(<Py_ssize_t> TILE_ROWS, n - t), &out[0, t], out_strides)
-
 
 cdef Py_ssize_t _n_places(const value_t* x, Py_ssize_t stride, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
@@ -141,7 +43,7 @@ cdef void _count_places(
 
 def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights, int64_t one):
     """Of some features, each category's sum of the rows' weights (`one` if None), up to the last one; NaN is none."""
-    cdef Strides strides = _strides_of(X)
+    cdef Strides strides = strides_of(X)
     cdef Py_ssize_t f, n_categories, n = X.shape[0]
     cdef const value_t* x
     cdef const int64_t* given = &weights[0] if weights is not None else NULL
@@ -169,6 +71,10 @@ cdef struct DistinctValues:
     Py_ssize_t n_features
     int n_bits
     int32_t limit
+    const void* x
+    int32_t value_size
+    Strides strides
+    Py_ssize_t n_rows
 
 
 cdef void _note_tile(
@@ -179,9 +85,9 @@ cdef void _note_tile(
     cdef int32_t* n_distinct = found.n_distinct + table
     cdef Py_ssize_t i, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
     cdef int shift = 64 - found.n_bits
-    cdef uint64_t bits, free = _bits_of(<float64_t> NAN)
+    cdef uint64_t bits, free = bits_of(<float64_t> NAN)
     for i in range(n):
-        bits = _bits_of(x[i * stride])
+        bits = bits_of(x[i * stride])
         at = (bits * GOLDEN) >> shift
         while slots[at] != bits:
             if slots[at] == free:
@@ -193,16 +99,19 @@ cdef void _note_tile(
             at = (at + 1) & last
 
 
-cdef void _note_part(
-    const value_t* x, Strides strides, Py_ssize_t first, Py_ssize_t last, const DistinctValues* found, Py_ssize_t part
-) noexcept nogil:
-    cdef Py_ssize_t row = first, n, f, table
+cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const DistinctValues* found = <const DistinctValues*> job
+    cdef Py_ssize_t row = found.n_rows * part // n_parts, last = found.n_rows * (part + 1) // n_parts, n, f, table, at
     while row < last:
         n = min(<Py_ssize_t> TILE_ROWS, last - row)
         for f in range(found.n_features):
-            table = part * found.n_features + f
-            if found.n_distinct[table] <= found.limit:
-                _note_tile(x + row * strides.row + f * strides.column, strides.row, n, found, table)
+            table, at = part * found.n_features + f, row * found.strides.row + f * found.strides.column
+            if found.n_distinct[table] > found.limit:
+                continue
+            if found.value_size == sizeof(float32_t):
+                _note_tile(<const float32_t*> found.x + at, found.strides.row, n, found, table)
+            else:
+                _note_tile(<const float64_t*> found.x + at, found.strides.row, n, found, table)
         row += n
 
 
@@ -212,17 +121,15 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
     Each thread has its share of the rows, its slots for the bits of values, shape (n_threads, n_features, a power of
     two > limit + 1), those of NumPy's NaN at first, and its counts, shape (n_threads, n_features).
     """
-    cdef Py_ssize_t n_rows = X.shape[0], n_parts = slots.shape[0], part
-    cdef Strides strides = _strides_of(X)
-    cdef const value_t* x = &X[0, 0]
+    cdef int32_t n_parts = <int32_t> slots.shape[0]
     cdef DistinctValues found
+    found.x, found.value_size, found.strides, found.n_rows = &X[0, 0], sizeof(value_t), strides_of(X), X.shape[0]
     found.slots, found.n_distinct, found.n_features, found.limit = &slots[0, 0, 0], &n_distinct[0, 0], X.shape[1], limit
     found.n_bits = 0
     while (1 << found.n_bits) < slots.shape[2]:
         found.n_bits += 1
     with nogil:
-        for part in prange(n_parts, num_threads=n_parts, use_threads_if=n_parts > 1, schedule="static"):
-            _note_part(x, strides, n_rows * part // n_parts, n_rows * (part + 1) // n_parts, &found, part)
+        share(_note_part, &found, n_parts)
 
 
 # Sorting --------------------------------------------------------------------------------------------------------------
@@ -394,6 +301,12 @@ cdef struct Cuts:
     Py_ssize_t n
     int64_t* room
     int32_t max_bins
+    const void* x
+    int32_t value_size
+    float64_t* thresholds
+    Py_ssize_t stride               # of the thresholds
+    int32_t* n_thresholds
+    uint16_t* codes                 # NULL: not wanted
 
 
 cdef void _write_codes(
@@ -472,6 +385,16 @@ cdef int32_t _cut_one(
         return _cut_column(cuts, x, <uint64_t*> room, room + 2 * cuts.n, thresholds, codes)
 
 
+cdef void _cut_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
+    cdef const Cuts* cuts = <const Cuts*> job
+    cdef float64_t* out = cuts.thresholds + f * cuts.stride
+    cdef uint16_t* codes = cuts.codes + f * cuts.n if cuts.codes != NULL else NULL
+    if cuts.value_size == sizeof(float32_t):
+        cuts.n_thresholds[f] = _cut_one(cuts, <const float32_t*> cuts.x + f * cuts.n, thread, out, codes)
+    else:
+        cuts.n_thresholds[f] = _cut_one(cuts, <const float64_t*> cuts.x + f * cuts.n, thread, out, codes)
+
+
 def cut_columns(
     const value_t[:, ::1] columns, const int64_t[::1] weights, int32_t max_bins, int64_t[:, ::1] room,
     float64_t[:, ::1] thresholds, int32_t[::1] n_thresholds, uint16_t[:, ::1] codes
@@ -482,19 +405,11 @@ def cut_columns(
     has shape (n_features, the smaller of max_bins and n). codes, if not None, has the columns' shape and gets the codes
     of the rows; those of missing values stay what they are.
     """
-    cdef Py_ssize_t f, n_features = columns.shape[0]
-    cdef int n_threads = room.shape[0]
     cdef Cuts cuts
-    cdef const value_t* x = &columns[0, 0]
-    cdef float64_t* out = &thresholds[0, 0]
-    cdef Py_ssize_t out_stride = thresholds.shape[1]
-    cdef int32_t* counts = &n_thresholds[0]
-    cdef uint16_t* codes_out = &codes[0, 0] if codes is not None else NULL
     cuts.weights = &weights[0] if weights is not None else NULL
     cuts.n, cuts.room, cuts.max_bins = columns.shape[1], &room[0, 0], max_bins
+    cuts.x, cuts.value_size = &columns[0, 0], sizeof(value_t)
+    cuts.thresholds, cuts.stride, cuts.n_thresholds = &thresholds[0, 0], thresholds.shape[1], &n_thresholds[0]
+    cuts.codes = &codes[0, 0] if codes is not None else NULL
     with nogil:
-        for f in prange(n_features, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="dynamic"):
-            counts[f] = _cut_one(
-                &cuts, x + f * cuts.n, threadid(), out + f * out_stride,
-                codes_out + f * cuts.n if codes_out != NULL else NULL
-            )
+        share_pieces(_cut_piece, &cuts, columns.shape[0], <int32_t> room.shape[0])

@@ -8,7 +8,6 @@ classes.
 import numpy as np
 
 cimport cython
-from cython.parallel cimport prange
 from libc.math cimport INFINITY, log
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -16,6 +15,7 @@ from libc.string cimport memset
 from .categories cimport sort_codes
 from .gain cimport ScanRoom
 from .structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
+from .team cimport MAX_THREADS, share_pieces
 
 
 cdef extern from "stump_loops.h" nogil:
@@ -27,6 +27,7 @@ cdef enum:
     ROW_BLOCK = 4096            # rows whose weights and classes stay in the cache while the features pass over them
     CELLS_AT_ONCE = 1 << 15     # cells of the features that are counted together: 256 KiB, of the second cache
     MOST_AT_ONCE = 64
+    GROUPS = 3                  # of features, for each of several threads: few, as each group reads all weights
     GRAIN = 1 << 15             # (row, feature) additions, or cells, that are worth another thread
 
 cdef enum Criterion:
@@ -65,6 +66,7 @@ cdef struct Room:
     int32_t feature
     int32_t bin
     bint missing_left
+    bint is_used                # whether its thread has come
 
 
 # Counting -------------------------------------------------------------------------------------------------------------
@@ -281,6 +283,11 @@ cdef void _mark_left(const Rows* rows, int32_t f, const int64_t* cells, Room* ro
     room.missing_left = room.goes_left[0]
 
 
+cdef inline bint _is_better(float64_t score, int32_t feature, const Room* room) noexcept nogil:
+    """Whether a stump is better than that of a room; of equal ones, the first feature's is."""
+    return score > room.score or (score == room.score and feature < room.feature)
+
+
 cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room) noexcept nogil:
     cdef Found found
     cdef int32_t n_codes = rows.n_codes[f], c
@@ -300,22 +307,36 @@ cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room)
         _scan_numeric(rows, n_codes, cells, room, False, &found)
         if has_missing:
             _scan_numeric(rows, n_codes, cells, room, True, &found)
-    if found.score > room.score:
+    if _is_better(found.score, f, room):
         room.score, room.feature, room.bin = found.score, f, found.bin
         _mark_left(rows, f, cells, room, &found)
 
 
-cdef void _best_of(const Rows* rows, int32_t begin, int32_t end, Room* room) noexcept nogil:
-    """The best stump on the features begin..end-1; of equal ones the first."""
-    cdef int32_t f, last, first = begin
+cdef struct Search:
+    Rows rows
+    Room* rooms
+
+
+cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
+    """The best stump on features that are counted together."""
+    cdef Search* search = <Search*> job
+    cdef const Rows* rows = &search.rows
+    cdef Room* room = &search.rooms[thread]
     cdef Py_ssize_t stride = <Py_ssize_t> rows.most_codes * rows.n_classes
-    room.score, room.feature, room.bin = -INFINITY, -1, 0
-    while first < end:
-        last = min(first + rows.at_once, end)
-        _count(rows, first, last, room.cells)
-        for f in range(first, last):
-            _search(rows, f, room.cells + (f - first) * stride, room)
-        first = last
+    cdef int32_t f, first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
+    _count(rows, first, last, room.cells)
+    for f in range(first, last):
+        _search(rows, f, room.cells + (f - first) * stride, room)
+    room.is_used = True
+
+
+cdef const Room* _best_room(const Room* rooms, int32_t n_threads) noexcept nogil:
+    cdef const Room* best = NULL
+    cdef int32_t t
+    for t in range(n_threads):
+        if rooms[t].is_used and (best == NULL or _is_better(rooms[t].score, rooms[t].feature, best)):
+            best = &rooms[t]
+    return best
 
 
 # Door -----------------------------------------------------------------------------------------------------------------
@@ -342,7 +363,7 @@ cdef class StumpFinder:
 
     cdef Rows rows
     cdef Room* rooms
-    cdef int32_t n_parts
+    cdef int32_t n_threads
     cdef object columns, n_codes, is_categorical, classes
 
     def __init__(self, columns, n_codes, is_categorical, classes, int32_t n_classes, int n_threads=1):
@@ -351,9 +372,11 @@ cdef class StumpFinder:
         self.rows.n_features, self.rows.n_rows = columns.shape
         self.rows.most_codes = max(n_codes)
         stride = self.rows.most_codes * n_classes
-        self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MOST_AT_ONCE, self.rows.n_features)
         work = self.rows.n_features * (self.rows.n_rows + stride)
-        self.n_parts = max(1, min(n_threads, work // GRAIN, self.rows.n_features))
+        self.n_threads = max(1, min(n_threads, MAX_THREADS, work // GRAIN))
+        self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MOST_AT_ONCE, self.rows.n_features)
+        if self.n_threads > 1:
+            self.rows.at_once = min(self.rows.at_once, 4 * (1 + self.rows.n_features // (4 * GROUPS * self.n_threads)))
         if columns.dtype == np.uint8:
             self._show_bytes(columns)
         else:
@@ -380,8 +403,8 @@ cdef class StumpFinder:
         cdef Py_ssize_t cells = self.rows.at_once * codes * n_classes
         cdef int32_t t
         cdef Room* room
-        self.rooms = <Room*> calloc(self.n_parts, sizeof(Room))
-        for t in range(self.n_parts if self.rooms != NULL else 0):
+        self.rooms = <Room*> calloc(self.n_threads, sizeof(Room))
+        for t in range(self.n_threads if self.rooms != NULL else 0):
             room = &self.rooms[t]
             room.cells = <int64_t*> calloc(cells + 3 * n_classes + 5 * codes + codes, sizeof(int64_t))
             if room.cells == NULL:
@@ -393,13 +416,13 @@ cdef class StumpFinder:
             room.order.keys = room.scores + 3 * codes
             room.order.codes = <int32_t*> (room.order.keys + codes)
             room.goes_left = <uint8_t*> (room.order.codes + 2 * codes)
-        if self.rooms == NULL or self.rooms[self.n_parts - 1].cells == NULL:
+        if self.rooms == NULL or self.rooms[self.n_threads - 1].cells == NULL:
             raise MemoryError(f"no memory for the sums of {codes} codes and {n_classes} classes")
 
     def __dealloc__(self):
         cdef int32_t t
         if self.rooms != NULL:
-            for t in range(self.n_parts):
+            for t in range(self.n_threads):
                 free(self.rooms[t].cells)
         free(self.rooms)
 
@@ -417,28 +440,29 @@ cdef class StumpFinder:
         sums : int64 array of shape (2, n_classes)
             Weights of the rows to the right, and of those to the left.
         """
-        cdef int32_t t, k, n = self.rows.n_features, n_parts = self.n_parts
-        cdef Room* best
-        cdef Room* rooms = self.rooms
-        cdef Rows rows = self.rows
+        cdef int32_t t, k
+        cdef Search search = Search(self.rows, self.rooms)
+        cdef const Room* best
         cdef int64_t[:, ::1] sums
         cdef uint8_t[::1] goes_left
-        if weights.shape[0] != rows.n_rows:
-            raise ValueError(f"weights must have {rows.n_rows} entries, got {weights.shape[0]}")
-        rows.weights, rows.criterion = &weights[0], <Criterion> criterion
+        if weights.shape[0] != self.rows.n_rows:
+            raise ValueError(f"weights must have {self.rows.n_rows} entries, got {weights.shape[0]}")
+        search.rows.weights, search.rows.criterion = &weights[0], <Criterion> criterion
+        for t in range(self.n_threads):
+            self.rooms[t].score, self.rooms[t].feature, self.rooms[t].bin = -INFINITY, -1, 0
+            self.rooms[t].is_used = False
         with nogil:
-            for t in prange(n_parts, num_threads=n_parts, use_threads_if=n_parts > 1, schedule="static", chunksize=1):
-                _best_of(&rows, n * t // n_parts, n * (t + 1) // n_parts, &rooms[t])
-        best = &rooms[0]
-        for t in range(1, n_parts):
-            if rooms[t].score > best.score:
-                best = &rooms[t]
-        sums_array = np.empty((2, rows.n_classes), dtype=np.int64)
-        left_array = np.empty(rows.n_codes[max(best.feature, 0)], dtype=np.uint8)
+            share_pieces(
+                _search_group, &search, (self.rows.n_features + self.rows.at_once - 1) // self.rows.at_once,
+                self.n_threads,
+            )
+            best = _best_room(self.rooms, self.n_threads)
+        sums_array = np.empty((2, self.rows.n_classes), dtype=np.int64)
+        left_array = np.empty(self.rows.n_codes[max(best.feature, 0)], dtype=np.uint8)
         sums, goes_left = sums_array, left_array
-        for k in range(rows.n_classes):
+        for k in range(self.rows.n_classes):
             sums[1, k] = best.best_left[k] if best.feature >= 0 else 0
-            sums[0, k] = rooms[0].total[k] - sums[1, k]
+            sums[0, k] = best.total[k] - sums[1, k]
         for k in range(goes_left.shape[0]):
             goes_left[k] = best.goes_left[k] if best.feature >= 0 else 0
         return best.feature, best.bin, left_array, sums_array

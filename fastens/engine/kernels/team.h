@@ -1,4 +1,4 @@
-/* What threads that wait for each other need: words that both see, and to wait without keeping others from work. */
+/* What threads that work together need: words that all see, the time, and to wait awake for a moment. */
 #ifndef FASTENS_TEAM_H
 #define FASTENS_TEAM_H
 
@@ -12,21 +12,52 @@
 #define NOMINMAX
 #endif
 #include <windows.h>
-#define FASTENS_SLEEP() SwitchToThread()
+
+static inline int64_t nanoseconds(void)
+{
+    LARGE_INTEGER ticks, per_second;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&per_second);
+    return (int64_t)((double)ticks.QuadPart * 1e9 / (double)per_second.QuadPart);
+}
+
+static inline int32_t core_at_hand(void) { return (int32_t)GetCurrentProcessorNumber(); }
+
 #else
 #include <time.h>
-#define FASTENS_SLEEP() nanosleep(&(const struct timespec){0, 50000}, 0)
+
+static inline int64_t nanoseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* The core that this thread runs on; -1 where the system does not say. */
+#if defined(__linux__)
+#include <sched.h>
+static inline int32_t core_at_hand(void) { return sched_getcpu(); }
+#else
+static inline int32_t core_at_hand(void) { return -1; }
+#endif
+
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
 
-static inline int32_t load_word(const int32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static inline int32_t load_word(const int32_t* word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
 static inline void store_word(int32_t* word, int32_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
 static inline int32_t add_to_word(int32_t* word, int32_t n) { return __atomic_fetch_add(word, n, __ATOMIC_RELAXED); }
+static inline int32_t swap_word(int32_t* word, int32_t value)
+{
+    return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+}
 static inline int change_word(int32_t* word, int32_t from, int32_t to)
 {
-    return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
+static inline int64_t load_time(const int64_t* time) { return __atomic_load_n(time, __ATOMIC_RELAXED); }
+static inline void store_time(int64_t* time, int64_t value) { __atomic_store_n(time, value, __ATOMIC_RELAXED); }
 #if defined(__x86_64__) || defined(__i386__)
 #define FASTENS_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__) || defined(__arm__)
@@ -49,24 +80,33 @@ static inline void store_word(int32_t* word, int32_t value)
     *(volatile int32_t*)word = value;
 }
 static inline int32_t add_to_word(int32_t* word, int32_t n) { return InterlockedExchangeAdd((volatile LONG*)word, n); }
+static inline int32_t swap_word(int32_t* word, int32_t value)
+{
+    return InterlockedExchange((volatile LONG*)word, value);
+}
 static inline int change_word(int32_t* word, int32_t from, int32_t to)
 {
     return InterlockedCompareExchange((volatile LONG*)word, to, from) == from;
 }
+static inline int64_t load_time(const int64_t* time) { return *(const volatile int64_t*)time; }
+static inline void store_time(int64_t* time, int64_t value) { *(volatile int64_t*)time = value; }
 #define FASTENS_PAUSE() YieldProcessor()
 
 #endif
 
-/* Wait a moment, after n others: at first awake, then asleep. To give way would not do: on a machine with other work, the
- * system makes who gives way wait for all others' turns, but lets who sleeps come back soon. */
-static inline void wait_a_moment(int32_t* n)
+/* Wait awake while a word has a value, but not longer than some nanoseconds; whether it has another one. */
+static inline int changes_within(const int32_t* word, int32_t value, int64_t most)
 {
-    if (*n < 30000) {
-        FASTENS_PAUSE();
-        ++*n;
-    } else {
-        FASTENS_SLEEP();
-    }
+    int64_t end = nanoseconds() + most;
+    int i;
+    do {
+        for (i = 0; i < 64; ++i) {
+            if (load_word(word) != value)
+                return 1;
+            FASTENS_PAUSE();
+        }
+    } while (nanoseconds() < end);
+    return 0;
 }
 
 #endif

@@ -1,25 +1,13 @@
-from .structs cimport int32_t, uint8_t
+from .structs cimport int32_t
 
 cdef enum:
     MAX_THREADS = 64
-    CACHE_LINES = 128               # bytes; they are fetched in pairs
 
 
 # One part of a job: its number, and how many there are.
 ctypedef void (*Part)(void* job, int32_t part, int32_t n_parts) noexcept nogil
-
-
-cdef struct Seat:
-    # A helper's place, in cache lines of its own, and the job of which it is offered a part.
-    int32_t state
-    int32_t n_parts
-    Part work
-    void* job
-    uint8_t apart[CACHE_LINES]
-
-
-cdef struct Team:
-    Seat seats[MAX_THREADS]
+# One of a job's many pieces, done by one of so many threads, which has that number while it is at it.
+ctypedef void (*Piece)(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil
 
 
 cdef extern from "team.h" nogil:
@@ -31,7 +19,5 @@ cdef inline int32_t next_item(int32_t* counter) noexcept nogil:
     return add_to_word(counter, 1)
 
 
-cdef void seat_helpers(Team* team, int32_t n_threads) noexcept nogil
-cdef void stand_by(Team* team, int32_t thread) noexcept nogil
-cdef void dismiss_helpers(Team* team, int32_t n_threads) noexcept nogil
-cdef void share(Team* team, Part work, void* job, int32_t n_parts) noexcept nogil
+cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil
+cdef void share_pieces(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil

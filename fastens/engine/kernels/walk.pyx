@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 
-from fastens.engine.kernels.structs cimport code_t, float64_t, value_t
+from fastens.engine.kernels.structs cimport code_t, float32_t, float64_t, value_t
+from fastens.engine.kernels.team cimport share_pieces
 
 cdef enum:
     BLOCK_ROWS = 512
+    CHANGED_ROWS = 16
 
 
 cdef struct Split:
@@ -74,6 +75,11 @@ cdef struct LeftOut:
     float64_t* sums
     int32_t* n_trees
     Py_ssize_t n_values
+    const Tree* tree
+    const Rows* rows
+    const void* values
+    int32_t value_size
+    bint is_wide                    # codes of two bytes
 
 
 cdef void _add_left_out(
@@ -88,6 +94,21 @@ cdef void _add_left_out(
         for i in range(out.n_values):
             out.sums[row * out.n_values + i] += value[i]
         out.n_trees[row] += 1
+
+
+cdef inline void _add_values_left_out(const LeftOut* out, Py_ssize_t first, const value_t* values) noexcept nogil:
+    if out.is_wide:
+        _add_left_out(out.tree, out.rows, out, first, values, <uint16_t> 0)
+    else:
+        _add_left_out(out.tree, out.rows, out, first, values, <uint8_t> 0)
+
+
+cdef void _add_left_out_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const LeftOut* out = <const LeftOut*> job
+    if out.value_size == sizeof(float32_t):
+        _add_values_left_out(out, block * BLOCK_ROWS, <const float32_t*> out.values)
+    else:
+        _add_values_left_out(out, block * BLOCK_ROWS, <const float64_t*> out.values)
 
 
 # Permuted values ----------------------------------------------------------------------------------------------------
@@ -148,6 +169,13 @@ cdef struct Changed:
     Py_ssize_t n
     Py_ssize_t n_values
     float64_t* out
+    const Tree* tree
+    const Rows* rows
+    const void* values
+    int32_t value_size
+    bint is_wide                    # codes of two bytes
+    int64_t* seen                   # by thread: for each column, the walk that it was last changed in
+    int64_t stamp                   # of the walk of the first row
 
 
 cdef void _add_changed(
@@ -169,6 +197,24 @@ cdef void _add_changed(
             for k in range(ask.n_values):
                 out[k] += <float64_t> values[changed * ask.n_values + k] - values[leaf * ask.n_values + k]
         node = _child(&tree.splits[node], tree.words, codes[feature])
+
+
+cdef inline void _add_values_changed(const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen) noexcept nogil:
+    if ask.is_wide:
+        _add_changed(ask.tree, ask.rows, ask, i, values, seen, ask.stamp + i, <uint16_t> 0)
+    else:
+        _add_changed(ask.tree, ask.rows, ask, i, values, seen, ask.stamp + i, <uint8_t> 0)
+
+
+cdef void _add_changed_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Changed* ask = <const Changed*> job
+    cdef int64_t* seen = ask.seen + thread * ask.rows.n_columns
+    cdef Py_ssize_t i
+    for i in range(block * CHANGED_ROWS, min((block + 1) * CHANGED_ROWS, ask.n)):
+        if ask.value_size == sizeof(float32_t):
+            _add_values_changed(ask, i, <const float32_t*> ask.values, seen)
+        else:
+            _add_values_changed(ask, i, <const float64_t*> ask.values, seen)
 
 
 cdef class Walker:
@@ -224,16 +270,13 @@ cdef class Walker:
         int32_t[::1] n_trees, int n_threads
     ):
         """Add the values of tree t's leaves (its nodes' are `values`) to the sums of the rows that count 0."""
-        cdef Py_ssize_t first
         cdef Tree tree = self._tree(t)
-        cdef LeftOut out = LeftOut(&counts[0], &sums[0, 0], &n_trees[0], values.shape[1])
-        cdef const value_t* value = &values[0, 0]
+        cdef LeftOut out = LeftOut(
+            &counts[0], &sums[0, 0], &n_trees[0], values.shape[1], &tree, &self.rows, &values[0, 0], sizeof(value_t),
+            self.is_wide
+        )
         with nogil:
-            for first in prange(0, self.rows.n_rows, BLOCK_ROWS, num_threads=n_threads, use_threads_if=n_threads > 1):
-                if self.is_wide:
-                    _add_left_out(&tree, &self.rows, &out, first, value, <uint16_t> 0)
-                else:
-                    _add_left_out(&tree, &self.rows, &out, first, value, <uint8_t> 0)
+            share_pieces(_add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
 
     def permuted_losses(
         self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
@@ -265,23 +308,17 @@ cdef class Walker:
 
         The shape is (n_columns, last - first, n_values); row i gets the values of row `others[i]`, one at a time.
         """
-        cdef Py_ssize_t i, t, n_trees = self.offsets.shape[0] - 1
+        cdef Py_ssize_t t, n_trees = self.offsets.shape[0] - 1
         cdef Tree tree
         cdef Changed ask
-        cdef const value_t* value
         out = np.zeros((self.rows.n_columns, last - first, values.shape[1]))
         cdef float64_t[:, :, ::1] change = out
         cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_columns), dtype=np.int64)
         ask.others, ask.first, ask.n, ask.n_values = &others[0], first, last - first, values.shape[1]
-        ask.out = &change[0, 0, 0]
+        ask.out, ask.tree, ask.rows, ask.seen = &change[0, 0, 0], &tree, &self.rows, &seen[0, 0]
+        ask.value_size, ask.is_wide = sizeof(value_t), self.is_wide
         for t in range(n_trees):
-            tree, value = self._tree(t), &values[self.offsets[t], 0]
+            tree, ask.values, ask.stamp = self._tree(t), &values[self.offsets[t], 0], t * ask.n + 1
             with nogil:
-                for i in prange(last - first, num_threads=n_threads, use_threads_if=n_threads > 1, schedule="static"):
-                    if self.is_wide:
-                        _add_changed(
-                            &tree, &self.rows, &ask, i, value, &seen[threadid(), 0], t * ask.n + i + 1, <uint16_t> 0)
-                    else:
-                        _add_changed(
-                            &tree, &self.rows, &ask, i, value, &seen[threadid(), 0], t * ask.n + i + 1, <uint8_t> 0)
+                share_pieces(_add_changed_piece, &ask, (ask.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
         return out

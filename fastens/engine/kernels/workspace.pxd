@@ -3,7 +3,6 @@ from .histogram cimport Table
 from .partition cimport Decision
 from .quantise cimport Moments, Quantised
 from .structs cimport Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from .team cimport Team
 
 cdef struct Node:
     # rows[begin:end] of the workspace; left_child 0 while it is a leaf, the right child is the next one.
@@ -50,11 +49,11 @@ cdef struct Workspace:
     Column* columns                 # those of the table
     Quantised quantised
     SplitRules rules
-    int32_t n_threads
-    Team team
+    int32_t n_threads               # for the tree that is grown: all, or one where there is little to do
+    int32_t n_rooms                 # most threads
     uint32_t* rows
     uint32_t* scratch_rows
-    # one of each per thread
+    # one of each per room
     uint64_t* zeros                 # n_counted cells, always left at 0
     Histogram* partial
     ScanRoom* rooms

@@ -37,19 +37,19 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
             ws.words_per_node = max(ws.words_per_node, (ws.features[f].n_codes + 31) // 32)
     ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
-    ws.zeros = <uint64_t*>calloc(ws.n_threads * ws.table.n_counted, sizeof(uint64_t))
-    ws.partial = <Histogram*>calloc(ws.n_threads, sizeof(Histogram))
-    ws.rooms = <ScanRoom*>calloc(ws.n_threads, sizeof(ScanRoom))
-    ws.sampled = <int32_t*>malloc(ws.n_threads * n_features * sizeof(int32_t))
-    ws.allowed = <uint8_t*>malloc(2 * ws.n_threads * n_features)
+    ws.zeros = <uint64_t*>calloc(ws.n_rooms * ws.table.n_counted, sizeof(uint64_t))
+    ws.partial = <Histogram*>calloc(ws.n_rooms, sizeof(Histogram))
+    ws.rooms = <ScanRoom*>calloc(ws.n_rooms, sizeof(ScanRoom))
+    ws.sampled = <int32_t*>malloc(ws.n_rooms * n_features * sizeof(int32_t))
+    ws.allowed = <uint8_t*>malloc(2 * ws.n_rooms * n_features)
     ws.of_tree = <uint8_t*>malloc(n_features)
-    ws.feature_splits = <Split*>malloc(2 * ws.n_threads * n_features * sizeof(Split))
+    ws.feature_splits = <Split*>malloc(2 * ws.n_rooms * n_features * sizeof(Split))
     if (
         ws.rows == NULL or ws.scratch_rows == NULL or ws.zeros == NULL or ws.partial == NULL or ws.rooms == NULL
         or ws.sampled == NULL or ws.allowed == NULL or ws.of_tree == NULL or ws.feature_splits == NULL
     ):
         return False
-    for t in range(ws.n_threads):
+    for t in range(ws.n_rooms):
         ws.partial[t].cells = <int64_t*>malloc(3 * ws.table.n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
@@ -63,7 +63,7 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
     cdef int32_t i
-    for i in range(ws.n_threads):
+    for i in range(ws.n_rooms):
         if ws.partial != NULL:
             free(ws.partial[i].cells)
         if ws.rooms != NULL:
@@ -114,7 +114,7 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
         and _resize(<void**>&ws.candidates, capacity * sizeof(int32_t))
         and _resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
         and _resize(<void**>&ws.tasks, capacity * sizeof(Task))
-        and _resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_threads - 1) * sizeof(Moments))
+        and _resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))
     ):
         return False
     if ws.words_per_node > 0:
