@@ -20,6 +20,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import are_whole
 from fastens.parameters import Rule
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.targets import check_magnitude
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -281,7 +282,7 @@ class BaseRegressor(RegressorMixin, BaseFastens):
             raise ValueError(f"y must hold real numbers: {error}") from error
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
-        return y
+        return check_magnitude(y)
 
 
 class BaseClassifier(ClassifierMixin, BaseFastens):

@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "tables": {"kernels", "engine", "columns"},
     "table_parts": {"kernels", "columns", "tables"},
     "category_encoding": {"engine", "tables"},
-    "base": {"kernels", "engine", "storage", "parameters", "columns", "tables", "category_encoding"},
+    "targets": set(),
+    "base": {"kernels", "engine", "storage", "parameters", "columns", "tables", "category_encoding", "targets"},
     "saving": {"storage", "parameters", "base"},
     "ensemble": {"engine", "storage", "parameters", "tables", "table_parts", "base", "saving", "inspection"},
     "bayes": {

@@ -14,6 +14,7 @@ from fastens.engine.threads import threads_for
 from fastens.tables import FLOATS, dense_blocks
 
 GRAIN = 100_000  # values
+LARGEST = np.float64(1e100)  # squares and sums of numbers up to it do not overflow
 IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is zero
 
 
@@ -105,13 +106,13 @@ class MultinomialLikelihood(DirichletLikelihood):
 
     def _refuse(self, X: Any, names: list[str] | None) -> None:
         data = X if isinstance(X, np.ndarray) else X.data
-        if not data.size or (np.nanmin(data, initial=0) >= 0 and not np.isinf(data).any()):
+        if not data.size or (np.nanmin(data, initial=0) >= 0 and np.nanmax(data, initial=0) <= LARGEST):
             return
         bad = X if isinstance(X, np.ndarray) else X.toarray()
-        row, column = (int(found[0]) for found in np.nonzero((bad < 0) | np.isinf(bad)))
+        row, column = (int(found[0]) for found in np.nonzero((bad < 0) | (bad > LARGEST)))
         raise ValueError(
             f"Negative values in data passed to columns of counts, or infinite ones: column "
-            f"{self.column_name(names, column)} must hold finite numbers of at least 0; got {bad[row, column]}."
+            f"{self.column_name(names, column)} must hold numbers from 0 to {LARGEST:g}; got {bad[row, column]}."
         )
 
     def add(self, other: MultinomialLikelihood) -> None:
@@ -122,7 +123,8 @@ class MultinomialLikelihood(DirichletLikelihood):
         """See Likelihood."""
         table = np.maximum(self.log_prob, IMPOSSIBLE).T
         for first, block in _filled_blocks(self.select(X)):
-            scores = block @ table
+            with np.errstate(over="ignore"):
+                scores = block @ table
             scores[scores < IMPOSSIBLE / 1e10] = -np.inf
             out[first : first + len(scores)] += scores
 
@@ -135,9 +137,13 @@ class MultinomialLikelihood(DirichletLikelihood):
 
 def _filled_blocks(X: Any) -> Any:
     """Blocks of rows as floats, missing values as 0; a CSR matrix is one block."""
+    data = X if isinstance(X, np.ndarray) else X.data
+    if data.size and max(np.nanmax(data, initial=0), -np.nanmin(data, initial=0)) > LARGEST:
+        found = data.flat[np.nanargmax(np.abs(data))]
+        raise ValueError(f"columns of counts must hold numbers of no more than {LARGEST:g}; got {found}.")
     if isinstance(X, np.ndarray):
         for first, block in dense_blocks(X):
-            yield first, np.nan_to_num(block.astype(np.float64), nan=0.0)
+            yield first, np.where(np.isnan(block), 0.0, block.astype(np.float64))
         return
     if np.isnan(X.data).any():
         X = X.copy()
@@ -216,10 +222,12 @@ class GaussianLikelihood(Likelihood):
 
     def _count_dense(self, X: NDArray[Any], batch: Batch) -> None:
         X = _as_floats(X)
-        if np.isinf(X).any():
-            column = int(np.nonzero(np.isinf(X))[1][0])
+        if not np.nanmax(np.abs(X), initial=0) <= LARGEST:
+            row, column = (int(found[0]) for found in np.nonzero(np.abs(X) > LARGEST))
             raise ValueError(
-                f"Input X contains infinity: column {self.column_name(batch.names, column)} must hold finite numbers."
+                f"Input X contains infinity or a value too large to be squared: column "
+                f"{self.column_name(batch.names, column)} must hold numbers between {-LARGEST:g} and {LARGEST:g}; "
+                f"got {X[row, column]}."
             )
         shape = (batch.n_classes, X.shape[1])
         n_threads = threads_for(X.size, batch.n_threads, GRAIN)
