@@ -36,6 +36,7 @@ from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.ensemble.voting import VotingClassifier, VotingRegressor
 from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
+from fastens.inspection.decision_plot import plot_decision_boundary
 from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"
@@ -96,6 +97,7 @@ __all__ = [
     "estimate_errors",
     "load",
     "plot_bias_variance",
+    "plot_decision_boundary",
     "sample_complexity",
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,13 +14,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fastens.category_encoding import EncodesCategories
-from fastens.columns.factorize import factorize, is_missing
-from fastens.columns.kernels.numbers import map_codes
+from fastens.columns.arrays import has_large_numbers, with_missing
+from fastens.columns.vectors import numbers_in, unmasked
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.whole import are_whole
+from fastens.labels import index_of_labels, learn_labels
 from fastens.parameters import Rule
-from fastens.tables import FLOATS, Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones, weights_to_score
+from fastens.tables import FLOATS, Table, TableEncoder, is_frame, named_columns, table_from_array, table_from_frame
 from fastens.targets import check_magnitude
 
 Floats = NDArray[np.floating]
@@ -99,13 +101,13 @@ class BaseFastens(EncodesCategories, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
         y = self._read_target(y, X.shape[0])
-        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
+        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0]))
         y = self._learn_target(y)
-        return TrainingData(X, y, _unless_ones(self._combine_weights(y, weight)), rows)
+        return TrainingData(X, y, unless_ones(self._combine_weights(y, weight)), rows)
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
-        y = np.asarray(y)
+        y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # as it would come from scikit-learn, sooner
             y = np.ascontiguousarray(y)
         elif not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
@@ -165,6 +167,8 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         """Anything that is no frame, by scikit-learn's rules and messages: to an array, or a CSR matrix of floats."""
         if hasattr(X, "collect"):
             raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+        if isinstance(X, np.ma.MaskedArray):
+            X = with_missing(X)
         if isinstance(X, list | tuple):
             array = np.asarray(X)
             X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
@@ -172,7 +176,9 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         if sparse.issparse(X):
             return X if X.dtype in FLOATS else X.astype(np.float64)
         X = np.asarray(X)
-        return X.astype(np.float64) if X.dtype.kind in "biuf" and X.dtype not in FLOATS else X
+        # As floats, large whole numbers would be equal that are not, which matters where they are categories.
+        keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
+        return X if keeps_type else X.astype(np.float64)
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
@@ -190,8 +196,8 @@ class BaseFastens(EncodesCategories, BaseEstimator):
         """Check data to validate on, by what `fit` learned."""
         X = self._encode_table(X)
         y = self._encode_target(self._read_target(y, X.shape[0]))
-        X, y, weight, rows = _present(X, y, check_weights(sample_weight, X.shape[0]))
-        return TrainingData(X, y, _unless_ones(weight), rows)
+        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0]))
+        return TrainingData(X, y, unless_ones(weight), rows)
 
     # Predict --------------------------------------------------
 
@@ -270,16 +276,23 @@ def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
 class BaseRegressor(RegressorMixin, BaseFastens):
     """Base of regressors: the target is a finite number."""
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the targets' variance that the predictions explain, R2.
+
+        Parameters
+        ----------
+        X, y : table and array of n_samples rows
+            Rows and their targets.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows.
+        """
+        return super().score(X, y, weights_to_score(sample_weight, y))
+
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         return self._encode_target(y)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        if y.dtype.kind in "cUSmM":
-            raise ValueError(f"y must hold real numbers; it holds {y.dtype}.")
-        try:
-            y = np.ascontiguousarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"y must hold real numbers: {error}") from error
+        y = np.ascontiguousarray(y if y.dtype == np.float64 else numbers_in(y, "y", "real numbers"))
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
         return check_magnitude(y)
@@ -292,6 +305,18 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     """
 
     classes_: Any
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label is predicted.
+
+        Parameters
+        ----------
+        X, y : table and array of n_samples rows
+            Rows and their targets.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows.
+        """
+        return super().score(X, y, weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -319,8 +344,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        factors = self._class_factors(class_weight, y, weight)
-        return factors if weight is None else weight * factors
+        return multiplied(weight, self._class_factors(class_weight, y, weight))
 
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -335,7 +359,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
                 f"got {class_weight!r}."
             )
         targets = zip(given, self.classes_, y.T, strict=True)
-        return np.prod([class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets], axis=0)
+        factors = (class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets)
+        return reduce(multiplied, factors)  # type: ignore[return-value]
 
 
 @shared
@@ -343,8 +368,11 @@ def _encode_frame(
     X: Any, categorical_features: Any, missing_is_category: bool, as_codes: bool, n_threads: int
 ) -> tuple[list[str] | None, TableEncoder, NDArray[Any]]:
     """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
-    table = table_from_frame(X)
-    _check_not_empty(table.n_rows, len(table))
+    given = table_from_frame(X)
+    _check_not_empty(given.n_rows, len(given))
+    table = given.with_date_parts()
+    if table is not given:
+        categorical_features = named_columns(given, categorical_features)
     if as_codes:
         return table.names, *TableEncoder.fit_codes(table, n_threads)
     encoder = TableEncoder.fit(
@@ -364,137 +392,3 @@ def _check_not_empty(n_rows: int, n_features: int) -> None:
             raise ValueError(
                 f"Found array with 0 {what} (shape=({n_rows}, {n_features})) while a minimum of 1 is required."
             )
-
-
-# Weights --------------------------------------------------
-
-
-def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Weights as a float64 vector: one for each row, finite, not negative, not all zero."""
-    if sample_weight is None:
-        return None
-    try:
-        weight = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers: {error}") from error
-    if weight.ndim == 0:
-        weight = np.full(n_rows, weight)
-    if weight.shape != (n_rows,):
-        raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
-    if not np.isfinite(weight).all() or weight.min() < 0:
-        bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
-        raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
-    if not weight.any():
-        raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
-    return weight
-
-
-def _present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Any, Any, Any, Any]:
-    """The rows whose weight is not zero, and which they are (None: all)."""
-    if weight is None or weight.all():
-        return X, y, weight, None
-    rows = np.flatnonzero(weight)
-    return X[rows], y[rows], weight[rows], rows
-
-
-def _unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-    """Weights that are all 1 are no weights, and cost nothing."""
-    return None if weight is None or (weight == 1).all() else weight
-
-
-def class_factors(
-    class_weight: Any, classes: NDArray[Any], y: NDArray[np.float64], weight: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
-        return totals.sum() / (classes.size * totals)
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
-    labels = classes.tolist()
-    unknown = [label for label in class_weight if label not in labels]
-    if unknown and any(label not in class_weight for label in labels):
-        raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
-    factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
-    if not (np.isfinite(factors) & (factors > 0)).all():
-        raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
-    return factors
-
-
-# Labels --------------------------------------------------
-
-
-def _check_labels(y: NDArray[Any]) -> None:
-    """Raise ValueError where an array of another type than objects holds no labels."""
-    if y.dtype.kind == "f":
-        if not np.isfinite(y).all():
-            raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
-        if not are_whole(y):
-            raise ValueError(
-                "Unknown label type: continuous. A classifier needs classes; y holds numbers that are not whole, "
-                "which are a target for a regressor."
-            )
-    elif y.dtype.kind not in "biuU":
-        raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, whole numbers or booleans.")
-
-
-def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
-    """Objects that are all strings, or all numbers, as an array of those."""
-    if any(is_missing(value) for value in values):
-        raise ValueError("Input y contains NaN.")
-    if all(isinstance(value, str) for value in values):
-        return np.array(values, dtype=np.str_)
-    array = np.array(values)
-    if array.ndim != 1 or array.dtype.kind not in "biuf":
-        kinds = sorted({type(value).__name__ for value in values})
-        raise ValueError(f"Unknown label type: y holds {', '.join(kinds)}; labels must be all strings or all numbers.")
-    _check_labels(array)
-    return array
-
-
-def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
-    """For each row the place of its label in a list, that list, and the labels of it that are not None."""
-    if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
-        y = np.array(y.tolist(), dtype=np.str_)
-    if y.dtype.kind != "O":
-        _check_labels(y)
-        codes, values, _ = factorize(y)
-        return codes, values, np.array([value for value in values if value is not None], dtype=y.dtype)
-    try:
-        codes, values, _ = factorize(y)
-    except TypeError:  # an object without a hash
-        codes, values = np.arange(y.size), y.tolist()
-    return codes, values, _labels_of_objects([None] if codes.size and codes.min() < 0 else values)
-
-
-@shared
-def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """The classes of a target, of which there must be two, and for each row the index of its class."""
-    classes, index = encode_labels(y)
-    if classes.size < 2:
-        raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
-    return classes, index
-
-
-def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """For each row the index of its label among the classes that `fit` learned."""
-    found, index = encode_labels(y)
-    position = {label: place for place, label in enumerate(classes.tolist())}
-    unseen = [label for label in found.tolist() if label not in position]
-    if unseen:
-        raise ValueError(f"y must hold the classes seen in fit; it holds {unseen[0]!r}.")
-    table = np.array([position[label] for label in found.tolist()], dtype=np.float64)
-    return table[index.astype(np.intp)]
-
-
-def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """The sorted labels of `y`, and for each row the index of its label."""
-    codes, values, labels = _distinct_labels(y)
-    found = labels.tolist()
-    classes = sorted(set(found))
-    position = {label: place for place, label in enumerate(classes)}
-    table = np.zeros(len(values) + 1)
-    table[[index for index, value in enumerate(values, 1) if value is not None]] = [position[label] for label in found]
-    index = np.empty(y.size)
-    map_codes(codes, table, index)
-    return np.array(classes, dtype=labels.dtype), index

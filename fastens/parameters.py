@@ -80,6 +80,7 @@ FLAG = Rule("True or False", lambda value: type(value).__name__ in ("bool", "boo
 ANYTHING = Rule("anything", lambda value: True)
 FUNCTION = Rule("a function", callable)
 ESTIMATOR = Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params"))
+POSITIVE = real(0, open_low=True)
 # Prior probabilities that nodes of a tree split.
 PROBABILITY = real(0, 1, open_low=True, open_high=True)
 DECLINE = Rule(

@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.tables import Categories, Column, Floats, Table, is_frame, numbers_of, table_from_frame
+from fastens.columns.dates import parts_to_learn
+from fastens.columns.factorize import Categories
+from fastens.columns.frames import listed_values
+from fastens.columns.numbers import Column, Floats, numbers_of
+from fastens.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
 
 class ReadTable(Table):
@@ -64,14 +68,17 @@ def read_table(frame: Any) -> ReadTable | None:
 
 
 def _read_column(table: Table, index: int) -> Column | None:
-    """Numbers or categories; None for objects, which of some rows may be either."""
+    """Numbers or categories; None for dates, and for objects, which of some rows may be either."""
     column = table.column(index)
     if column.dtype in (nw.Object, nw.Unknown) and column.null_count() < len(column):
+        return None
+    if parts_to_learn(table.arrays[index]):
         return None
     if not table.is_categorical(index):
         return numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
-    return Categories(codes, values, is_typed=column.dtype != nw.String)
+    declared = listed_values(getattr(table.arrays[index], "dtype", None))
+    return Categories(codes, values, is_typed=column.dtype != nw.String, declared=declared)
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
@@ -126,3 +133,11 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     if sparse.issparse(X):
         return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
     return np.hstack([values, X])
+
+
+def as_numbers(X: Any) -> Any:
+    """A table as numbers, to tell rows from each other."""
+    if not is_frame(X) and X.dtype.kind == "f":
+        return X
+    table = table_from_frame(X).with_date_parts() if is_frame(X) else table_from_array(X)
+    return TableEncoder.fit(table).transform(table)

@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.columns.blocks import code_categories, code_whole_numbers
+from fastens.columns.date_columns import with_parts
+from fastens.columns.dates import parts_in, parts_to_learn
 from fastens.columns.factorize import (
     NARROW_TYPES,
+    Categories,
     Factorized,
     factorize,
     factorize_array,
     is_missing,
     sorted_categories,
 )
+from fastens.columns.faults import type_fault
 from fastens.columns.frames import arrays_of, block_of, common_kind, is_pandas, names_of, numbers_of_array, opened
 from fastens.columns.kernels.numbers import map_codes
+from fastens.columns.numbers import FLOATS, Column, Floats, numbers_of
+from fastens.columns.spellings import recognised, without_same
 from fastens.engine.threads import in_threads, threads_for
 
-Floats = NDArray[np.floating]
-Column = Any  # a NumPy vector, a narwhals Series or Categories
-
-FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-_NUMBERS = {float, int, bool, type(None)}  # NumPy takes None for NaN
 # What pandas calls types of strings.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
 # Larger category positions are not exact in float32.
@@ -36,18 +37,6 @@ _FLOAT32_WHOLE = 1 << 24
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
 
 BLOCK_GRAIN = 500_000  # numbers of a block: some 300 microseconds
-
-
-class Categories(NamedTuple):
-    """A column that has been factorized, or some of its rows."""
-
-    codes: NDArray[np.integer]
-    values: list[Any]
-    is_typed: bool  # the type says categories, even of a column without any
-
-    def take(self, rows: NDArray[np.intp]) -> Categories:
-        """Some of the rows."""
-        return self._replace(codes=self.codes[rows])
 
 
 @dataclass
@@ -151,7 +140,7 @@ class Table:
         found: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
-            found[index] = sorted_categories(self.read(index).present(), self.name(index))
+            found[index] = sorted_categories(self._categories_of(index).present(), self.name(index))
 
         in_threads(learn, columns, self.threads_to_read(columns, n_threads))
         return found
@@ -175,10 +164,16 @@ class Table:
         `marks` are what stands for missing values, for unseen ones, and for the first category.
         """
         missing, unseen, first = marks
-        codes, values, _ = self.read(index)
+        column = self._categories_of(index)
+        codes, values, _ = column
         self._factorized.pop(index, None)
-        position = {category: place for place, category in enumerate(categories, first)}
-        places = [missing if is_missing(value) else position.get(value, unseen) for value in values]
+        position: dict[Any, float | None] = {category: place for place, category in enumerate(categories, first)}
+        places = [missing if is_missing(value) else position.get(value) for value in values]
+        if None in places:
+            same = recognised(column.present(), categories, self.name(index))
+            position |= {value: position[category] for value, category in same.items()}
+            others = (position.get(value, unseen) for value in values)
+            places = [other if place is None else place for place, other in zip(places, others, strict=True)]
         # Negative codes are -1.
         map_codes(codes, np.array([missing, *places], dtype=out.dtype), out)
 
@@ -195,6 +190,24 @@ class Table:
                 found = factorize(array)
             self._factorized[index] = found
         return found
+
+    def _categories_of(self, index: int) -> Factorized:
+        """The same for a column that must hold categories."""
+        try:
+            return self.read(index)
+        except TypeError as error:
+            for row, value in enumerate(self.arrays[index]):
+                if getattr(type(value), "__hash__", None) is None:
+                    raise type_fault(self.name(index), "categories", row, value) from error
+            raise
+
+    def with_date_parts(self) -> Table:
+        """The table with parts in the place of each column of dates; itself where there are none, or no names."""
+        if self.names is None or self.array is not None or self.block is not None:
+            return self
+        pairs = zip(self.names, map(parts_to_learn, self.arrays), strict=True)
+        parts = {name: found for name, found in pairs if found}
+        return table_from_frame(with_parts(self.source, parts)) if parts else self
 
     def name(self, index: int) -> str:
         """What an error calls a column."""
@@ -234,60 +247,6 @@ def is_frame(X: Any) -> bool:
     return isinstance(X, Table) or is_pandas(X) or nw.dependencies.is_into_dataframe(X)
 
 
-# What a column holds --------------------------------------------------
-
-
-def numbers_of(column: Column, name: str) -> Floats:
-    """A column of numbers as floats, missing values as NaN."""
-    if isinstance(column, Categories):  # strings, all of them missing
-        return np.full(len(column.codes), np.nan)
-    if isinstance(column, nw.Series):
-        column = _values_of_series(column, name)
-    if column.dtype in FLOATS:
-        return column
-    if column.dtype.kind == "O":
-        return _floats_of_objects(column, name)
-    if column.dtype.kind in "biuf":
-        return column.astype(np.float64)
-    raise _not_numbers(name, column.dtype, is_time=column.dtype.kind in "mM")
-
-
-def _is_float32(column: Column) -> bool:
-    return not isinstance(column, Categories) and column.dtype == (
-        nw.Float32 if isinstance(column, nw.Series) else np.float32
-    )
-
-
-def _values_of_series(column: nw.Series, name: str) -> NDArray[Any]:
-    dtype = column.dtype
-    is_object = getattr(column.to_native(), "dtype", None) == np.object_  # narwhals looks at the first values only
-    if is_object or dtype in (nw.Float64, nw.Float32, nw.Object, nw.Unknown):
-        return column.to_numpy()
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        return column.cast(nw.Float64).to_numpy()
-    if column.null_count() == len(column):
-        return np.full(len(column), np.nan)
-    raise _not_numbers(name, dtype, is_time=dtype.is_temporal())
-
-
-def _floats_of_objects(values: NDArray[Any], name: str) -> Floats:
-    found = values.tolist()
-    if set(map(type, found)) <= _NUMBERS:
-        return values.astype(np.float64)
-    for value in found:
-        if isinstance(value, str):
-            raise _not_numbers(name, repr(value), is_time=False)
-    return np.array([np.nan if is_missing(value) else float(value) for value in found])
-
-
-def _not_numbers(name: str, found: Any, *, is_time: bool) -> ValueError:
-    if is_time:
-        advice = "Turn dates and times into numbers first, such as days since a date."
-    else:
-        advice = "Encode it first, or name it in categorical_features where the estimator has that."
-    return ValueError(f"Column {name} must hold numbers; it holds {found}. {advice}")
-
-
 # Categories --------------------------------------------------
 
 
@@ -312,6 +271,17 @@ def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_
     return chosen
 
 
+def named_columns(table: Table, categorical_features: Any) -> Any:
+    """The same choice of columns by their names, which stay when columns of dates become several."""
+    if categorical_features is None or isinstance(categorical_features, str):
+        return categorical_features
+    chosen = np.flatnonzero(_chosen_columns(table, categorical_features))
+    for index in chosen:
+        if parts_to_learn(table.arrays[index]):
+            raise ValueError(f"categorical_features must not name columns of dates; got {table.name(index)}.")
+    return [table.names[index] for index in chosen]
+
+
 def _column_index(table: Table, item: Any) -> int:
     if isinstance(item, str):
         if table.names is None or item not in table.names:
@@ -321,6 +291,12 @@ def _column_index(table: Table, item: Any) -> int:
     if not isinstance(item, int) or not 0 <= item < len(table):
         raise ValueError(f"categorical_features must hold column indices from 0 to {len(table) - 1}; got {item!r}.")
     return item
+
+
+def _is_float32(column: Column) -> bool:
+    return not isinstance(column, Categories) and column.dtype == (
+        nw.Float32 if isinstance(column, nw.Series) else np.float32
+    )
 
 
 # The encoder --------------------------------------------------
@@ -383,7 +359,9 @@ class TableEncoder:
     def extended(self, table: Table) -> TableEncoder:
         """An encoder that also knows the categories of a table, after its own."""
         known = [index for index, found in enumerate(self.categories) if found is not None]
-        return self.with_categories(table.learn_categories(known))
+        found = table.learn_categories(known)
+        pairs = zip(found, self.categories, strict=True)
+        return self.with_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
 
     def with_categories(self, more: list[list[Any] | None]) -> TableEncoder:
         """An encoder that knows more categories of its categorical columns, after its own."""
@@ -411,7 +389,8 @@ class TableEncoder:
         def write(index: int) -> None:
             categories = self.categories[index]
             if categories is None:
-                out[:, index] = numbers_of(table.column(index), table.name(index))
+                takes_dates = table.names is None  # with names, they have become their parts
+                out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
             else:
                 missing = float(len(categories)) if self.missing_is_category else np.nan
                 table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
@@ -442,19 +421,27 @@ class TableEncoder:
         )
 
     def match(self, frame: Any) -> Table:
-        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any."""
+        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any.
+
+        Columns that were not there in `fit` are left out; parts of dates are taken from the column of dates.
+        """
         if isinstance(frame, Table):
             return frame
         frame = opened(frame)
         columns = names_of(frame)
         if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
             return _table_of(frame)
-        missing = sorted(set(self.names) - set(columns))
-        unseen = sorted(str(name) for name in set(columns) - set(self.names))
-        if missing or unseen:
+        missing = set(self.names) - set(columns)
+        parts = {name: own for name, own in parts_in(missing).items() if name in columns}
+        if parts:
+            frame = with_parts(frame, parts)
+            columns = names_of(frame)
+            missing.difference_update(columns)
+        if missing:
+            unseen = sorted(str(name) for name in set(columns) - set(self.names))
             message = "The feature names should match those that were passed during fit.\n"
             message += _listed("Feature names unseen at fit time:", unseen)
-            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
+            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", sorted(missing)))
         return _table_of(frame[self.names])
 
     def to_state(self) -> dict[str, Any]:

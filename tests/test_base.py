@@ -13,7 +13,19 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
-from fastens.base import BaseClassifier, BaseRegressor, encode_labels
+from fastens import (
+    BaggingClassifier,
+    CategoricalNB,
+    DecisionTreeClassifier,
+    GradientBoostingRanker,
+    GradientBoostingSurvival,
+    IsolationForest,
+    MixedNB,
+    RandomForestClassifier,
+    StackingClassifier,
+)
+from fastens.base import BaseClassifier, BaseRegressor
+from fastens.labels import encode_labels
 from fastens.parameters import real
 
 
@@ -312,7 +324,9 @@ def test_class_weights():
     assert Classifier("balanced")._start_fit(X, labels).sample_weight is None
 
 
-@pytest.mark.parametrize("bad", ["even", {0: 1, 5: 1}, {0: 0, 1: 1}, {0: -1, 1: 1}, 3])
+@pytest.mark.parametrize(
+    "bad", ["even", {0: 1, 5: 1}, {0: 0, 1: 1}, {0: -1, 1: 1}, {0: "x", 1: 1}, {0: None}, {0: np.inf}, 3]
+)
 def test_errors_of_class_weights(bad):
     with pytest.raises(ValueError, match="class_weight must"):
         Classifier(bad)._start_fit(X, LABELS)
@@ -337,3 +351,65 @@ def test_lazy_tables_are_named():
     lazy = pl.LazyFrame({"a": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"X must be a table in memory; got a LazyFrame, whose collect\(\) gives one"):
         Regressor().fit(lazy, [1.0, 2.0])
+
+
+# Masks --------------------------------------------------
+
+
+def test_masked_values_are_missing_values():
+    masked = np.ma.masked_array(X, mask=X > 1)
+    found = start(X=masked)
+    np.testing.assert_array_equal(found.X, np.where(X > 1, np.nan, X))
+    model = Classifier()
+    model._start_fit(X, LABELS)
+    np.testing.assert_array_equal(model._check_table(masked), found.X)
+    np.testing.assert_array_equal(model._check_table(np.ma.masked_array(X)), X)
+
+
+def test_masked_targets_and_weights_are_refused():
+    with pytest.raises(ValueError, match="y must have no masked values; that of row 2 is masked"):
+        start(y=np.ma.masked_array(Y, [False, False, True, False, False, False]))
+    with pytest.raises(ValueError, match="sample_weight must have no masked values; that of row 5 is masked"):
+        start(weight=np.ma.masked_array(np.ones(6), [False] * 5 + [True]))
+    start(y=np.ma.masked_array(Y), weight=np.ma.masked_array(np.ones(6)))
+
+
+@pytest.mark.parametrize("model", [GradientBoostingRanker(n_estimators=2), GradientBoostingSurvival(n_estimators=2)])
+def test_masked_targets_of_other_kinds_are_refused(model):
+    with pytest.raises(ValueError, match="y must have no masked values; that of row 1 is masked"):
+        model.fit(X, np.ma.masked_array(Y + 1, [False, True, False, False, False, False]))
+
+
+def test_objects_of_a_target_are_named():
+    y = np.array([1.0, 2.0, 3.0, "x", 4.0, 5.0], dtype=object)
+    with pytest.raises(ValueError, match="y must hold real numbers; row 3 holds 'x' of type str"):
+        start(y=y)
+    with pytest.raises(ValueError, match=r"y must hold real numbers; it holds datetime64"):
+        start(y=np.arange(6).astype("M8[D]"))
+    for same in (pd.Series(Y, index=[9, 8, 7, 6, 5, 4]), pd.Series(Y).astype("Int64"), pd.Series(Y, dtype=object)):
+        np.testing.assert_array_equal(start(y=same).y, Y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(3, random_state=0),
+        BaggingClassifier(n_estimators=3, random_state=0),
+        StackingClassifier([("tree", DecisionTreeClassifier())]),
+        MixedNB(),
+        CategoricalNB(),
+        IsolationForest(5, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, object])
+def test_masks_in_estimators(model, dtype, rng):
+    values, mask = rng.integers(0, 4, (60, 3)), rng.random((60, 3)) < 0.2
+    masked, y = np.ma.masked_array(values.astype(dtype), mask), rng.integers(0, 2, 60)
+    ask = (
+        model.fit(masked, y).score_samples if isinstance(model, IsolationForest) else model.fit(masked, y).predict_proba
+    )
+    found = ask(masked)
+    plain = np.where(mask, np.nan, values)
+    np.testing.assert_array_equal(getattr(model.fit(plain, y), ask.__name__)(plain), found)
+    assert not np.array_equal(getattr(model.fit(values, y), ask.__name__)(values), found)

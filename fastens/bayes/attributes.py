@@ -12,9 +12,11 @@ from scipy import sparse
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counting import encode, encode_all
+from fastens.bayes.declared import declared_values, distinct_values, with_values
 from fastens.bayes.families import family_counts
 from fastens.columns.factorize import factorize, is_missing
-from fastens.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.columns.spellings import without_same
+from fastens.tables import Table, TableEncoder, is_frame, table_from_array
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000
@@ -99,7 +101,8 @@ class DiscreteClassifier(AttributeDoor):
         codes = as_codes(super()._learn_table(X))
         declared = getattr(self, "categories", None)
         if declared is not None:
-            codes = self._declare(declared, codes)
+            return self._declare(declared, codes)
+        self._encoder, codes = with_values(self._encoder, codes, declared_values(X))
         return codes
 
     def _check_table(self, X: Any) -> Codes:
@@ -107,7 +110,9 @@ class DiscreteClassifier(AttributeDoor):
 
     def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
         """Take the attributes' values as the user lists them; those of the table must be among them."""
-        found = [list(values) for values in declared]
+        if not isinstance(declared, Sequence) or isinstance(declared, str):
+            raise ValueError(f"categories must be None or a list of the values of each column; got {declared!r}.")
+        found = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
         learned = self._encoder.categories
         if len(found) != len(learned):
             raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(found)} lists.")
@@ -125,7 +130,10 @@ class DiscreteClassifier(AttributeDoor):
         X = _dense(X)
         if getattr(self, "categories", None) is None:
             X = X if is_frame(X) else self._validate_array(X, reset=False)
-            self._encoder = extended(self._encoder, table_from_frame(X) if is_frame(X) else table_from_array(X))
+            table = self._encoder.match(X) if is_frame(X) else table_from_array(X)
+            self._encoder = extended(self._encoder, table)
+            if declared := declared_values(table if is_frame(X) else X):
+                self._encoder = self._encoder.with_categories(declared)
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:
@@ -145,25 +153,47 @@ def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
     """An encoder that knows the new values of a table too; the positions of the old ones stay."""
     if len(table) != len(encoder.categories):
         return encoder  # the door words the error
-    source = table if table.names is None or encoder.names is None else encoder.match(table.source)
     categories: list[list[Any] | None] = []
-    for column, known in zip(source.natives, encoder.categories, strict=True):
+    for column, known in zip(table.natives, encoder.categories, strict=True):
         values = {value for value in factorize(column).present() if not is_missing(value)}
         old = list(known or [])
-        seen = set(old)
-        categories.append(
-            old + sorted((value for value in values if value not in seen), key=lambda v: (str(type(v)), v))
-        )
+        categories.append(old + sorted(without_same(list(values), old), key=lambda v: (str(type(v)), v)))
     return TableEncoder(encoder.names, categories)
 
 
 def plain_rows(X: Any) -> NDArray[np.object_]:
-    """Rows of any table as an array of plain objects, to be compared with values."""
+    """Rows of any table as an array of plain objects, to be compared with values; a list of values is one row."""
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         rows = np.empty(frame.shape, dtype=object)
         for j, name in enumerate(frame.columns):
             rows[:, j] = frame[name].to_list()
         return rows
-    rows = np.asarray(X, dtype=object)
+    rows = np.asarray(_dense(X), dtype=object)
+    if isinstance(X, np.ma.MaskedArray):
+        rows = np.array(rows)
+        rows[np.ma.getmaskarray(X)] = None
+    is_ragged = rows.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in rows)
+    if is_ragged or rows.ndim not in (1, 2):
+        raise ValueError(f"X must be a table, with as many values in every row; got {X!r}.")
     return rows[None, :] if rows.ndim == 1 else rows
+
+
+def truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Truth values, or 1 and 0, as booleans.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each row, or others are among them, such as labels.
+    """
+    found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if found.shape != (n_rows,):
+        raise ValueError(f"{name} must have one truth value for each of the {n_rows} rows; got shape {found.shape}.")
+    for value in () if found.dtype.kind == "b" and not np.ma.is_masked(found) else found.tolist():
+        if not isinstance(value, bool | int | float) or value not in (0, 1):
+            raise ValueError(
+                f"{name} must hold truth values, True and False or 1 and 0; got {value!r}. Compare labels first, as in "
+                "y == 'yes'."
+            )
+    return np.asarray(found, dtype=bool)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.posterior import generator
+from fastens.bayes.rollback import keeps_model
 from fastens.engine.averaging import PruningPrior
 from fastens.engine.kernels.packing import sum_up
 from fastens.engine.leaf_priors import LeafPrior
@@ -55,6 +56,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Grow the tree, and average over its prunings.
 
@@ -158,6 +160,7 @@ class BaseBayesTree(BaseDecisionTree):
         prior = PruningPrior(self._leaf_prior, self.split_prior, cost, self.temperature)
         return prior.posterior(self._ensemble.tree(0), self._node_statistics)
 
+    @keeps_model
     def reweight(self, **prior: Any) -> Any:
         """Take another prior, without growing or counting anew: the model is as if it had been fitted with it.
 

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier
 from fastens.bayes.mixing import Evidence, posterior
 from fastens.bayes.posterior import check_prior, draw_index, generator
+from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.defaults import default_classifiers
 from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
-from fastens.ensemble.members import RULES, BaseMembers, NamedMembers
+from fastens.ensemble.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
 
 Array = NDArray[np.float64]
 PREFIT = "prefit"
@@ -84,15 +85,16 @@ class BaseCombination(BaseClassifier, BaseMembers):
         return isinstance(self.cv, str) and self.cv == PREFIT
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        if not self._is_prefit:
+        known = labels_of_members(self._levels()[0]) if self._is_prefit else []
+        if not known:
             return super()._learn_target(y)
         # The fitted members know the classes; the rows given need not have them all.
-        known = [member.classes_ for members in self._levels() for _, member in members]
-        self.classes_ = np.unique(np.concatenate([np.asarray(labels) for labels in known]))
+        self.classes_ = joined_labels(known)
         return self._encode_target(y)
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(
         self,
         X: ArrayLike,
@@ -195,6 +197,7 @@ class BaseCombination(BaseClassifier, BaseMembers):
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
         """Draw fitted members, each by its posterior probability."""
+        whole(0).check("n", n)
         models = self.estimators_
         random = generator(self.random_state if random_state is None else random_state)
         return [models[place] for place in draw_index(self.posterior_, n, random).tolist()]

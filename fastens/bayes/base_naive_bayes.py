@@ -9,17 +9,26 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, TrainingData, check_weights, encode_labels
+from fastens.base import BaseClassifier, TrainingData
+from fastens.bayes.declared import declared_values
 from fastens.bayes.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin
+from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
+from fastens.labels import encode_labels
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder, is_frame, table_from_array
 
 Array = NDArray[np.float64]
 
-PRIOR = NONE | Rule("an array of probabilities, one for each class", lambda value: np.ndim(value) == 1)
+
+def _is_vector_of_numbers(value: Any) -> bool:
+    return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
+
+
+PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
 COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 
 
@@ -48,6 +57,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Fit to rows and their labels.
 
@@ -68,6 +78,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._take(self._count_first(data), self._class_counts(data))
         return self
 
+    @keeps_model
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Any:
@@ -125,6 +136,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             table = self._encoder.match(X) if is_frame(X) else table_from_array(self._validate_array(X, reset=False))
             if len(table) == self.n_features_in_:
                 self._encoder = self._encoder.extended(table)
+                if declared := declared_values(table):
+                    self._encoder = self._encoder.with_categories(declared)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         """Count the first rows, by which the kind of a column may still be chosen."""
@@ -349,9 +362,10 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
     def log_likelihood(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the sum of log P(row, label) over rows."""
         self._check_fitted()
-        y_index = self._check_validation(X, y, sample_weight).y.astype(np.intp)
-        joint = self.predict_joint_log_proba(X)[np.arange(len(y_index)), y_index]
-        return float(joint.sum() if sample_weight is None else joint @ np.asarray(sample_weight))
+        index = self._check_validation(X, y).y.astype(np.intp)
+        weight = check_weights(sample_weight, len(index))
+        joint = self.predict_joint_log_proba(X)[np.arange(len(index)), index]
+        return float(joint.sum() if weight is None else joint[weight > 0] @ weight[weight > 0])
 
     def aic(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""

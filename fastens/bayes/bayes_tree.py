@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import TrainingData, encode_labels
+from fastens.base import TrainingData
 from fastens.bayes.base_bayes_tree import RULES, BaseBayesTree, interval_levels
-from fastens.bayes.posterior import PosteriorMixin, generator
+from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
+from fastens.bayes.rollback import keeps_model
 from fastens.engine.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.engine.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.engine.trees import Tree
-from fastens.engine.whole import are_whole
+from fastens.engine.whole import are_copies
 from fastens.ensemble.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
 from fastens.parameters import one_of, real
 
@@ -173,9 +174,10 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        is_known = float(tree.weight[0]) < MOST_COUNTED and (weight is None or are_whole(weight))
+        is_known = float(tree.weight[0]) < MOST_COUNTED and are_copies(weight)
         return of_all_nodes(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
 
+    @keeps_model
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Any:
@@ -196,15 +198,8 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         """
         self._add_rows(X, y, sample_weight)
         if classes is not None:
-            self._check_classes(classes)
+            check_classes(classes, self.classes_)
         return self
-
-    def _check_classes(self, classes: ArrayLike) -> None:
-        labels = encode_labels(np.atleast_1d(np.asarray(classes)))[0]
-        if not np.array_equal(labels, self.classes_):
-            raise ValueError(
-                f"classes must be {self.classes_.tolist()}, those of the first rows; got {labels.tolist()}."
-            )
 
     def _map_proba(self, X: ArrayLike) -> Array:
         return self._probabilities(self._map_values(X))
@@ -397,6 +392,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
             return RatePrior(self._location, self.prior_weight)
         return NumberPrior(self._location, self._variance, self.prior_weight, self.prior_shape, self.prior_scale)
 
+    @keeps_model
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
 

@@ -1,4 +1,4 @@
-"""The door of models with columns of categories: what becomes of categories that `fit` did not see."""
+"""The door of models with columns of categories: values that no row has, and categories that `fit` did not see."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.bayes.base_naive_bayes import BaseNaiveBayes
+from fastens.bayes.declared import declared_values, with_categories, with_values
 from fastens.parameters import one_of
 from fastens.tables import is_frame
 
@@ -23,7 +24,10 @@ class CategoryDoor(BaseNaiveBayes):
 
     def _learn_table(self, X: Any) -> Any:
         table = super()._learn_table(X)
-        self._encoder.unseen = -1.0
+        # A copy: models of one table may share what was learned of it.
+        encoder = with_categories(self._encoder, list(self._encoder.categories))
+        encoder.unseen = -1.0
+        self._encoder, table = with_values(encoder, table, declared_values(X))
         return table
 
     def _check_table(self, X: Any) -> Any:

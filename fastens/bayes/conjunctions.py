@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlog1py, xlogy
 
-from fastens.bayes.attributes import plain_rows
+from fastens.bayes.attributes import plain_rows, truth_values
 from fastens.bayes.posterior import check_prior, normalised
+from fastens.columns.factorize import is_missing
+from fastens.parameters import PROBABILITY, real, whole
 
 
 class _Any:
@@ -38,8 +40,14 @@ class Conjunction:
 
     Parameters
     ----------
-    values : tuple or None
-        One entry for each attribute.
+    values : tuple, list or None
+        One entry for each attribute. The text "?" is a value like any other, and is printed in quotes; `ANY`, printed
+        without, is the constraint that every value meets.
+
+    Raises
+    ------
+    ValueError
+        If an entry is missing or no single value, or hypotheses over other numbers of attributes are compared.
 
     Examples
     --------
@@ -49,14 +57,28 @@ class Conjunction:
     (True, False)
     >>> general.covers([["sunny", "cold", "strong"], ["rainy", "cold", "strong"]])
     array([ True, False])
-    >>> specific
-    <sunny, warm, ?>
+    >>> specific, Conjunction(("sunny", "warm", "?"))
+    (<sunny, warm, ?>, <sunny, warm, '?'>)
     """
 
     values: tuple[Any, ...] | None
 
+    def __post_init__(self) -> None:
+        if self.values is None:
+            return
+        if not isinstance(self.values, tuple | list):
+            raise ValueError(
+                f"values must be a tuple with a value, or ANY, for each attribute, or None; got {self.values!r}."
+            )
+        for value in self.values:
+            if is_missing(value) or not isinstance(value, Hashable):
+                raise ValueError(
+                    f"values must hold a value of each attribute, or ANY for no constraint; got {value!r}."
+                )
+        object.__setattr__(self, "values", tuple(self.values))
+
     def __repr__(self) -> str:
-        return "<nothing>" if self.values is None else f"<{', '.join(map(str, self.values))}>"
+        return "<nothing>" if self.values is None else f"<{', '.join(map(_shown, self.values))}>"
 
     def __len__(self) -> int:
         """Number of constraints."""
@@ -66,18 +88,25 @@ class Conjunction:
         return True
 
     def __ge__(self, other: Conjunction) -> bool:
+        if not isinstance(other, Conjunction):
+            return NotImplemented
         if other.values is None or self.values is None:
             return other.values is None
+        if len(self.values) != len(other.values):
+            raise ValueError(
+                f"hypotheses must have as many attributes to be compared; got {self!r} with {len(self.values)} and "
+                f"{other!r} with {len(other.values)}."
+            )
         return all(mine is ANY or mine == its for mine, its in zip(self.values, other.values, strict=True))
 
     def __gt__(self, other: Conjunction) -> bool:
-        return self >= other and not other >= self
+        return self >= other and not other >= self if isinstance(other, Conjunction) else NotImplemented
 
     def __le__(self, other: Conjunction) -> bool:
-        return other >= self
+        return other >= self if isinstance(other, Conjunction) else NotImplemented
 
     def __lt__(self, other: Conjunction) -> bool:
-        return other > self
+        return other > self if isinstance(other, Conjunction) else NotImplemented
 
     def covers(self, X: Any) -> NDArray[np.bool_]:
         """Return for each instance whether it satisfies the hypothesis; missing values satisfy only `ANY`."""
@@ -89,12 +118,33 @@ class Conjunction:
         covered = np.ones(len(rows), dtype=bool)
         for column, value in zip(rows.T, self.values, strict=True):
             if value is not ANY:
-                covered &= np.array([found == value for found in column.tolist()], dtype=bool)
+                covered &= np.array([not is_missing(found) and found == value for found in column.tolist()], dtype=bool)
         return covered
 
     def is_consistent(self, X: Any, is_positive: ArrayLike) -> bool:
-        """Whether h(x) = c(x) for all examples; `is_positive` holds c(x) as truth values."""
-        return bool((self.covers(X) == np.asarray(is_positive, dtype=bool)).all())
+        """Whether h(x) = c(x) for all examples; `is_positive` holds c(x) as truth values, or 1 and 0."""
+        covered = self.covers(X)
+        return bool((covered == truth_values("is_positive", is_positive, len(covered))).all())
+
+
+def _shown(value: Any) -> str:
+    """A value as hypotheses print it: text in quotes where without it would read as something else."""
+    if not isinstance(value, str):
+        return str(value)
+    is_plain = value == value.strip() and value not in ("", "?", "True", "False") and "," not in value
+    return value if is_plain and not _is_number(value) else repr(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
 
 
 NOTHING = Conjunction(None)
@@ -117,14 +167,24 @@ def space_sizes(n_values: Sequence[int]) -> SpaceSizes:
     >>> space_sizes([3, 2, 2, 2, 2, 2])  # EnjoySport, Mitchell (1997), chapter 2
     SpaceSizes(instances=96, syntactic=5120, semantic=973)
     """
+    if not _is_list(n_values):
+        raise ValueError(f"n_values must hold the number of values of each attribute; got {n_values!r}.")
+    for size in n_values:
+        whole(1).check("each of n_values", size)
     return SpaceSizes(math.prod(n_values), math.prod(n + 2 for n in n_values), 1 + math.prod(n + 1 for n in n_values))
 
 
 def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunction]:
-    """Yield every conjunction over attributes with these values, the one that covers nothing first."""
-    yield NOTHING
-    for values in itertools.product(*([*values, ANY] for values in categories)):
-        yield Conjunction(values)
+    """Every conjunction over attributes with these values, one after another, the one that covers nothing first."""
+    if not _is_list(categories):
+        raise ValueError(f"categories must hold a list of values for each attribute; got {categories!r}.")
+    for number, values in enumerate(categories):
+        if not _is_list(values) or len(set(values)) < len(values):
+            raise ValueError(
+                f"categories must hold a list of distinct values for each attribute; got {values!r} in place {number}."
+            )
+    choices = itertools.product(*([*values, ANY] for values in categories))
+    return itertools.chain([NOTHING], map(Conjunction, choices))
 
 
 def sample_complexity(n_hypotheses: int, epsilon: float, delta: float) -> int:
@@ -145,21 +205,20 @@ def sample_complexity(n_hypotheses: int, epsilon: float, delta: float) -> int:
     >>> sample_complexity(3**10, epsilon=0.1, delta=0.05)
     140
     """
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must be a number between 0 and 1; got {value!r}.")
-    if n_hypotheses < 1:
-        raise ValueError(f"n_hypotheses must be at least 1; got {n_hypotheses!r}.")
+    PROBABILITY.check("epsilon", epsilon)
+    PROBABILITY.check("delta", delta)
+    whole(1).check("n_hypotheses", n_hypotheses)
     return math.ceil((math.log(n_hypotheses) - math.log(delta)) / epsilon)
 
 
 class BruteForce(NamedTuple):
-    """The posterior of each hypothesis, the place of the first most probable one, how many agree with all examples."""
+    """What the brute-force learner computes of all hypotheses, in their order."""
 
-    posterior: NDArray[np.float64]
-    map_index: int
-    n_consistent: int
-    log_evidence: float
+    posterior: NDArray[np.float64]  # P(h | D) of each
+    map_index: int  # place of the most probable one, the first of equals
+    n_consistent: int  # how many agree with all examples
+    log_evidence: float  # log P(D)
+    log_likelihoods: NDArray[np.float64]  # log P(D | h) of each
 
 
 def brute_force_map(
@@ -177,7 +236,7 @@ def brute_force_map(
     X : array-like or data frame
         The instances.
     is_positive : array-like of bool
-        c(x) of each.
+        c(x) of each, as truth values, or 1 and 0.
     prior : array-like, optional
         Probability of each hypothesis; None is uniform.
     noise : float, default=0
@@ -186,7 +245,7 @@ def brute_force_map(
     Raises
     ------
     ValueError
-        If no hypothesis of the space explains the examples.
+        If no hypothesis of the space explains the examples, or an argument breaks a rule.
 
     Examples
     --------
@@ -196,14 +255,27 @@ def brute_force_map(
     >>> found.n_consistent, space[found.map_index], round(float(found.posterior.max()), 3)
     (2, <sun, warm>, 0.5)
     """
-    if not 0 <= noise < 0.5:
-        raise ValueError(f"noise must be a number of at least 0 and less than 0.5; got {noise!r}.")
-    truth = np.asarray(is_positive, dtype=bool)
-    rows = plain_rows(X)
-    errors = np.array([np.count_nonzero(hypothesis.covers(rows) != truth) for hypothesis in hypotheses])
-    log_prior = xlogy(1, check_prior("prior", prior, len(errors)))
-    joint = log_prior + xlogy(errors, noise) + xlog1py(len(truth) - errors, -noise)
+    real(0, 0.5, open_high=True).check("noise", noise)
+    rows, space = plain_rows(X), _listed(hypotheses)
+    truth = truth_values("is_positive", is_positive, len(rows))
+    log_prior = xlogy(1, check_prior("prior", prior, len(space)))
+    errors = np.array([np.count_nonzero(hypothesis.covers(rows) != truth) for hypothesis in space])
+    log_likelihoods = xlogy(errors, noise) + xlog1py(len(truth) - errors, -noise)
+    joint = log_prior + log_likelihoods
     if np.isneginf(joint).all():
         raise ValueError("no hypothesis of the space agrees with all examples: set noise above 0.")
     posterior, log_evidence = normalised(joint)
-    return BruteForce(posterior, int(posterior.argmax()), int((errors == 0).sum()), log_evidence)
+    return BruteForce(posterior, int(posterior.argmax()), int((errors == 0).sum()), log_evidence, log_likelihoods)
+
+
+def _listed(hypotheses: Any) -> list[Any]:
+    """The hypotheses of a space, at least one."""
+    space = list(hypotheses) if isinstance(hypotheses, Iterable) else None
+    if not space:
+        raise ValueError(f"hypotheses must be a list of at least one Conjunction; got {hypotheses!r}.")
+    for place, hypothesis in enumerate(space):
+        if not callable(getattr(hypothesis, "covers", None)):
+            raise ValueError(
+                f"hypotheses must hold Conjunctions, or objects with covers(X); got {hypothesis!r} in place {place}."
+            )
+    return space

@@ -14,7 +14,6 @@ from fastens.engine.threads import threads_for
 from fastens.tables import FLOATS, dense_blocks
 
 GRAIN = 100_000  # values
-LARGEST = np.float64(1e100)  # squares and sums of numbers up to it do not overflow
 IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is zero
 
 
@@ -96,23 +95,28 @@ class MultinomialLikelihood(DirichletLikelihood):
         X = self.select(batch.X)
         self._refuse(X, batch.names)
         self.sizes = np.array([X.shape[1]], dtype=np.int64)
-        if not isinstance(X, np.ndarray):
+        if isinstance(X, np.ndarray):
+            shape = (batch.n_classes, X.shape[1])
+            self.counts, total = np.zeros(shape), np.zeros(shape)
+            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+            add_moments(_as_floats(X), batch.y, batch.weight, None, total, self.counts, n_threads)
+        else:
             self.counts = _sparse_sums(X, np.nan_to_num(X.data), batch)
-            return
-        shape = (batch.n_classes, X.shape[1])
-        self.counts, total = np.zeros(shape), np.zeros(shape)
-        n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-        add_moments(_as_floats(X), batch.y, batch.weight, None, total, self.counts, n_threads)
+        with np.errstate(over="ignore"):
+            is_finite = np.isfinite(self.counts.sum())
+        if not is_finite:
+            column = self.column_name(batch.names, int(self.counts.max(axis=0).argmax()))
+            raise ValueError(f"Columns of counts must have finite sums; column {column} is too large: scale it.")
 
     def _refuse(self, X: Any, names: list[str] | None) -> None:
         data = X if isinstance(X, np.ndarray) else X.data
-        if not data.size or (np.nanmin(data, initial=0) >= 0 and np.nanmax(data, initial=0) <= LARGEST):
+        if not data.size or (np.nanmin(data, initial=0) >= 0 and not np.isinf(data).any()):
             return
         bad = X if isinstance(X, np.ndarray) else X.toarray()
-        row, column = (int(found[0]) for found in np.nonzero((bad < 0) | (bad > LARGEST)))
+        row, column = (int(found[0]) for found in np.nonzero((bad < 0) | np.isinf(bad)))
         raise ValueError(
             f"Negative values in data passed to columns of counts, or infinite ones: column "
-            f"{self.column_name(names, column)} must hold numbers from 0 to {LARGEST:g}; got {bad[row, column]}."
+            f"{self.column_name(names, column)} must hold finite numbers of at least 0; got {bad[row, column]}."
         )
 
     def add(self, other: MultinomialLikelihood) -> None:
@@ -123,8 +127,7 @@ class MultinomialLikelihood(DirichletLikelihood):
         """See Likelihood."""
         table = np.maximum(self.log_prob, IMPOSSIBLE).T
         for first, block in _filled_blocks(self.select(X)):
-            with np.errstate(over="ignore"):
-                scores = block @ table
+            scores = _finite_scores(block, table)
             scores[scores < IMPOSSIBLE / 1e10] = -np.inf
             out[first : first + len(scores)] += scores
 
@@ -137,18 +140,21 @@ class MultinomialLikelihood(DirichletLikelihood):
 
 def _filled_blocks(X: Any) -> Any:
     """Blocks of rows as floats, missing values as 0; a CSR matrix is one block."""
-    data = X if isinstance(X, np.ndarray) else X.data
-    if data.size and max(np.nanmax(data, initial=0), -np.nanmin(data, initial=0)) > LARGEST:
-        found = data.flat[np.nanargmax(np.abs(data))]
-        raise ValueError(f"columns of counts must hold numbers of no more than {LARGEST:g}; got {found}.")
     if isinstance(X, np.ndarray):
         for first, block in dense_blocks(X):
-            yield first, np.where(np.isnan(block), 0.0, block.astype(np.float64))
+            yield first, np.nan_to_num(block.astype(np.float64), nan=0.0)
         return
     if np.isnan(X.data).any():
         X = X.copy()
         X.data = np.nan_to_num(X.data, nan=0.0)
     yield 0, X
+
+
+def _finite_scores(counts: Any, table: Array) -> Array:
+    """Counts times a table; infinite scores of several classes would have no difference."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = counts @ table
+    return np.nan_to_num(scores, copy=False, nan=0.0, posinf=-IMPOSSIBLE, neginf=IMPOSSIBLE)
 
 
 class ComplementLikelihood(MultinomialLikelihood):
@@ -174,7 +180,7 @@ class ComplementLikelihood(MultinomialLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood; these scores are no log probabilities of rows."""
         for first, block in _filled_blocks(self.select(X)):
-            scores = block @ self.weights.T
+            scores = _finite_scores(block, self.weights.T)
             out[first : first + len(scores)] += scores
 
     def log_evidence(self) -> None:
@@ -206,6 +212,14 @@ class GaussianLikelihood(Likelihood):
     def count(self, batch: Batch) -> None:
         """See Likelihood."""
         X = self.select(batch.X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._count_blocks(X, batch)
+            variances = self._pooled()[1]
+        if not np.isfinite(variances).all():
+            column = self.column_name(batch.names, int(np.argmin(np.isfinite(variances))))
+            raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
+
+    def _count_blocks(self, X: Any, batch: Batch) -> None:
         if isinstance(X, np.ndarray):
             self._count_dense(X, batch)
             return
@@ -222,12 +236,10 @@ class GaussianLikelihood(Likelihood):
 
     def _count_dense(self, X: NDArray[Any], batch: Batch) -> None:
         X = _as_floats(X)
-        if not np.nanmax(np.abs(X), initial=0) <= LARGEST:
-            row, column = (int(found[0]) for found in np.nonzero(np.abs(X) > LARGEST))
+        if np.isinf(X).any():
+            column = int(np.nonzero(np.isinf(X))[1][0])
             raise ValueError(
-                f"Input X contains infinity or a value too large to be squared: column "
-                f"{self.column_name(batch.names, column)} must hold numbers between {-LARGEST:g} and {LARGEST:g}; "
-                f"got {X[row, column]}."
+                f"Input X contains infinity: column {self.column_name(batch.names, column)} must hold finite numbers."
             )
         shape = (batch.n_classes, X.shape[1])
         n_threads = threads_for(X.size, batch.n_threads, GRAIN)

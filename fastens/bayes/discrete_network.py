@@ -107,6 +107,14 @@ def joined(tables: Sequence[Array]) -> Array:
     return np.concatenate([table.ravel() for table in tables])
 
 
+def as_table(name: str, given: Any) -> Array:
+    """What a user gives for a table, as an array; ValueError where it holds no numbers."""
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}") from error
+
+
 def check_table(name: str, table: Array, shape: tuple[int, ...]) -> None:
     """Raise ValueError unless a table holds distributions along its last axis, up to rounding."""
     if table.shape != shape:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax, xlogy
 
 from fastens.bayes.posterior import check_prior, draw_index, generator
+from fastens.bayes.rollback import keeps_model
+from fastens.columns.factorize import is_missing
 from fastens.inspection.plotting import axes
-from fastens.parameters import ANYTHING, one_of
+from fastens.parameters import ANYTHING, one_of, whole
 from fastens.saving import SavedEstimator
 
 Array = NDArray[np.float64]
@@ -54,8 +57,12 @@ class FiniteHypothesisLearner(SavedEstimator):
         After all outcomes so far.
     posteriors_ : array of shape (n_observed_ + 1, n_hypotheses)
         Before any outcome, and after each.
-    log_evidence_ : float
-        Log of the outcomes' probability, P(D).
+    likelihood_ : array of shape (n_hypotheses,)
+        P(D | h), the probability of all outcomes so far under each hypothesis.
+    likelihoods_, log_likelihoods_ : arrays of shape (n_observed_ + 1, n_hypotheses)
+        The same before any outcome and after each, and its logs, which are exact where it is too small for a float.
+    evidence_, log_evidence_ : float
+        P(D), the probability of the outcomes in their order, and its log.
     n_observed_ : int
         Number of outcomes so far.
     map_estimator_, ml_estimator_ : Hypothesis
@@ -113,6 +120,7 @@ class FiniteHypothesisLearner(SavedEstimator):
 
     # Learning --------------------------------------------------
 
+    @keeps_model
     def fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
         """Learn from outcomes in their order; `y` is not used.
 
@@ -124,6 +132,7 @@ class FiniteHypothesisLearner(SavedEstimator):
         self._start()
         return self._observe(outcomes)
 
+    @keeps_model
     def partial_fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
         """Learn from further outcomes; the first call may take the place of `fit`."""
         if not hasattr(self, "posteriors_"):
@@ -138,13 +147,13 @@ class FiniteHypothesisLearner(SavedEstimator):
         self.classes_ = _labels_of("outcomes", self.outcomes, list(range(n_outcomes)))
         self._names = _labels_of("hypotheses", self.hypotheses, [f"h{i + 1}" for i in range(n_hypotheses)])
         self._log_prior = xlogy(1, prior)
-        self._log_likelihoods = np.zeros((1, n_hypotheses))  # a row before any outcome, and after each
+        self.log_likelihoods_ = np.zeros((1, n_hypotheses))  # a row before any outcome, and after each
         self.posteriors_ = prior[None, :]
 
     def _observe(self, outcomes: ArrayLike) -> FiniteHypothesisLearner:
         index = self._index_of(outcomes)
         # One running sum over all outcomes: the same to the bit however they come.
-        steps = np.cumsum([self._log_likelihoods[-1], *xlogy(1, self._table.T)[index]], axis=0)[1:]
+        steps = np.cumsum([self.log_likelihoods_[-1], *xlogy(1, self._table.T)[index]], axis=0)[1:]
         joint = steps + self._log_prior
         impossible = np.flatnonzero(np.isneginf(joint).all(axis=1))
         if impossible.size:
@@ -153,32 +162,53 @@ class FiniteHypothesisLearner(SavedEstimator):
                 f"outcomes must be possible under some hypothesis; none is left after number "
                 f"{self.n_observed_ + first + 1}, {self.classes_.tolist()[index[first]]!r}."
             )
-        self._log_likelihoods = np.concatenate([self._log_likelihoods, steps])
+        self.log_likelihoods_ = np.concatenate([self.log_likelihoods_, steps])
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint, axis=1)])
         return self
 
-    def _index_of(self, outcomes: ArrayLike) -> NDArray[np.intp]:
+    def _index_of(self, outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.intp]:
         position = {label: place for place, label in enumerate(self.classes_.tolist())}
-        found = np.asarray(outcomes)
+        # Of a list NumPy would make labels of one type: "1" of 1.
+        found = _as_object_vector(outcomes) if isinstance(outcomes, list | tuple) else np.ma.asanyarray(outcomes)
         if found.ndim != 1:
-            raise ValueError(f"outcomes must be a list of labels; got shape {found.shape}.")
-        unknown = [label for label in found.tolist() if label not in position]
-        if unknown:
-            raise ValueError(f"outcomes must be among {self.classes_.tolist()}; got {unknown[0]!r}.")
-        return np.array([position[label] for label in found.tolist()], dtype=np.intp)
+            raise ValueError(f"{name} must be a list of labels; got shape {found.shape}.")
+        index = []
+        for label in found.tolist():  # None where an array masks it
+            if not isinstance(label, Hashable) or label not in position:
+                raise ValueError(f"{name} must be among {self.classes_.tolist()}; got {label!r}.")
+            index.append(position[label])
+        return np.array(index, dtype=np.intp)
 
     # Answers --------------------------------------------------
 
     @property
     def n_observed_(self) -> int:
         """Number of outcomes so far."""
+        self._check_fitted()
         return len(self.posteriors_) - 1
+
+    @property
+    def likelihoods_(self) -> Array:
+        """P(D | h) of each hypothesis before any outcome, and after each."""
+        self._check_fitted()
+        return np.exp(self.log_likelihoods_)
+
+    @property
+    def likelihood_(self) -> Array:
+        """P(D | h) of each hypothesis after all outcomes."""
+        self._check_fitted()
+        return np.exp(self.log_likelihoods_[-1])
 
     @property
     def log_evidence_(self) -> float:
         """Log of P(D), the probability of the outcomes in their order."""
         self._check_fitted()
-        return float(logsumexp(self._log_likelihoods[-1] + self._log_prior))
+        return float(logsumexp(self.log_likelihoods_[-1] + self._log_prior))
+
+    @property
+    def evidence_(self) -> float:
+        """P(D), the probability of the outcomes in their order."""
+        return math.exp(self.log_evidence_)
 
     @property
     def posterior_(self) -> Array:
@@ -195,10 +225,11 @@ class FiniteHypothesisLearner(SavedEstimator):
     def ml_estimator_(self) -> Hypothesis:
         """The hypothesis under which the outcomes are most probable, the first of equals."""
         self._check_fitted()
-        return self._hypothesis(int(self._log_likelihoods[-1].argmax()))
+        return self._hypothesis(int(self.log_likelihoods_[-1].argmax()))
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Hypothesis]:
-        """Draw hypotheses from the posterior."""
+        """Draw hypotheses from the posterior, `n` of them; `random_state` None takes the estimator's."""
+        whole(0).check("n", n)
         chosen = self.random_state if random_state is None else random_state
         return [self._hypothesis(int(index)) for index in draw_index(self.posterior_, n, generator(chosen))]
 
@@ -242,7 +273,7 @@ class FiniteHypothesisLearner(SavedEstimator):
             return self.posteriors_ @ self._table
         if mode == "map":
             return self._table[self.posteriors_.argmax(axis=1)]
-        return self._table[self._log_likelihoods.argmax(axis=1)]
+        return self._table[self.log_likelihoods_.argmax(axis=1)]
 
     def _hypothesis(self, index: int) -> Hypothesis:
         return Hypothesis(index, str(self._names[index]), self._table[index])
@@ -270,7 +301,7 @@ class FiniteHypothesisLearner(SavedEstimator):
             Where to draw.
         """
         self._check_fitted()
-        index = len(self.classes_) - 1 if outcome is None else int(self._index_of([outcome])[0])
+        index = len(self.classes_) - 1 if outcome is None else int(self._index_of([outcome], "outcome")[0])
         ax = axes(ax, figsize=(6, 3.5))
         for mode, style in (("bayes", "o-"), ("map", "s--"), ("ml", "^:")):
             first = int(mode == "ml")  # before any outcome all likelihoods are equal
@@ -290,7 +321,7 @@ class FiniteHypothesisLearner(SavedEstimator):
         self._start()
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return {"log_likelihoods": self._log_likelihoods}
+        return {"log_likelihoods": self.log_likelihoods_}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         found = arrays["log_likelihoods"].astype(np.float64)
@@ -299,7 +330,7 @@ class FiniteHypothesisLearner(SavedEstimator):
             raise ValueError("the likelihoods are malformed")
         if np.isneginf(joint).all(axis=1).any() or found.max() > 0:
             raise ValueError("the likelihoods are malformed")
-        self._log_likelihoods = found
+        self.log_likelihoods_ = found
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint[1:], axis=1)])
 
 
@@ -322,7 +353,18 @@ def _check_likelihoods(likelihoods: Any) -> Array:
 
 def _labels_of(name: str, given: Any, default: list[Any]) -> NDArray[Any]:
     """Distinct labels, one for each of `default`."""
-    labels = default if given is None else list(given)
-    if len(labels) != len(default) or len(set(labels)) != len(labels):
-        raise ValueError(f"{name} must be {len(default)} distinct labels; got {labels!r}.")
-    return np.array(labels)
+    labels = default if given is None else _as_list(given)
+    is_one_each = all(isinstance(label, Hashable) and not is_missing(label) for label in labels)
+    if len(labels) != len(default) or not is_one_each or len(set(labels)) != len(labels):
+        raise ValueError(f"{name} must be {len(default)} distinct labels; got {given!r}.")
+    found = np.array(labels)
+    return found if found.tolist() == labels else _as_object_vector(labels)
+
+
+def _as_list(given: Any) -> list[Any]:
+    """The labels of a list, array or column; none of anything else."""
+    return [] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+
+
+def _as_object_vector(values: Sequence[Any]) -> NDArray[np.object_]:
+    return np.fromiter(values, dtype=object, count=len(values))

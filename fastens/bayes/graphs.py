@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 Parents = tuple[tuple[int, ...], ...]
@@ -84,7 +84,7 @@ def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
         edges = [_pair(edge) for edge in structure]
         variables = [node for edge in edges for node in edge]
     numbers = {name: number for number, name in enumerate(names)}
-    place = {variable: _number_of(variable, numbers) for variable in variables}
+    place = {variable: _number_of(variable, numbers) for variable in map(_hashable, variables)}
     parents: list[list[int]] = [[] for _ in names]
     for parent, child in edges:
         if place[parent] == place[child] or place[parent] in parents[place[child]]:
@@ -95,13 +95,19 @@ def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
 
 
 def _as_list(parents: Any) -> list[Any]:
-    return [parents] if isinstance(parents, str | int) else list(parents)
+    return list(parents) if isinstance(parents, list | tuple | set | frozenset) else [parents]
 
 
 def _pair(edge: Any) -> tuple[Any, Any]:
-    if isinstance(edge, str) or len(edge) != 2:
+    if not isinstance(edge, list | tuple) or len(edge) != 2:
         raise ValueError(f"structure must be a dict of parents by child, or pairs (parent, child); got {edge!r}.")
     return tuple(edge)
+
+
+def _hashable(variable: Any) -> Any:
+    if not isinstance(variable, Hashable):
+        raise ValueError(f"structure must name variables of the network; got {variable!r}.")
+    return variable
 
 
 def _number_of(variable: Any, numbers: Mapping[Any, int]) -> int:

@@ -126,16 +126,21 @@ def climb_by_gradient(
     max_iter: int,
     tol: float,
     n_threads: int,
+    learning_rate: float | None = None,
 ) -> Climb:
     """Gradient ascent of the same objective, in the logs of unnormalised probabilities; parameters as in `climb_by_em`.
 
     The derivative by the log of cell k of a distribution is N_k - N theta_k, with expected counts N_k (Binder, Koller,
     Russell & Kanazawa 1997, eq. 9, by the chain rule); it is divided by N, the distribution's expected rows. A step
-    that does not raise the objective is taken back and halved, one that does makes the next longer.
+    that does not raise the objective is taken back and halved, one that does makes the next longer; or with a
+    `learning_rate`, at most 1, all steps are that times the derivative. Those raise it always: as a function of the
+    logs, the expected log likelihood bends by at most N / 2. They end where one raises it by less than the learning
+    rate times what ends the climb otherwise.
     """
     objective = _Objective(network, codes, weights, pseudo, n_threads)
     value, counts = objective.at(network)
-    history, converged, step = [value], False, 1.0
+    history, converged, step = [value], False, learning_rate or 1.0
+    least_rise = tol * objective.weight * step
     while len(history) <= max_iter and not converged:
         slopes = _slopes(network.tables, objective.with_pseudo(counts))
         while True:
@@ -143,7 +148,7 @@ def climb_by_gradient(
                 [_moved(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
             )
             value, trial_counts = objective.at(trial)
-            if value >= history[-1] or step < SHORTEST:
+            if value >= history[-1] or step < SHORTEST or learning_rate is not None:
                 break
             step /= 2
         if value < history[-1]:  # no step raises it: the top, as far as rounding lets us see
@@ -151,8 +156,8 @@ def climb_by_gradient(
             break
         network, counts = trial, trial_counts
         history.append(value)
-        step = min(2 * step, LONGEST)
-        converged = value - history[-2] < tol * objective.weight
+        step = min(2 * step, LONGEST) if learning_rate is None else learning_rate
+        converged = value - history[-2] < least_rise
     return Climb(network, counts, np.array(history), converged)
 
 

@@ -13,12 +13,12 @@ from fastens.base import TrainingData
 from fastens.bayes.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
 from fastens.bayes.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
-from fastens.bayes.counting import offsets_of
+from fastens.bayes.counting import MOST_CATEGORIES, offsets_of
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive_bayes import check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
-from fastens.tables import Floats, Table, is_frame, table_from_array, table_from_frame
+from fastens.tables import Floats, Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
@@ -29,7 +29,8 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
 
     The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
     `predict_proba` uses their posterior mean, which is Bayes-optimal for a row. A column of strings, categories or
-    booleans has the categories found in it. A column of whole numbers from 0 holds positions, and every position up to
+    booleans has the categories found in it, and those that its type lists, of pandas' categories and enums, though no
+    row has them. A column of whole numbers from 0 holds positions, and every position up to
     the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in
     fit and in prediction.
 
@@ -99,7 +100,7 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
         **COMMON_RULES,
         **SMOOTHING_RULES,
         "min_categories": NONE
-        | whole(1)
+        | whole(1, MOST_CATEGORIES)
         | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
         "unseen": UNSEEN,
         "feature_prior": FEATURE_PRIOR,
@@ -160,14 +161,13 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
         return X
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        minimum = self.min_categories
-        if minimum is not None and np.ndim(minimum):
-            minimum = np.asarray(minimum)
-            if minimum.shape != (self.n_features_in_,) or minimum.dtype.kind not in "iu":
-                raise ValueError(
-                    f"min_categories must hold a whole number for each of the {self.n_features_in_} columns; got "
-                    f"{self.min_categories!r}."
-                )
+        minimum = np.asarray(0 if self.min_categories is None else self.min_categories)
+        if minimum.shape not in ((), (self.n_features_in_,)) or minimum.dtype.kind not in "iu" or _is_outside(minimum):
+            raise ValueError(
+                f"min_categories must hold a whole number from 0 to {MOST_CATEGORIES} for each of the "
+                f"{self.n_features_in_} columns; got {self.min_categories!r}."
+            )
+        minimum = np.maximum(minimum, n_declared(self._encoder))
         return [
             CategoricalLikelihood(
                 smoothing_of(self), unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
@@ -196,6 +196,15 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
 
     def _by_column(self, cells: Array) -> list[Array]:
         return np.split(cells, offsets_of(self.n_categories_)[1:-1], axis=1)
+
+
+def _is_outside(minimum: NDArray[Any]) -> bool:
+    return bool(minimum.min() < 0 or minimum.max() > MOST_CATEGORIES)
+
+
+def n_declared(encoder: TableEncoder) -> NDArray[np.int64]:
+    """How many categories each column has, those among them that no row has; 0 where the rows alone say it."""
+    return np.array([len(found or ()) for found in encoder.categories], dtype=np.int64)
 
 
 def check_feature_prior(model: Any) -> None:
@@ -318,11 +327,12 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
 
     def _learn_table(self, X: Any) -> Any:
         if is_frame(X):
-            self.kinds_ = self._kinds_of(table_from_frame(X))
+            X = table_from_frame(X).with_date_parts()
+            self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(Table(X, array=X))
         else:
-            array = X if isinstance(X, np.ndarray) and X.ndim == 2 else self._validate_array(X, reset=True)
+            array = X if type(X) is np.ndarray and X.ndim == 2 else self._validate_array(X, reset=True)
             self.kinds_ = self._kinds_of(table_from_array(array))
         return super()._learn_table(X)
 
@@ -363,7 +373,10 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
             return BernoulliLikelihood(smoothing, columns, threshold=self.binarize)
         if kind == "multinomial":
             return MultinomialLikelihood(smoothing, columns)
-        return CategoricalLikelihood(smoothing, columns, unseen=self.unseen, feature_prior=self.feature_prior)
+        minimum = n_declared(self._encoder)[columns]
+        return CategoricalLikelihood(
+            smoothing, columns, unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
+        )
 
     def _check_mergeable(self, other: Any) -> None:
         super()._check_mergeable(other)

@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-import copy
-import math
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from fastens.base import check_weights
 from fastens.bayes.attributes import CodeDoor
 from fastens.bayes.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counting import CODE_DTYPES, encode
-from fastens.bayes.dirichlet import SMOOTHING_RULES, Groups, Smoothing
-from fastens.bayes.discrete_network import DiscreteNetwork, joined
-from fastens.bayes.families import MOST_CELLS, FamilyLayout, complete_columns, n_cells
+from fastens.bayes.declared import Values, declared_values, given_values, with_values
+from fastens.bayes.dirichlet import SMOOTHING_RULES
+from fastens.bayes.discrete_network import DiscreteNetwork
 from fastens.bayes.family_scores import SCORES
 from fastens.bayes.graphs import Parents, parents_from
-from fastens.bayes.incomplete import climb_by_em, climb_by_gradient, objective, shares
 from fastens.bayes.inference import logs
 from fastens.bayes.network_files import NetworkFiles
 from fastens.bayes.network_queries import NetworkQueries
-from fastens.bayes.posterior import ParameterPosteriorMixin, generator
+from fastens.bayes.network_tables import CLIMBS, NetworkTables
+from fastens.bayes.rollback import keeps_model
+from fastens.bayes.starting_tables import START
 from fastens.bayes.structures import BESIDE_CLASS, LEARNED, Coded, Search, learn_structure
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder
 
 Array = NDArray[np.float64]
-CLIMBS = {"em": climb_by_em, "gradient": climb_by_gradient}
 MANY_VALUES = 100  # of a column of fractions, which was hardly meant to be a discrete variable
-SYMMETRY = 0.5  # how far the first tables of hidden variables are from even ones: even ones never part
 
 GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
+MANY = whole(2, 65_000)
 HIDDEN = NONE | Rule(
-    "a dict of numbers of values, at least 2, by name",
-    lambda value: isinstance(value, Mapping) and all(whole(2).holds(n) for n in value.values()),
+    "a dict of numbers of values, from 2 to 65000, by name",
+    lambda value: (
+        isinstance(value, Mapping) and all(isinstance(key, str) and MANY.holds(n) for key, n in value.items())
+    ),
 )
 
 
-class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
+class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
     Every column is a variable, every distinct value of it a value of the variable, numbers too, unless `max_bins` has
@@ -82,12 +81,23 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         Equivalent sample size, for smoothing="bdeu" and criterion="bdeu".
     missing : {"em", "gradient"}, default="em"
         How the likelihood is climbed where values are missing: expectation-maximisation, or steps along its gradient.
+    start : {"counts", "random"} or dict, default="counts"
+        The tables that the climb starts from. "counts": those of the rows in which a variable and its parents are
+        known. "random": drawn, all tables alike probable. Or tables by variable, of probabilities greater than 0, as
+        `tables_` has them; the others are those of "counts".
+    learning_rate : float, optional
+        For missing="gradient": all steps are so many times the gradient, greater than 0 and at most 1. With it the
+        gradient is climbed also where nothing is missing, and counts would give the top at once. Default: steps that
+        grow while the likelihood rises, and are halved where it falls.
     max_iter : int, default=200
         Most steps of it.
     tol : float, default=1e-6
         It ends where a step raises the log likelihood by less than this for each row.
     hidden : dict, optional
         Variables that no column shows: numbers of values by name. For a given structure.
+    states : dict of lists, optional
+        Values of columns by name, in the order that `states_` has, also those that no row has: smoothing gives them a
+        probability. Default: the values found, and those that the column's type lists (pandas' categories, enums).
     max_bins : int or None, default=None
         Columns of numbers are cut into so many bins, with about as many rows each, or one for each distinct value where
         these are fewer; the bins are the variable's values. None: every distinct number is one.
@@ -157,10 +167,13 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         "min_information": real(0),
         "tabu": whole(0),
         "missing": one_of(*CLIMBS),
+        "start": START,
+        "learning_rate": real(0, 1, open_low=True) | NONE,
         "max_iter": whole(1),
         "tol": real(0),
         "hidden": HIDDEN,
-        "max_bins": whole(2, 65_000) | NONE,
+        "states": NONE | instance(Mapping, "a dict of lists of values by column"),
+        "max_bins": MANY | NONE,
         "class_name": instance(str, "a string"),
         "n_jobs": ANYTHING,
     }
@@ -183,9 +196,12 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         m: float = 1.0,
         ess: float = 1.0,
         missing: str = "em",
+        start: Any = "counts",
+        learning_rate: float | None = None,
         max_iter: int = 200,
         tol: float = 1e-6,
         hidden: Mapping[str, int] | None = None,
+        states: Mapping[str, Any] | None = None,
         max_bins: int | None = None,
         class_name: str = "class",
         random_state: Any = None,
@@ -198,6 +214,14 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         tags.classifier_tags.poor_score = True
         return tags
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.learning_rate is not None and self.missing != "gradient":
+            raise ValueError(
+                f"learning_rate must be None without missing='gradient', as missing={self.missing!r} has no step size; "
+                f"got {self.learning_rate!r}."
+            )
+
     @property
     def categorical_features(self) -> str:
         """What the door takes for categories."""
@@ -205,6 +229,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> BayesianNetwork:
         """Learn the structure, unless it is given, and the tables.
 
@@ -239,13 +264,14 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
                 warnings.warn(
                     f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
                     "max_bins=8 cuts such columns into bins.",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
                 return
 
     def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
         """The columns as codes, or as positions and numbers; positions of the labels; weights, without those of 0."""
         self.__dict__.pop("classes_", None)
+        declared = declared_values(X)
         if y is not None:
             data = self._start_fit(X, y, sample_weight)
             X, y, weights, is_cut = data.X, data.y, data.sample_weight, data.rows is not None
@@ -256,7 +282,7 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
             is_cut = weights is not None and not weights.all()
             if weights is not None and is_cut:
                 X, weights = X[weights > 0], weights[weights > 0]
-        return (self._forget_absent(X) if is_cut else X), y, weights
+        return self._declare(self._forget_absent(X) if is_cut else X, declared), y, weights
 
     def _forget_absent(self, X: NDArray[Any]) -> NDArray[Any]:
         """Drop values that only rows of weight 0 have."""
@@ -271,10 +297,22 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         self._encoder = TableEncoder(self._encoder.names, categories)
         return out
 
+    def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
+        """Let the columns have all their declared values; what `states` lists comes before what a type lists."""
+        given = given_values(self.states or {}, self._encoder, self._column_names())
+        first = 1 if self._reads_codes else 0
+        by_type = [None if own else found for found, own in zip(declared, given, strict=False)]
+        self._encoder, X = with_values(self._encoder, X, by_type, first)
+        self._encoder, X = with_values(self._encoder, X, given, first, in_order=True)
+        return X
+
+    def _column_names(self) -> list[str]:
+        return list(self._encoder.names or (f"x{index}" for index in range(len(self._encoder.categories))))
+
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
         """Names and values of the variables: the columns, the hidden ones, the class."""
         categories = self._encoder.categories
-        names = list(self._encoder.names or (f"x{index}" for index in range(len(categories))))
+        names = self._column_names()
         states = [
             tuple(found or () if limits is None else bin_names(limits))
             for found, limits in zip(categories, self._limits, strict=True)
@@ -333,73 +371,6 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
         search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information)
         return learn_structure(self.structure, data, search)
 
-    def _estimate_tables(self, network: DiscreteNetwork, data: Coded) -> None:
-        sizes = data.sizes.tolist()
-        for name, family in zip(network.names, network.families, strict=True):
-            if n_cells(family, sizes) > MOST_CELLS:
-                raise ValueError(
-                    f"The table of {name!r} must have at most {MOST_CELLS} cells; with its parents it would have "
-                    f"{n_cells(family, sizes):.3g}."
-                )
-        layout = FamilyLayout(network.families, data.sizes)
-        is_complete = complete_columns(data.codes, data.sizes, data.n_threads)
-        cells = layout.count(data.codes, data.weights, is_complete, data.n_threads).astype(np.float64)
-        groups = self._groups(layout.shapes)
-        tables = groups.estimate(cells[None], "bayes")[0]
-        network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
-        if not is_complete.all():
-            pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
-            self._climb(network.with_tables(self._first_tables(network, counts)), data, pseudo)
-            return
-        self._network, self._counts = network, counts
-        self.history_ = np.array([objective(tables, cells, groups.pseudo)])
-        self.n_iter_ = 1
-
-    def _groups(self, shapes: list[tuple[int, ...]]) -> Groups:
-        """The prior of the distributions of tables, one after another."""
-        n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
-        n_rows = np.array([math.prod(shape[:-1]) for shape in shapes], dtype=np.int64)
-        pseudo = Smoothing(self.smoothing, self.alpha, self.m, self.ess).of_groups(n_values, n_rows)
-        return Groups(np.repeat(n_values, n_rows), np.repeat(pseudo, n_rows * n_values))
-
-    def _estimate(self, mode: str, rng: np.random.Generator | None) -> list[Array]:
-        """Tables from their counts, all at once: by the estimate of a mode, or drawn."""
-        layout = FamilyLayout(self._network.families, self._network.sizes)
-        groups, cells = self._groups(layout.shapes), joined(self._counts or ())[None]
-        return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
-
-    def _first_tables(self, network: DiscreteNetwork, counts: list[Array]) -> list[Array]:
-        """Where a climb starts: from the rows in which a family is known, without zeros, which would never change."""
-        rng = generator(self.random_state)
-        first = len(self._encoder.categories)
-        hidden = set(range(first, first + len(self.hidden or ())))
-        tables = []
-        for family, found in zip(network.families, counts, strict=True):
-            mass = found + 1
-            if hidden & set(family):
-                mass = mass * (1 + SYMMETRY * rng.uniform(-1, 1, mass.shape))
-            tables.append(shares(mass, mass))
-        return tables
-
-    def _climb(self, network: DiscreteNetwork, data: Coded, pseudo: list[float]) -> None:
-        climb = CLIMBS[self.missing](
-            network,
-            data.codes,
-            data.weights,
-            pseudo,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_threads=data.n_threads,
-        )
-        if not climb.converged:
-            warnings.warn(
-                f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        self._network, self._counts, self.history_ = climb.network, climb.counts, climb.history
-        self.n_iter_ = len(climb.history) - 1
-
     # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -432,22 +403,3 @@ class BayesianNetwork(ParameterPosteriorMixin, NetworkFiles, CodeDoor, SavedEsti
 
     def _highlighted(self) -> int | None:
         return len(self._network.names) - 1 if hasattr(self, "classes_") else None
-
-    # The posterior of the tables --------------------------------------------------
-
-    def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> BayesianNetwork:
-        self._check_fitted()
-        if self._counts is None:
-            raise AttributeError("a network that was not fitted has no counts, and so no posterior of its tables.")
-        model = copy.copy(self)
-        model._network = self._network.with_tables(self._estimate(mode, rng))
-        return model
-
-    @property
-    def log_evidence_(self) -> float:
-        """Log probability of the data given the structure, the tables averaged out under their prior."""
-        self._check_fitted()
-        if self._counts is None or len(self.history_) > 1 or self.smoothing == "none":
-            raise AttributeError("log_evidence_ needs a fit to rows without missing values, with smoothing.")
-        evidence = self._groups([found.shape for found in self._counts]).log_evidence(joined(self._counts)[None])
-        return float(evidence.sum())

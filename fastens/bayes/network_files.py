@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from fastens.bayes.bif import BIFError, format_bif, parse_bif
 from fastens.bayes.column_bins import Limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counting import offsets_of
-from fastens.bayes.discrete_network import DiscreteNetwork, joined
+from fastens.bayes.declared import distinct_values
+from fastens.bayes.discrete_network import DiscreteNetwork, as_table, joined
 from fastens.bayes.graphs import Parents, parents_from
+from fastens.parameters import instance
 from fastens.tables import TableEncoder
 
 Array = NDArray[np.float64]
@@ -81,15 +83,17 @@ class NetworkFiles:
         >>> round(rain.query("rain", {"wet": "yes"})["yes"], 4)
         0.6667
         """
+        for parameter, given in (("states", states), ("parents", parents), ("tables", tables)):
+            instance(Mapping, "a dict by variable").check(parameter, given)
         names = tuple(states)
         missing = [name for name in names if name not in tables]
         if missing or len(tables) > len(names):
             raise ValueError(f"tables must hold one for each variable, {list(names)}; got those of {list(tables)}.")
         network = DiscreteNetwork(
             names,
-            tuple(tuple(states[name]) for name in names),
+            tuple(tuple(distinct_values(f"states[{name!r}]", states[name])) for name in names),
             parents_from(dict(parents), names),
-            tuple(np.array(tables[name], dtype=np.float64) for name in names),
+            tuple(as_table(f"tables[{name!r}]", tables[name]) for name in names),
         )
         network.check()
         return cls._of(network, target, parameters)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import check_weights
 from fastens.bayes.discrete_network import DiscreteNetwork
 from fastens.bayes.inference import draw, explain, log_likelihoods, log_posteriors, logs, query
 from fastens.bayes.posterior import generator
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
+from fastens.inspection.table_text import table_text
+from fastens.parameters import FLAG, NONE, instance, whole
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None
@@ -43,43 +45,50 @@ class NetworkQueries:
     @property
     def node_names_(self) -> list[str]:
         """The variables: the columns, hidden variables, the class."""
+        self._check_fitted()
         return list(self._network.names)
 
     @property
     def states_(self) -> dict[str, list[Any]]:
         """The values of each variable."""
+        self._check_fitted()
         return {name: list(found) for name, found in zip(self._network.names, self._network.states, strict=True)}
 
     @property
     def parents_(self) -> dict[str, list[str]]:
         """The parents of each variable."""
+        self._check_fitted()
         names = self._network.names
         return {name: [names[p] for p in found] for name, found in zip(names, self._network.parents, strict=True)}
 
     @property
     def edges_(self) -> list[tuple[str, str]]:
         """Pairs (parent, child)."""
+        self._check_fitted()
         return self._network.edges
 
     @property
     def tables_(self) -> dict[str, Array]:
         """P(variable | parents): axes for the parents in the order of `parents_`, and one for the variable."""
+        self._check_fitted()
         return dict(zip(self._network.names, self._network.tables, strict=True))
 
     @property
     def n_parameters_(self) -> int:
         """Free parameters of the tables."""
+        self._check_fitted()
         return self._network.n_parameters
 
-    def _number(self, variable: Any) -> int:
-        if variable not in self._network.names:
-            raise ValueError(f"variable must be one of {self.node_names_}; got {variable!r}.")
+    def _number(self, variable: Any, parameter: str = "variable") -> int:
+        if not isinstance(variable, Hashable) or variable not in self._network.names:
+            raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
         return self._network.names.index(variable)
 
     def _evidence(self, evidence: Evidence) -> dict[int, int]:
+        (NONE | instance(Mapping, "a dict of values by variable")).check("evidence", evidence)
         found = {}
         for variable, value in (evidence or {}).items():
-            number = self._number(variable)
+            number = self._number(variable, "evidence")
             position = self._position(number, value)
             if position is None:
                 values = list(self._network.states[number])
@@ -115,8 +124,9 @@ class NetworkQueries:
             If a variable or value is unknown, a variable is both asked for and given, or the evidence is impossible.
         """
         self._check_fitted()
+        instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
         asked = [variables] if isinstance(variables, str) else list(variables)
-        numbers, known = [self._number(variable) for variable in asked], self._evidence(evidence)
+        numbers, known = [self._number(variable, "variables") for variable in asked], self._evidence(evidence)
         if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(known):
             raise ValueError(f"variables must be different ones without evidence, at least one; got {asked}.")
         table, log_evidence = query(self._network, numbers, known)
@@ -157,7 +167,7 @@ class NetworkQueries:
         Parameters
         ----------
         n : int, default=1
-            Number of rows.
+            Number of rows, at least 0.
         evidence : dict, optional
             Values of variables, by name, that all rows have.
         random_state : int, RandomState, Generator or None, default=None
@@ -174,6 +184,7 @@ class NetworkQueries:
             If the evidence is impossible.
         """
         self._check_fitted()
+        whole(0).check("n", n)
         known = self._evidence(evidence)
         if known and query(self._network, [], known)[1] == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
@@ -235,10 +246,36 @@ class NetworkQueries:
 
     # A picture --------------------------------------------------
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the network in layers, parents above children, and return the axes; needs matplotlib."""
+    def plot(self, ax: Any = None, *, tables: bool = False, max_rows: int = 8) -> Any:
+        """Draw the network in layers, parents above children, and return the axes; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure, large enough.
+        tables : bool, default=False
+            Whether the probabilities of each variable's values stand below its name, a line for each combination of its
+            parents' values.
+        max_rows : int, default=8
+            Most lines of a table; "..." stands for the others.
+        """
         self._check_fitted()
-        return plot_network(list(self._network.names), self._network.parents, self._highlighted(), ax)
+        FLAG.check("tables", tables)
+        whole(1).check("max_rows", max_rows)
+        found = self._network
+        texts = None
+        if tables:
+            texts = [
+                table_text(
+                    found.states[node],
+                    [found.names[parent] for parent in found.parents[node]],
+                    [found.states[parent] for parent in found.parents[node]],
+                    found.tables[node],
+                    max_rows,
+                )
+                for node in range(len(found.names))
+            ]
+        return plot_network(list(found.names), found.parents, self._highlighted(), ax, texts)
 
     def _highlighted(self) -> int | None:
         """The variable that a picture makes stand out."""

@@ -18,8 +18,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
+from sklearn.utils.validation import column_or_1d
 
-from fastens.parameters import one_of
+from fastens.labels import encode_labels, index_of_labels
+from fastens.parameters import one_of, whole
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 VOTES = 100  # draws that stand for the posterior where votes are counted
@@ -131,6 +134,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
         -------
         list of fitted models
         """
+        whole(0).check("n", n)
         rng = generator(random_state)
         return [self._with_estimate("bayes", rng) for _ in range(n)]
 
@@ -182,6 +186,13 @@ def check_prior(name: str, prior: Any, n: int) -> Array:
     return found / found.sum()
 
 
+def check_classes(classes: ArrayLike, known: NDArray[Any]) -> None:
+    """Raise ValueError where the labels given for more rows are not those of the first."""
+    labels = encode_labels(np.atleast_1d(np.asarray(classes)))[0]
+    if not np.array_equal(labels, known):
+        raise ValueError(f"classes must be {known.tolist()}, those of the first rows; got {labels.tolist()}.")
+
+
 class ErrorEstimate(NamedTuple):
     """Expected errors of the two answers; `ratio` is at most 2 where the data come from the prior."""
 
@@ -214,6 +225,12 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
     ErrorEstimate
         With `bayes`, `gibbs` and `ratio`.
 
+    Raises
+    ------
+    ValueError
+        If the model has no posterior over hypotheses that answer rows, `y` holds labels that the model does not know or
+        has another length, or the weights are no weights.
+
     References
     ----------
     Haussler, Kearns & Schapire (1994), "Bounds on the sample complexity of Bayesian learning", Machine Learning 14.
@@ -226,13 +243,24 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
     >>> estimate_errors(model, [["sun", "cold"], ["rain", "warm"]])
     ErrorEstimate(bayes=0.0, gibbs=0.0)
     """
-    proba, votes = model.predict_proba(X), model._vote_share(X)
-    if y is None:
-        chosen = proba.argmax(axis=1)
-        bayes = 1 - proba[np.arange(len(proba)), chosen]
-        gibbs = 1 - (votes * proba).sum(axis=1)
-    else:
-        truth = model.classes_[None, :] == np.asarray(y)[:, None]
-        bayes = ~truth[np.arange(len(proba)), proba.argmax(axis=1)]
-        gibbs = 1 - (votes * truth).sum(axis=1)
-    return ErrorEstimate(*(float(np.average(error, weights=sample_weight)) for error in (bayes, gibbs)))
+    if isinstance(model, type) or not hasattr(model, "_vote_share"):
+        raise ValueError(
+            "model must be a fitted Bayesian classifier that has predict(X, mode='gibbs'), as BayesOptimalClassifier "
+            f"or VersionSpaceClassifier has; got {model!r}."
+        )
+    proba = model.predict_proba(X)
+    weights = check_weights(sample_weight, len(proba))
+    truth = proba if y is None else _share_of_labels(y, proba.shape, model.classes_)
+    chosen = truth[np.arange(len(proba)), proba.argmax(axis=1)]
+    gibbs = (model._vote_share(X) * truth).sum(axis=1)
+    return ErrorEstimate(*(float(np.average(1 - share, weights=weights)) for share in (chosen, gibbs)))
+
+
+def _share_of_labels(y: Any, shape: tuple[int, int], classes: NDArray[Any]) -> Array:
+    """1 for each row's own class, 0 for the others."""
+    labels = column_or_1d(np.asarray(y))
+    if len(labels) != shape[0]:
+        raise ValueError(f"X and y must have the same number of rows; got {shape[0]} and {len(labels)}.")
+    found = np.zeros(shape)
+    found[np.arange(len(labels)), index_of_labels(labels, classes).astype(np.intp)] = 1
+    return found

@@ -7,14 +7,15 @@ that covers nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.count_cube import CountCube
-from fastens.bayes.hitting_sets import family_of, minimal_hitting_sets
+from fastens.bayes.hitting_sets import family_of, minimal_demands, minimal_hitting_sets
+from fastens.bayes.listing import all_hitting_sets
 from fastens.bayes.posterior import draw_index
 
 Codes = NDArray[np.int64]
@@ -25,6 +26,10 @@ NEGATIVE, POSITIVE = 0, 1
 # Prior weight of a hypothesis: this to the power of its number of constraints. The one that covers nothing counts as
 # one with a constraint on every attribute.
 CONSTRAINT_WEIGHT = {"uniform": 1.0, "length": 0.5}
+
+
+class SpaceError(ValueError, AttributeError):
+    """What a version space cannot give: to a method a ValueError, of a property an AttributeError."""
 
 
 class Examples(NamedTuple):
@@ -153,12 +158,44 @@ class ConsistentSpace:
 
     def general(self, limit: int) -> Codes:
         """The most general ones: the minimal sets of constraints that meet the demands."""
+        found = minimal_hitting_sets(self._masks(self._demands), [0] * len(self._places), limit)
+        return self._keep(np.array([self._chosen(s) for s in found]).reshape(len(found), -1))
+
+    def all_codes(self) -> Iterator[Codes]:
+        """Yield all of them, s first."""
+        masks = self._masks(minimal_demands(self._demands))
+        for found in all_hitting_sets(masks, len(self._places)):
+            yield self._keep(np.array([self._chosen(found)], dtype=bool))[0]
+
+    def _masks(self, demands: NDArray[np.bool_]) -> list[int]:
         powers = [1 << item for item in range(len(self._places))]
-        masks = [
-            sum(power for power, asked in zip(powers, row, strict=True) if asked) for row in self._demands.tolist()
-        ]
-        found = minimal_hitting_sets(masks, [0] * len(powers), limit)
-        return self._keep(np.array([[bool(s & power) for power in powers] for s in found]).reshape(len(found), -1))
+        return [sum(power for power, asked in zip(powers, row, strict=True) if asked) for row in demands.tolist()]
+
+    def _chosen(self, mask: int) -> list[bool]:
+        return [bool(mask >> item & 1) for item in range(len(self._places))]
+
+    def posterior(self) -> Floats:
+        """The probability of each, in the order of `all_codes`."""
+        n, weight = self.n_hypotheses, CONSTRAINT_WEIGHT[self._prior]
+        if weight == 1:
+            return np.full(n, 1 / n)
+        masks = all_hitting_sets(self._masks(minimal_demands(self._demands)), len(self._places))
+        return self._probability(np.fromiter((mask.bit_count() for mask in masks), dtype=np.int64, count=n))
+
+    def posterior_of(self, codes: Codes) -> float:
+        """That of one conjunction; 0 where it is not among them."""
+        kept = codes != ANYTHING
+        is_relaxed = bool((codes[kept] == self.specific[kept]).all())
+        if not is_relaxed or not (self._demands & kept[self._places]).any(axis=1).all():
+            return 0.0
+        if CONSTRAINT_WEIGHT[self._prior] == 1:
+            return 1 / self.n_hypotheses
+        return float(self._probability(np.count_nonzero(kept)))
+
+    def _probability(self, n_constraints: Any) -> Any:
+        """That of a hypothesis with so many constraints."""
+        weight, n = CONSTRAINT_WEIGHT[self._prior], len(self._places)
+        return weight**n_constraints / (1 + weight) ** n / self._family.mass
 
 
 class WeightedSpace:
@@ -224,6 +261,24 @@ class WeightedSpace:
         if place == len(self._cube):
             return np.full(len(self._cube.sizes), NEVER)
         return self._cube.digits_of(place)
+
+    def all_codes(self) -> Iterator[Codes]:
+        """Yield those that vote: all of them under noise, the one that covers nothing last."""
+        return map(self._codes_of, self._voting().tolist())
+
+    def _voting(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self._posterior) if self.noise == 0 else np.arange(len(self._posterior))
+
+    def posterior(self) -> Floats:
+        """The probability of each, in the order of `all_codes`."""
+        return self._posterior[self._voting()]
+
+    def posterior_of(self, codes: Codes) -> float:
+        """That of one conjunction; 0 of one with a value that is none of its attribute's."""
+        is_never = codes == NEVER
+        if is_never.any():
+            return float(self._posterior[-1]) if is_never.all() else 0.0
+        return float(self._posterior[self._cube.cells_of(codes[None, :])[0]])
 
     def question(self) -> tuple[Codes, float]:
         """The instance that closest to half of the posterior covers, and how much does."""

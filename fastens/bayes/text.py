@@ -11,18 +11,26 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.utils.validation import column_or_1d
 
-from fastens.base import BaseClassifier, check_weights
+from fastens.base import BaseClassifier
 from fastens.bayes.base_naive_bayes import BaseNaiveBayes
 from fastens.bayes.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from fastens.bayes.rollback import keeps_model
 from fastens.columns.factorize import is_missing
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import is_frame
 
 Array = NDArray[np.float64]
 WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's: two letters or digits at least
-MODELS: dict[str, Any] = {"multinomial": MultinomialNB, "bernoulli": BernoulliNB, "complement": ComplementNB}
+DOCUMENTS = "document-frequencies"
+MODELS: dict[str, Any] = {
+    "multinomial": MultinomialNB,
+    "bernoulli": BernoulliNB,
+    "complement": ComplementNB,
+    DOCUMENTS: BernoulliNB,
+}
 
 
 def _stemmer(language: str) -> Any:
@@ -76,20 +84,27 @@ def _is_range(value: Any) -> bool:
     )
 
 
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value)
+
+
 class TextClassifier(BaseClassifier, SavedEstimator):
     """Classify texts by their words: vocabulary, stop words, stems, counts, naive Bayes.
 
     Parameters
     ----------
-    model : "multinomial", "bernoulli" or "complement", default="multinomial"
+    model : "multinomial", "bernoulli", "complement" or "document-frequencies", default="multinomial"
         The naive Bayes: MultinomialNB, BernoulliNB (whose features always say only whether a word is there) or
-        ComplementNB.
+        ComplementNB. "document-frequencies" is BernoulliNB with the preparation of its textbook form: English stop
+        words are left out and words are cut to their English stems, unless `stop_words` or `stemmer` say something else
+        than None. P(word | class) is the share of the class's texts that hold the word, smoothed; the probability of a
+        text is the product over all words of the vocabulary, those included that it does not hold.
     features : "binary" or "count", default="binary"
         Whether a word is in the text, or how often it is.
     lowercase : bool, default=True
         Whether capital letters are taken for small ones.
     stop_words : "english", list of str, or None, default=None
-        Words that are left out.
+        Words that are left out; an empty list for none, whatever the model.
     stemmer : str or None, default=None
         Language by whose rules words are cut to their stems, such as "english"; needs the library snowballstemmer, the
         extra ``fastens[text]``.
@@ -144,7 +159,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         "model": one_of(*MODELS),
         "features": one_of("binary", "count"),
         "lowercase": FLAG,
-        "stop_words": one_of("english") | NONE | instance((list, tuple, set, frozenset), "a list of words"),
+        "stop_words": one_of("english") | NONE | Rule("a list of words", _are_words),
         "stemmer": NONE | instance(str, "the name of a language"),
         "ngram_range": Rule("a pair of whole numbers from 1, the smaller first", _is_range),
         "min_df": whole(1) | real(0, 1),
@@ -199,6 +214,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TextClassifier:
         """Fit to texts and their labels.
 
@@ -228,15 +244,17 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             texts, labels, weight = [texts[row] for row in rows], labels[rows], weight[rows]
         self._learn_target(labels)
         vectorizer = self._make_vectorizer()
-        counts = vectorizer.fit_transform(texts)
+        counts = _counted(vectorizer, texts)
         self.classifier_ = self._make_classifier().fit(counts.astype(np.float64), labels, weight)
         self._take_terms(vectorizer.get_feature_names_out())
         return self
 
     def _make_vectorizer(self, terms: Any = None) -> CountVectorizer:
-        stop_words = ENGLISH_STOP_WORDS if self.stop_words == "english" else frozenset(self.stop_words or ())
+        by_model = "english" if self.model == DOCUMENTS else None
+        chosen = by_model if self.stop_words is None else self.stop_words
+        stop_words = ENGLISH_STOP_WORDS if isinstance(chosen, str) else frozenset(chosen or ())
         return CountVectorizer(
-            tokenizer=Tokenizer(stop_words, self.stemmer),
+            tokenizer=Tokenizer(stop_words, by_model if self.stemmer is None else self.stemmer),
             token_pattern=None,
             lowercase=self.lowercase,
             ngram_range=tuple(self.ngram_range),
@@ -299,7 +317,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.log(groups.estimate(counts, "bayes"))
             scores = own - np.log(groups.estimate(counts.sum(axis=0) - counts, "bayes"))
-        if self.model == "bernoulli":
+        if issubclass(MODELS[self.model], BernoulliNB):
             scores = scores[:, 1::2]
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         return {
@@ -328,6 +346,17 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if self.classifier_.n_features_in_ != len(self.terms_):
             raise ValueError("the vocabulary does not fit the counts")
         self.classes_ = self.classifier_.classes_
+
+
+def _counted(vectorizer: CountVectorizer, texts: list[str]) -> Any:
+    """The terms of texts, learned from them."""
+    try:
+        return vectorizer.fit_transform(texts)
+    except ValueError as error:  # of a vocabulary that is empty, or that min_df and max_df leave nothing of
+        raise ValueError(
+            "X must hold texts with words of at least two letters or digits that stop_words, min_df and max_df leave: "
+            f"{error}"
+        ) from error
 
 
 def _texts(X: Any) -> list[str]:

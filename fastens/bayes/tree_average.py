@@ -11,6 +11,7 @@ from scipy import sparse
 from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.questions import AT_MOST, MISSING, Questions, best_questions, candidate_questions
+from fastens.bayes.rollback import keeps_model
 from fastens.bayes.tree_cube import Tree, TreeCube, n_trees
 from fastens.parameters import DECLINE, PROBABILITY, real, whole
 from fastens.saving import SavedEstimator
@@ -119,6 +120,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     # Learning --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ExactTreeAverageClassifier:
         """Choose the questions and sum over all trees.
 
@@ -223,6 +225,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Tree]:
         """Draw trees from the posterior, independently and exactly; they predict from `answers(X)`."""
+        whole(0).check("n", n)
         random = generator(self.random_state if random_state is None else random_state)
         names = self.questions_
         return [self._cube.random_tree(names, random) for _ in range(n)]

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 
-from fastens.base import check_weights
 from fastens.bayes.attributes import DiscreteClassifier
 from fastens.bayes.conjunctions import ANY, NOTHING, Conjunction, sample_complexity, space_sizes
 from fastens.bayes.hitting_sets import TooManyError
-from fastens.bayes.posterior import PosteriorMixin, generator
+from fastens.bayes.listing import ListsHypotheses
+from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
+from fastens.bayes.rollback import keeps_model
 from fastens.bayes.spaces import (
     ANYTHING,
     NEGATIVE,
@@ -22,12 +23,14 @@ from fastens.bayes.spaces import (
     POSITIVE,
     ConsistentSpace,
     Examples,
+    SpaceError,
     WeightedSpace,
     covers,
     general_without_positives,
 )
 from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 
 Array = NDArray[np.float64]
@@ -40,7 +43,7 @@ class Question(NamedTuple):
     probability: float
 
 
-class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator):
+class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator):
     """The Bayes-optimal classifier over conjunctions of attribute values, by the version space.
 
     A hypothesis asks for one value of some attributes and covers the instances that have them all; one more covers
@@ -86,6 +89,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         Whether counts and votes are exact.
     n_set_aside_ : int
         Distinct negative instances left out because of a contradiction.
+    posterior_ : array of shape (n_hypotheses_,)
+        P(h | D) of each hypothesis, in the order of `members()`; of a space of at most 10 million.
     specific_boundary_, general_boundary_ : list of Conjunction
         S and G, the most specific and the most general members: the result of candidate elimination.
     map_estimator_, ml_estimator_ : Conjunction
@@ -163,6 +168,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     # Learning --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> VersionSpaceClassifier:
         """Learn from examples.
 
@@ -181,6 +187,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         self._space  # noqa: B018 -- a collapse raises here
         return self
 
+    @keeps_model
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> VersionSpaceClassifier:
@@ -191,7 +198,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         X, y, sample_weight
             As in `fit`; values that no example had become new values of the attribute.
         classes : array-like of shape (2,), optional
-            Both labels; needed in the first call unless `y` holds both.
+            Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
         """
         y = np.atleast_1d(np.asarray(y))
         if not hasattr(self, "_examples"):
@@ -200,6 +207,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
             codes = self._learn_table(X)
             self._seed = int(generator(self.random_state).integers(2**62))
         else:
+            if classes is not None:
+                check_classes(classes, self.classes_)
             codes = self._extend_table(X)
         weight = check_weights(sample_weight, len(codes))
         if len(y) != len(codes):
@@ -256,11 +265,11 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
                 f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct negative "
                 "instances are set aside. If labels may be wrong, noise=0.1, the probability of that, gives the exact "
                 "posterior of all conjunctions; on_collapse='max-consistent' lets those with the fewest errors vote.",
-                stacklevel=4,
+                stacklevel=5,
             )
             return space
         if self.on_collapse == "raise":
-            raise ValueError(
+            raise SpaceError(
                 f"the version space is empty: {space.n_set_aside} negative instance(s) satisfy every conjunction that "
                 "covers the positive ones. Set noise, or on_collapse, to go on."
             )
@@ -326,7 +335,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
                 negatives = self._examples.of_class(NEGATIVE)
                 found = general_without_positives(negatives, self._attribute_sizes(), self.max_boundary)
         except TooManyError:
-            raise ValueError(
+            raise SpaceError(
                 f"the general boundary has more than max_boundary={self.max_boundary} members on the way; the version "
                 "space itself is held without it."
             ) from None
@@ -334,7 +343,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     def _needs_boundaries(self) -> None:
         if self._has_positives and isinstance(self._space, WeightedSpace):
-            raise AttributeError("boundaries exist only without noise: here every conjunction has a weight.")
+            raise SpaceError("boundaries exist only without noise: here every conjunction has a weight.")
 
     def _conjunction(self, codes: NDArray[np.int64]) -> Conjunction:
         if NEVER in codes:
@@ -357,6 +366,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     def _codes_of(self, hypothesis: Conjunction) -> NDArray[np.int64]:
         n = len(self._encoder.categories)
+        if not isinstance(hypothesis, Conjunction):
+            raise ValueError(f"the hypothesis must be a Conjunction; got {hypothesis!r}.")
         if hypothesis.values is None:
             return np.full(n, NEVER)
         if len(hypothesis.values) != n:
@@ -402,7 +413,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         return self._both_classes(covers(np.broadcast_to(hypothesis, codes.shape), codes))
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Conjunction]:
-        """Draw hypotheses from the posterior."""
+        """Draw hypotheses from the posterior, `n` of them; `random_state` None takes the estimator's."""
+        whole(0).check("n", n)
         chosen = self.random_state if random_state is None else random_state
         return [self._conjunction(codes) for codes in self._space.draw(n, generator(chosen))]
 

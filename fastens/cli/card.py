@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 import fastens
-from fastens.cli.columns import NUMBER, TEXT, WORDS, column_kinds, features
+from fastens.cli.columns import DATE, GIVEN, NUMBER, TEXT, TIMESTAMP, WORDS, column_kinds, features
 from fastens.cli.errors import CommandError, first_line, listed
 from fastens.cli.split import Split
 from fastens.cli.target import CLASSIFICATION, REGRESSION
+from fastens.columns.dates import HOUR, column_and_part
 
 KEY = "table"
 
@@ -69,9 +70,16 @@ def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
 
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
     """For a model that was saved from Python: its columns by name, or all of them in order."""
-    names = list(getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_]))
+    names = [str(name) for name in getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_])]
     kinds = column_kinds(table, [])
-    return {str(name): kinds.get(str(name), NUMBER) for name in names}
+    found = {}
+    for name in names:
+        column, part = column_and_part(name) or (name, "")
+        if name in kinds or kinds.get(column) not in (DATE, TIMESTAMP):
+            found[name] = GIVEN if kinds.get(name) in (DATE, TIMESTAMP) else kinds.get(name, NUMBER)
+        elif found.get(column) != TIMESTAMP:
+            found[column] = TIMESTAMP if part == HOUR else DATE
+    return found
 
 
 def text_columns(card: ModelCard) -> list[str]:

@@ -6,18 +6,23 @@ text in training stays text in a table where every one of its values looks like 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fastens.cli.errors import CommandError, first_line
+from fastens.columns.dates import CALENDAR, PARTS, date_parts, part_name, seconds_of, times_of
 
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
 # Texts whose words are looked at; TEXT is taken as categories.
 WORDS = "words"
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
+# Dates that go to the model as they are: it makes numbers of them itself.
+GIVEN = "given"
 TESTS_OF_KIND = {
     NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     TEXT: (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -60,9 +65,9 @@ def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
     """The table a model learns from: numbers, booleans, categories, texts; a date becomes several numbers."""
     made: dict[str, pa.ChunkedArray] = {}
     for name, kind in kinds.items():
-        column = converted(table[name], name, kind)
+        column = table[name] if kind == GIVEN else converted(table[name], name, kind)
         if kind in (DATE, TIMESTAMP):
-            made.update(_date_parts(column, name, with_hour=kind == TIMESTAMP))
+            made.update(_date_parts(column, name, PARTS if kind == TIMESTAMP else CALENDAR))
         else:
             made[name] = column.dictionary_encode() if kind == TEXT else column
     return pa.table(made)
@@ -88,35 +93,23 @@ def _cast(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     if kind == BOOLEAN:
         return column.cast(pa.bool_())
     if kind in (DATE, TIMESTAMP):
-        zone = getattr(type_, "tz", None)
-        return column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.timestamp("us"))
+        return column
     if kind == TIME:
-        return _seconds(column)
+        return column.cast(pa.float64()) if pa.types.is_null(type_) else _numbers(seconds_of(times_of(column, "")))
     keeps_type = (pa.types.is_integer(type_) or pa.types.is_floating(type_)) and not pa.types.is_float16(type_)
     return column if keeps_type else column.cast(pa.int8() if pa.types.is_boolean(type_) else pa.float64())
 
 
-def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times of day and durations in seconds."""
+def _date_parts(column: pa.ChunkedArray, name: str, parts: Collection[str]) -> dict[str, pa.ChunkedArray]:
+    """The features that an estimator makes of such a column itself."""
     if pa.types.is_null(column.type):
-        return column.cast(pa.float64())
-    units = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-    integers = column.cast(pa.int32() if pa.types.is_time32(column.type) else pa.int64())
-    return pc.divide(integers.cast(pa.float64()), units[column.type.unit])
+        column = column.cast(pa.timestamp("s"))
+    made = date_parts(times_of(column, repr(name)), parts)
+    return {part_name(name, part): _numbers(values) for part, values in made.items()}
 
 
-def _date_parts(column: pa.ChunkedArray, name: str, with_hour: bool) -> dict[str, pa.ChunkedArray]:
-    """Numbers that a tree can split: the day since 1970 for trends, the rest for what returns each year or week."""
-    seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-    parts = {
-        f"{name}: day": pc.divide(seconds.cast(pa.float64()), 86400.0),
-        f"{name}: month": pc.month(column),
-        f"{name}: day of month": pc.day(column),
-        f"{name}: weekday": pc.day_of_week(column),
-    }
-    if with_hour:
-        parts[f"{name}: hour"] = pc.hour(column)
-    return parts
+def _numbers(values: NDArray[np.floating]) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, from_pandas=True)])
 
 
 def n_distinct(column: pa.ChunkedArray) -> int:

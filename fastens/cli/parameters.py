@@ -173,6 +173,7 @@ GROUPS = {
         Parameter("final_estimator", str, "KIND", "of a stack: linear or boosting"),
         Parameter("passthrough", None, "", "the final estimator of a stack sees the columns too"),
         Parameter("max_layers", int, "N", "most layers of a cascade"),
+        Parameter("inputs_from", str, "KIND", "levels see what the last one before says, or all before: last or all"),
     ),
     "Bayesian models": (
         Parameter("smoothing", str, "KIND", "of naive Bayes and networks: laplace, m, kt, bdeu or none"),

@@ -29,6 +29,10 @@ NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
 
 
+_MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
+_TIMES = frozenset(("datetime64", "timedelta64"))
+
+
 class Factorized(NamedTuple):
     """A column as the values that come in it.
 
@@ -55,13 +59,29 @@ class Factorized(NamedTuple):
         return [value if flag else None for value, flag in zip(self.values, flags.tolist(), strict=True)]
 
 
+class Categories(NamedTuple):
+    """A column that has been factorized, or some of its rows."""
+
+    codes: NDArray[np.integer]
+    values: list[Any]
+    is_typed: bool  # the type says categories, even of a column without any
+    declared: list[Any] | None = None  # those that the type lists
+
+    def take(self, rows: NDArray[np.intp]) -> Categories:
+        """Some of the rows."""
+        return self._replace(codes=self.codes[rows])
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or the missing value of a frame."""
     if type(value) is str:
         return False
     if isinstance(value, float):
         return math.isnan(value)
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
+    if value is None:
+        return True
+    kind = type(value).__name__
+    return kind in _MISSING or (kind in _TIMES and bool(np.isnat(value)))
 
 
 def _order(value: Any) -> tuple[str, Any]:

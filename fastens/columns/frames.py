@@ -21,14 +21,32 @@ def is_pandas(frame: Any) -> bool:
 def opened(frame: Any) -> Any:
     """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
     native = frame if is_pandas(frame) else nw.to_native(frame, pass_through=True)
-    if is_pandas(native) and native.columns.is_unique:
+    if is_pandas(native):
+        if not native.columns.is_unique:
+            raise _same_names(native.columns[native.columns.duplicated()][0])
         return native
-    return nw.from_native(native, eager_only=True)
+    try:
+        return nw.from_native(native, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        names = list(native.column_names)  # of Arrow; other libraries make no such frame
+        raise _same_names(next(name for name in names if names.count(name) > 1)) from None
+
+
+def _same_names(name: Any) -> ValueError:
+    return ValueError(f"X must have columns of different names; more than one is called {name!r}.")
 
 
 def names_of(frame: Any) -> list[Any]:
     """The names of the columns."""
     return frame.columns if isinstance(frame, nw.DataFrame) else index_values(frame.columns)
+
+
+def listed_values(dtype: Any) -> list[Any] | None:
+    """The values that a column's type lists, whether a row has them or not: pandas' categories, enums; None of others.
+
+    Categories of polars belong to all columns together, and list none of one column.
+    """
+    return list(dtype.categories) if type(dtype).__name__ in ("CategoricalDtype", "Enum") else None
 
 
 def common_kind(frame: Any) -> str | None:

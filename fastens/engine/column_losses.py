@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.losses import Array, Loss
-from fastens.engine.numeric_losses import SeveralLevels
 
 
 class ColumnLosses(Loss):
@@ -60,8 +59,10 @@ class ColumnLosses(Loss):
         return self.parts[column].of_output(output - self._outputs[column].start)
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """The column of y that a raw prediction belongs to, less that."""
-        return y[:, self._column_of[output]] - raw[output]
+        """What the part that a raw prediction belongs to renews its leaves from."""
+        column = self._column_of[output]
+        outputs = self._outputs[column]
+        return self.parts[column].residuals(y[:, column], raw[outputs], output - outputs.start)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant raw predictions of least loss."""
@@ -101,7 +102,7 @@ class ColumnLosses(Loss):
         probabilities.
         """
         found = [part.predict(own) for part, own in zip(self.parts, self.split(raw), strict=True)]
-        of_classes = found[0].ndim == 2 and not isinstance(self.parts[0], SeveralLevels)
+        of_classes = found[0].ndim == 2 and not self.parts[0].has_levels
         return found if of_classes else np.stack(found, axis=1)
 
     def damped(self, steps: Array) -> Array:

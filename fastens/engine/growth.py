@@ -37,7 +37,7 @@ class GrowthRules:
         Smallest number of rows that a split of categories, or between at most six values, leaves on a side where the
         sum of their hessians is that of `min_samples_leaf` average rows; None for `min_samples_leaf`.
     min_child_weight : float
-        Smallest sum of hessians in a leaf.
+        Smallest sum of hessians in a leaf; where the weights' mean is below 1, times that mean.
     min_weight_leaf : float
         Smallest sum of sample weights in a leaf.
     min_gain_to_split : float
@@ -137,6 +137,10 @@ class TreeGrower:
     ) -> None:
         self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
         growing = replace(rules, max_delta_step=None) if renews_leaves else rules
+        if sample_weight is not None:
+            # Small weights, such as shares of 1, mean that rows weigh little, not that there are few of them.
+            mean_weight = min(1.0, float(sample_weight.mean()))
+            growing = replace(growing, min_child_weight=growing.min_child_weight * mean_weight)
         if constant_hessian:
             growing = replace(growing, min_samples_uncertain=None)
         self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)

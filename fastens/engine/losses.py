@@ -85,6 +85,8 @@ class Loss:
         Leaf values come from `leaf_values`, not from sums of gradients.
     by_rows : bool
         It is a mean over rows, so that some of them tell it for all.
+    has_levels : bool
+        Raw predictions are several levels of one target.
     bounds : pair of numbers
         Between which targets lie.
     """
@@ -93,6 +95,7 @@ class Loss:
     constant_hessian = False
     renews_leaves = False
     by_rows = True
+    has_levels = False
     bounds = (-math.inf, math.inf)
     _kernel = ""
     _grain = _GRAIN_EXP
@@ -150,6 +153,12 @@ class Loss:
         n_threads = threads_for(raw.size, n_threads, self._grain)
         kernels.gradients(self._code, self._parameter, y, raw, gradients, hessians, n_threads)
 
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """The same in double precision, where the loss has a formula for that."""
+        found = np.ones((2, *raw.shape), dtype=np.float32)
+        self.gradients(y, raw, found[0], found[1])
+        return found[0].astype(np.float64), found[1].astype(np.float64)
+
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
         out = np.empty(y.size)
@@ -196,6 +205,10 @@ class SquaredError(Loss):
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The mean."""
         return np.array([weighted_mean(y, sample_weight)])
+
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """Prediction less target, and 1."""
+        return raw - y, np.ones_like(raw)
 
 
 class Quantile(Loss):
@@ -260,7 +273,8 @@ class LogLinkLoss(Loss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithm of the mean."""
-        return np.array([math.log(weighted_mean(y, sample_weight))])
+        # Rows of little weight, rounded to none, may be all that are not 0.
+        return np.array([math.log(weighted_mean(y, sample_weight) or np.average(y, weights=sample_weight))])
 
     def predict(self, raw: Array) -> Array:
         """The mean, exp(raw)."""
@@ -315,6 +329,14 @@ class _LogLoss(Loss):
         """Steps of at most `max_step`."""
         return np.minimum(np.maximum(steps, -self.max_step), self.max_step)
 
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """P - 1 in the class, p outside; and p (1 - p), for more than two classes times K / (K - 1)."""
+        share = np.ascontiguousarray(self.predict(np.ascontiguousarray(raw.T)).T)
+        if self.n_outputs == 1:
+            return share[1:] - y, share[1:] * share[:1]
+        is_own = y == np.arange(self.n_outputs)[:, None]
+        return share - is_own, self.n_outputs / (self.n_outputs - 1) * share * (1 - share)
+
 
 class BinaryLogLoss(_LogLoss):
     """log(1 + exp(raw)) - y raw, raw the log odds of class 1."""
@@ -360,4 +382,4 @@ class MulticlassLogLoss(_LogLoss):
 def _class_weights(y: Array, weights: Array | None, n_classes: int) -> list[int]:
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights), out)
-    return out.tolist()
+    return np.maximum(out, 1).tolist()  # a class of little weight is rounded to no less than a unit

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.copies import repeated
 from fastens.engine.kernels.ranking import Ranker
 from fastens.engine.losses import Loss, weighted_mean
 from fastens.engine.threads import threads_for
@@ -155,7 +156,7 @@ class Queries:
         if not are_whole(self._documents):
             raise ValueError("sample_weight must hold whole numbers of documents for the average precision.")
         order = np.lexsort((-scores, self._y[:, QUERY]))
-        order = np.repeat(order, self._documents[order].astype(np.intp))
+        order = repeated(order, self._documents[order], "they are documents of a list")
         query, score, relevant = self._y[order, QUERY], scores[order], self._y[order, RELEVANCE] > 0
         new_query = np.append(True, query[1:] != query[:-1])
         of_query, of_tie = np.cumsum(new_query) - 1, np.cumsum(new_query | np.append(True, np.diff(score) != 0)) - 1

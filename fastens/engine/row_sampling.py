@@ -148,7 +148,7 @@ class RowSampler:
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
         wanted = self._rules.share * weight.sum()
         sure, n_sure = np.zeros(len(size), dtype=bool), -1
-        while n_sure < sure.sum():
+        while n_sure < sure.sum() < len(sure):
             n_sure = sure.sum()
             others = weight[~sure].sum()
             limit = weighted_mean(size[~sure], weight[~sure]) * others / max(wanted - weight[sure].sum(), 1e-300)

@@ -43,10 +43,15 @@ def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[
     return mixed(mixed(key) + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
 
 
+def _cumulated(weight: Array) -> Array:
+    """Weights cumulated, after a power of two has made the largest about 1: no sum overflows or is subnormal."""
+    return np.cumsum(np.ldexp(weight, -np.frexp(weight.max())[1]))
+
+
 def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
     if array.dtype != np.float64 or array.shape != (offsets[-1],) or not np.isfinite(array).all():
         return False
-    return all(part[0] > 0 and (np.diff(part) >= 0).all() for part in np.split(array, offsets[1:-1]))
+    return all(part[0] >= 0 and part[-1] > 0 and (np.diff(part) >= 0).all() for part in np.split(array, offsets[1:-1]))
 
 
 def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -83,13 +88,14 @@ class Bootstrap:
 
     A draw falls on a place in the cumulated weights of the rows, which stand in an order of their own (see
     `content_hashes`), so that the order of the table does not matter, and a row of weight 2 is the same as two rows.
+    The time goes with the number of draws, or with that of the rows where they are fewer.
 
     Attributes
     ----------
     order : uint32 array of shape (n_rows,)
         The rows, one stratum after another.
     cumulated : float64 array of shape (n_rows,) or None
-        Their weights, cumulated within each stratum; None where all are 1.
+        Their weights, cumulated within each stratum, times a power of two; None where all are 1.
     offsets : int64 array of shape (n_strata + 1,)
         Where the strata begin in `order`.
     draws : int64 array of shape (n_strata + 1,)
@@ -128,14 +134,13 @@ class Bootstrap:
         offsets = np.append(0, np.cumsum(sizes))
         cumulated = None
         if weight is not None:
-            parts = np.split(weight[order], offsets[1:-1])
-            cumulated = np.concatenate([np.cumsum(part) for part in parts])
+            cumulated = np.concatenate([_cumulated(part) for part in np.split(weight[order], offsets[1:-1])])
         return cls(order, cumulated, offsets, np.append(0, np.cumsum(n_draws)))
 
     def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
         """Return how often each row is drawn in the sample of each seed, shape (n_seeds, n_rows)."""
-        counts = np.empty((len(seeds), len(self.order)))
-        self._urns.fill(seeds, np.zeros(counts.shape, dtype=np.uint32), counts, n_threads)
+        drawn, counts = np.zeros((len(seeds), len(self.order))), np.empty((len(seeds), len(self.order)))
+        self._urns.fill(seeds, drawn, counts, n_threads)
         return counts
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -166,12 +171,7 @@ class Bootstrap:
 
     @cached_property
     def _urns(self) -> Urns:
-        guide = None
-        if self.cumulated is not None:
-            parts = np.split(self.cumulated, self.offsets[1:-1])
-            places = [np.searchsorted(part, part[-1] * np.arange(len(part)) / len(part), "right") for part in parts]
-            guide = np.concatenate(places).astype(np.uint32)
-        return Urns(self.order, self.cumulated, guide, self.offsets, self.draws)
+        return Urns(self.order, self.cumulated, self.offsets, self.draws)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_urns"}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.kernels.target_statistics import category_sums, means_of_other_folds, ordered_means
 from fastens.engine.sampling import random_stream
-from fastens.engine.whole import are_whole
+from fastens.engine.whole import as_copies
 
 Array = NDArray[np.float64]
 
@@ -50,13 +50,6 @@ def _smoothing(sums: Array) -> _Smoothing:
     if variance * all_rows <= within:
         return _Smoothing(mean, all_rows)
     return _Smoothing(mean, within / variance)
-
-
-def _as_copies(weights: Array | None) -> Array | None:
-    """Whole weights count as copies of rows; others are scaled to a mean of 1."""
-    if weights is None or are_whole(weights):
-        return weights
-    return weights / weights.mean()
 
 
 class TargetStatistics:
@@ -129,7 +122,7 @@ class TargetStatistics:
         -------
         TargetStatistics, float array of shape (n_rows, n_features + (n_targets - 1) * n_columns)
         """
-        weights = _as_copies(weights)
+        weights = as_copies(weights)
         encoded = np.empty((len(targets), len(columns), len(X)))
         means, fill = [], np.empty((len(columns), len(targets)))
         for place, column in enumerate(columns):

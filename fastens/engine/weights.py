@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.kernels import reweight
+from fastens.engine.sampling import Bootstrap, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
 
@@ -91,6 +93,12 @@ class RowWeights:
         self._largest = float(self.logs.max())
         self._make_whole()
 
+    def copy(self) -> RowWeights:
+        """Weights that change apart from these."""
+        other = copy(self)
+        other.logs, other.whole = self.logs.copy(), self.whole.copy()
+        return other
+
     def restart(self) -> None:
         """Return to the weights of the start."""
         self.logs[:] = self._start_logs
@@ -124,29 +132,22 @@ class RowWeights:
         reweight.class_sums(cells, self.classes, self.whole, sums)
         return sums
 
-    def draw(self, order: NDArray[np.intp], generator: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, order: NDArray[np.uint32], seed: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Draw rows with replacement from the distribution, as many as there are; how often each was drawn.
 
-        `order` is that of `content_order`: draws then depend on what the rows hold, not on where they stand.
+        `order` is that of `content_order`: draws then depend on what the rows hold, not on where they stand. `seed` is
+        an array of one.
         """
-        ends = np.cumsum(self.whole[order])
-        points = (generator.random(self.n_copies) * self.total).astype(np.int64)
-        drawn = order[np.searchsorted(ends, np.minimum(points, self.total - 1), side="right")]
-        return np.bincount(drawn, minlength=self.n_rows)
+        ends = np.cumsum(self.whole[order]).astype(np.float64)
+        offsets, draws = np.array([0, self.n_rows]), np.array([0, self.n_copies])
+        return Bootstrap(order, ends, offsets, draws).counts(seed)[0].astype(np.int64)
 
 
-def content_order(columns: NDArray[Any], classes: NDArray[np.uint16]) -> NDArray[np.intp]:
+def content_order(columns: NDArray[Any], classes: NDArray[np.uint16]) -> NDArray[np.uint32]:
     """Rows in the order of a hash of what they hold; `columns` has shape (n_features, n_rows)."""
-    hashes = _mixed(classes.astype(np.uint64) + np.uint64(1))
+    step = np.uint64(0x9E3779B97F4A7C15)
+    hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:
         bits = (column + 0.0).view(np.uint64) if column.dtype.kind == "f" else column.astype(np.uint64)
-        hashes = _mixed(hashes ^ bits)
-    return np.argsort(hashes, kind="stable")
-
-
-def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The mixer of splitmix64 (Steele, Lea & Flood 2014)."""
-    z = z + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+        hashes = mixed((hashes ^ bits) + step)
+    return np.argsort(hashes, kind="stable").astype(np.uint32)

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Sums of more whole numbers than this are not exact: such weights are no numbers of copies.
+MOST_COPIES = 2.0**53
+
 
 def are_whole(numbers: NDArray[Any]) -> bool:
     """Whether all numbers are whole.
@@ -18,3 +21,27 @@ def are_whole(numbers: NDArray[Any]) -> bool:
     (True, False)
     """
     return bool((numbers == np.rint(numbers)).all())
+
+
+def are_copies(weight: NDArray[np.float64] | None) -> bool:
+    """Whether weights are numbers of copies of their rows: whole, with a sum of at most 2**53, or None for ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> are_copies(np.array([2.0, 3.0])), are_copies(np.array([2.0, 1e300]))
+    (True, False)
+    """
+    return weight is None or (bool(weight.sum() <= MOST_COPIES) and are_whole(weight))
+
+
+def as_copies(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Numbers of copies as they are; other weights scaled to a mean of 1, as rows that count more or less than one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_copies(np.array([2.0, 3.0])), as_copies(np.array([0.001, 0.003]))
+    (array([2., 3.]), array([0.5, 1.5]))
+    """
+    return weight if weight is None or are_copies(weight) else weight / weight.mean()

@@ -2,60 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from fastens.base import TrainingData
-from fastens.engine.binning import learn_binning
 from fastens.engine.exponential import ExponentialLoss
-from fastens.engine.forests import TreeRules, class_target
 from fastens.engine.growth import GrowthRules
 from fastens.engine.losses import BinaryLogLoss, Loss, MulticlassLogLoss
-from fastens.engine.stumps import StumpLearner, head, joined
-from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.additive import AdditiveVotes
-from fastens.ensemble.base_boosting import BaseGradientBoosting
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
-from fastens.ensemble.raw_classifier import RawClassifier
-from fastens.ensemble.rounds import BoostingRules, BoostingRun
-from fastens.ensemble.tree import DecisionTreeClassifier
-from fastens.ensemble.weak_learners import (
-    BinnedRows,
-    Estimators,
-    Stumps,
-    Trees,
-    class_indices,
-    class_values,
-    limited,
-    models_from_arrays,
-    models_to_arrays,
-    takes_weights,
-    tree_values,
-)
-from fastens.ensemble.weak_rounds import Vote, VotingRules, VotingRun, Weak
+from fastens.ensemble.kinds import check_kind
+from fastens.ensemble.rounds import BoostingRules
+from fastens.ensemble.voting_rounds import VOTING, VotingRounds
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
 
 Array = NDArray[np.float64]
 
 # Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
 _LOGIT_STEP = 4.0
-# What is more than a rule of growth, and what such rules may need to know of the columns.
-_NOT_OF_GROWTH = (
-    "class_weight",
-    "ccp_alpha",
-    "categorical_features",
-    "categorical_encoding",
-    "categorical_missing",
-    "min_weight_fraction_leaf",
-)
-_COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_statistics")
 _SHARED = (
     "n_estimators",
     "learning_rate",
@@ -73,12 +39,13 @@ _SHARED = (
 )
 
 
-class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
+class AdaBoostClassifier(AdditiveVotes, VotingRounds):
     """AdaBoost on decision stumps, shallow trees, or any other classifier.
 
     Each round fits a weak classifier to weighted rows, measures its weighted error e, and multiplies the weights of the
-    rows it gets wrong. It votes with the weight ``learning_rate * (log((1 - e) / e) + log(K - 1))`` for K classes. The
-    raw prediction of a class is the sum of its votes; for two classes, the difference, an estimate of the log odds.
+    rows it gets wrong. It votes with the weight ``learning_rate * (log((1 - e) / e) + log(K - 1))`` for K classes, as
+    "m1" without log(K - 1). The raw prediction of a class is the sum of its votes; for two classes, the difference, an
+    estimate of the log odds.
 
     Parameters
     ----------
@@ -87,18 +54,22 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         rows that are binned once for all rounds. A classifier whose `fit` takes no weights is fitted to rows drawn from
         the distribution, as with ``resample=True``.
     n_estimators : int, default=50
-        Most rounds. Boosting ends earlier with a classifier without error (which gets the weight 1), and before one
-        that is no better than chance (the first such is kept, with a warning).
+        Most rounds. Boosting ends earlier with a classifier without error (which gets the weight 1), and, without
+        `restart`, before one that is no better than chance (the first such is kept, with a warning).
     learning_rate : float, default=1.0
         Factor of every vote.
-    algorithm : {"discrete", "real", "gentle", "logit"}, default="discrete"
-        "discrete": votes for classes (SAMME; Zhu et al. 2009). "real": votes with the logarithms of the class
-        probabilities of each cell (SAMME.R): a leaf, or with `estimator` the rows for which it predicts a class.
-        "gentle": Newton steps on the exponential loss. "logit": LogitBoost, Newton steps on the log loss. The latter
-        two fit a regression tree per class (one for two classes), and take no `estimator`, `resample` or `warm_start`.
+    algorithm : {"discrete", "m1", "real", "gentle", "logit"}, default="discrete"
+        "discrete": votes for classes (SAMME; Zhu et al. 2009). "m1": AdaBoost.M1 (Freund & Schapire 1997), which is the
+        same for two classes; with more, a classifier must have an error below 1/2 in place of 1 - 1/K. "real": votes
+        with the logarithms of the class probabilities of each cell (SAMME.R): a leaf, or with `estimator` the rows for
+        which it predicts a class. "gentle": Newton steps on the exponential loss. "logit": LogitBoost, Newton steps on
+        the log loss. The latter two fit a regression tree per class (one for two classes), and take no `estimator`,
+        `resample`, `restart` or `warm_start`.
     resample : bool, default=False
-        Fit each round to as many rows as there are, drawn from the distribution; start again from the first
-        distribution where the error is no better than chance.
+        Fit each round to as many rows as there are, drawn from the distribution.
+    restart : bool or "auto", default="auto"
+        Where a classifier is no better than chance, leave it out and go on from the first distribution (at most ten
+        times in a row), instead of ending. "auto": where rows are drawn.
     max_depth : int, default=1
         Depth of the trees; 1 is a stump.
     criterion : {"gini", "entropy", "error"}, default="gini"
@@ -148,20 +119,23 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     n_estimators_, n_iter_ : int
         Rounds kept.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
-        Weight and weighted error of each weak classifier ("discrete", "real").
+        Weight and weighted error of each weak classifier ("discrete", "m1", "real").
+    restarted_ : bool array of shape (n_estimators_,)
+        Which of them were fitted to the first distribution because one, left out, was no better than chance.
     estimators_ : list
         The weak classifiers, where `estimator` is given and none of our trees.
     train_score_, validation_score_ : arrays
         Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
-        exp(all votes / K - votes for the row's class); "logit": log loss.
+        exp(all votes / K - votes for the row's class); "logit": log loss. Restarts do not change what is counted.
     feature_importances_ : array of shape (n_features_in_,)
         Share of each feature in the trees' gain, each tree weighted as it votes.
 
     References
     ----------
     Freund & Schapire (1997), "A decision-theoretic generalization of on-line learning and an application to boosting",
-    figure 2; Zhu, Zou, Rosset & Hastie (2009), "Multi-class AdaBoost", algorithms 2 and 4; Friedman, Hastie &
-    Tibshirani (2000), "Additive logistic regression", algorithms 2 to 4.
+    figures 2 and 3 (AdaBoost.M1); Bauer & Kohavi (1999), "An empirical comparison of voting classification algorithms",
+    figure 2 (restarts); Zhu, Zou, Rosset & Hastie (2009), "Multi-class AdaBoost", algorithms 2 and 4; Friedman, Hastie
+    & Tibshirani (2000), "Additive logistic regression", algorithms 2 to 4.
 
     Examples
     --------
@@ -176,8 +150,9 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
     _parameter_rules: ClassVar = {
         **{name: RULES[name] for name in _SHARED},
         "estimator": ESTIMATOR | NONE,
-        "algorithm": one_of("discrete", "real", "gentle", "logit"),
+        "algorithm": one_of(*VOTING, "gentle", "logit"),
         "resample": FLAG,
+        "restart": FLAG | one_of("auto"),
         "max_depth": whole(1, 30),
         **CONSTRAINTS,
         "criterion": one_of("gini", "entropy", "error"),
@@ -192,6 +167,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         learning_rate: float = 1.0,
         algorithm: str = "discrete",
         resample: bool = False,
+        restart: bool | str = "auto",
         max_depth: int = 1,
         criterion: str = "gini",
         max_bins: int = 255,
@@ -214,6 +190,7 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         self.learning_rate = learning_rate
         self.algorithm = algorithm
         self.resample = resample
+        self.restart = restart
         self.max_depth = max_depth
         self.criterion = criterion
         self.max_bins = max_bins
@@ -231,11 +208,6 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    @property
-    def _votes(self) -> bool:
-        """Whether rounds are votes, and not Newton steps."""
-        return self.algorithm in ("discrete", "real")
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.criterion == "error" and self.max_depth > 1:
@@ -243,107 +215,20 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         if self.criterion == "error" and self.monotonic_cst is not None:
             raise ValueError("criterion must be 'gini' or 'entropy' with monotonic_cst; got 'error'.")
         check_no_constraints(self)
+        if self.estimator is not None:
+            check_kind("estimator", self.estimator, wants_classifier=True)
         if not self._votes:
-            for name, default in (("estimator", None), ("resample", False), ("warm_start", False)):
+            for name, default in (
+                ("estimator", None),
+                ("resample", False),
+                ("restart", "auto"),
+                ("warm_start", False),
+            ):
                 value = getattr(self, name)
-                if value is not default:
-                    raise ValueError(f"{name} must be {default} with algorithm={self.algorithm!r}; got {value!r}.")
+                if value is not default and value != default:
+                    raise ValueError(f"{name} must be {default!r} with algorithm={self.algorithm!r}; got {value!r}.")
 
-    # Fit --------------------------------------------------
-
-    def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        before = self._door_state() if self.warm_start and hasattr(self, "n_estimators_") else None
-        data = super()._start_fit(X, y, sample_weight)
-        if before is None:
-            for name in ("_ensemble", "estimators_", "_values"):
-                self.__dict__.pop(name, None)
-        elif before != self._door_state():
-            raise ValueError("warm_start=True must be given the columns, categories and classes of the last fit.")
-        elif self.n_estimators < self.n_estimators_:
-            raise ValueError(
-                f"n_estimators must be at least {self.n_estimators_}, the rounds of the last fit, with "
-                f"warm_start=True; got {self.n_estimators}."
-            )
-        self._n_earlier = 0 if before is None else self.n_estimators_
-        return data
-
-    def _start_run(self, data: TrainingData, validation: TrainingData | None) -> Any:
-        if not self._votes:
-            return super()._start_run(data, validation)
-        classes = data.y.astype(np.uint16)
-        data = self._learn_same_statistics(data, 0) if self._n_earlier else self._learn_statistics(data, 0)
-        if validation is not None:
-            validation = self._apply_statistics(validation)
-        learner = self._learner(data, classes, None if validation is None else validation.X)
-        run = VotingRun(learner, classes, data.sample_weight, self._voting_rules())
-        if validation is not None:
-            run.validate_on(validation.y.astype(np.uint16), validation.sample_weight)
-        for index in range(self._n_earlier):
-            run.add(self._earlier_vote(index, learner))
-        return run
-
-    def _learner(self, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
-        """What fits the weak classifiers: rows are binned here, once for all rounds."""
-        n_classes, n_threads = len(self.classes_), resolve_n_jobs(self.n_jobs)
-        own_rules = self._own_rules(data)
-        if self.estimator is not None and own_rules is None:
-            return Estimators(self.estimator, self.classes_, data.X, classes, X_val)
-        if self._n_earlier:
-            binning = self._ensemble.binning
-        else:
-            max_bins = self.max_bins if self.estimator is None else self.estimator.max_bins
-            binning = learn_binning(data.X, data.sample_weight, max_bins, self._is_categorical, n_threads)
-        elsewhere = None if X_val is None else binning.codes(X_val, n_threads)
-        rules = own_rules or TreeRules(
-            self.criterion, self.max_depth, monotonic=monotone_columns(self), **path_rules(self)
-        )
-        if own_rules is None and rules.monotonic is None and self.max_depth == 1:
-            rows = BinnedRows(binning, binning.codes(data.X, n_threads), elsewhere, n_threads)
-            finder = StumpLearner(binning, rows.columns, classes, n_classes, self.criterion, n_threads)
-            return Stumps(rows, finder)
-        matrix = binning.transform(data.X, n_threads)
-        rows = BinnedRows(binning, matrix.columns, elsewhere, n_threads)
-        return Trees(rows, matrix, class_target(classes, [n_classes]), limited(rules, len(classes)), n_threads)
-
-    def _own_rules(self, data: TrainingData) -> TreeRules | None:
-        """The rules of our own trees, which are then grown on rows that are binned once; None for other estimators."""
-        if type(self.estimator) is not DecisionTreeClassifier:
-            return None
-        given, plain = self.estimator.get_params(), DecisionTreeClassifier().get_params()
-        if any(given[name] != plain[name] for name in _NOT_OF_GROWTH):
-            return None
-        template = clone(self.estimator)
-        template._check_parameters()
-        vars(template).update({name: vars(self)[name] for name in _COLUMNS if name in vars(self)})
-        return template._tree_rules(len(data.y), float(len(data.y)))
-
-    def _earlier_vote(self, index: int, learner: Any) -> Vote:
-        """A round of the last fit, for `warm_start`."""
-        is_real, weight = self.algorithm == "real", self.estimator_weights_[index]
-        if isinstance(learner, Estimators):
-            weak, values = learner.again(self.estimators_[index]), self._values[index]
-        else:
-            tree = self._ensemble.tree(index)
-            codes, elsewhere = learner.rows.nodes(tree)
-            weak = Weak(tree, codes, elsewhere, None, np.zeros(0, np.intp), None)
-            values = class_values(np.array(tree.value), is_real)
-            # No row is in an inner node: let it be no larger than a leaf.
-            values[tree.left_child > 0] = values[-1]
-        return Vote(weak, values, weight, self.estimator_errors_[index], bool(self._restarts[index]))
-
-    def _voting_rules(self) -> VotingRules:
-        resample = self.resample or not (self.estimator is None or takes_weights(self.estimator))
-        return VotingRules(
-            n_classes=len(self.classes_),
-            n_rounds=self.n_estimators,
-            is_real=self.algorithm == "real",
-            learning_rate=self.learning_rate,
-            resample=resample,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if resample else 0,
-            n_threads=resolve_n_jobs(self.n_jobs),
-        )
+    # Newton steps --------------------------------------------------
 
     def _growth_rules(self) -> GrowthRules:
         return GrowthRules(
@@ -374,89 +259,3 @@ class AdaBoostClassifier(AdditiveVotes, RawClassifier, BaseGradientBoosting):
         loss = BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
         loss.max_step = _LOGIT_STEP
         return loss
-
-    def _finish(self, run: BoostingRun | VotingRun, n_rounds: int | None = None) -> None:
-        if isinstance(run, BoostingRun):
-            super()._finish(run, n_rounds)
-            return
-        self._restored()
-        votes = run.votes[: run.best_round]
-        self._keep_votes(votes[self._n_earlier :], min(self._n_earlier, len(votes)), run.learner)
-        self.n_estimators_ = self.n_iter_ = len(votes)
-        self.estimator_weights_ = np.array([vote.weight for vote in votes])
-        self.estimator_errors_ = np.array([vote.error for vote in votes])
-        self._restarts = np.array([vote.restarted for vote in votes])
-        self.train_score_ = np.array(run.history.train)
-        self.validation_score_ = np.array(run.history.validation)
-
-    def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
-        """Put new votes behind the first of those that are there."""
-        if isinstance(learner, Estimators):
-            self.estimators_ = [*getattr(self, "estimators_", [])[:n_earlier], *(vote.weak.model for vote in votes)]
-            self._values = [*getattr(self, "_values", [])[:n_earlier], *(vote.values for vote in votes)]
-            return
-        parts = [head(self._ensemble, n_earlier)] if n_earlier else []
-        parts += [learner.ensemble(votes)] if votes else []
-        self._ensemble = parts[0] if len(parts) == 1 else joined(*parts)
-
-    def _fitted_names(self) -> tuple[str, ...]:
-        names = ("estimator_weights_", "estimator_errors_", "_restarts") if self._votes else ()
-        return (*super()._fitted_names(), *names)
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        if getattr(self, "estimators_", None) is None:
-            return super()._fitted_arrays()
-        return models_to_arrays(self.estimators_) | {"values": np.array(self._values)}
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        models = models_from_arrays(arrays)
-        if not models:
-            super()._restore_fitted(arrays)
-            return
-        self.estimators_, self._values = models, list(arrays["values"])
-        self._restored()
-
-    # Predict --------------------------------------------------
-
-    def _raw(self, X: Any) -> Array:
-        if getattr(self, "estimators_", None) is None:
-            return super()._raw(X)
-        *_, raw = self._staged_raw(X)
-        return raw
-
-    def _staged_raw(self, X: Any) -> Iterator[Array]:
-        if getattr(self, "estimators_", None) is None:
-            return super()._staged_raw(X)
-        return self._staged_sums(self._check_table(X))
-
-    def _staged_sums(self, X: Any) -> Iterator[Array]:
-        """Sum the votes of foreign estimators."""
-        raw = np.zeros((X.shape[0], self._n_outputs()))
-        for model, values in zip(self.estimators_, self._values, strict=True):
-            raw = raw + tree_values(values)[class_indices(model, self.classes_, X)]
-            yield raw
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Share of each feature in the gain of the weak classifiers, each weighted as it votes, shape (n_features,)."""
-        self._check_fitted()
-        if not self._votes:
-            return super().feature_importances_
-        if getattr(self, "estimators_", None) is not None:
-            importances = np.array([model.feature_importances_ for model in self.estimators_])
-        else:
-            importances = tree_importances(self._ensemble)
-        total = self._by_columns(self.estimator_weights_ @ importances)
-        return total / total.sum() if total.sum() > 0 else total
-
-
-def tree_importances(ensemble: TreeEnsemble) -> Array:
-    """Share of each feature in the gain of each tree, shape (n_trees, n_features)."""
-    gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
-    tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))
-    inner = ensemble.feature >= 0
-    # A split without gain on the way to better ones, or alone, is a split all the same.
-    gain = np.maximum(ensemble.gain[inner], np.finfo(float).tiny)
-    np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
-    total = gains.sum(axis=1, keepdims=True)
-    return np.divide(gains, total, out=gains, where=total > 0)

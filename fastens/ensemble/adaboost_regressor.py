@@ -16,13 +16,14 @@ from fastens.engine.binning import learn_binning
 from fastens.engine.forests import TreeRules, number_target
 from fastens.engine.losses import weighted_mean
 from fastens.engine.medians import TreeMedian
-from fastens.engine.sampling import random_stream
+from fastens.engine.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.engine.weights import RowWeights, content_order
-from fastens.ensemble.adaboost import tree_importances
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.column_rules import CONSTRAINTS, check_no_constraints, monotone_columns, path_rules
+from fastens.ensemble.kinds import check_kind
+from fastens.ensemble.responses import number_response
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.stages import StagedScore
 from fastens.ensemble.weak_learners import (
@@ -33,6 +34,7 @@ from fastens.ensemble.weak_learners import (
     models_from_arrays,
     models_to_arrays,
     takes_weights,
+    tree_importances,
 )
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
 from fastens.tables import dense_blocks
@@ -169,6 +171,8 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_no_constraints(self)
+        if self.estimator is not None:
+            check_kind("estimator", self.estimator, wants_classifier=False)
 
     # Fit --------------------------------------------------
 
@@ -231,7 +235,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         index = 0
         while True:
-            yield learner.fit(weights, weights.draw(order, random_stream(seed, index)), index)
+            yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
             index += 1
 
     def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
@@ -305,7 +309,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""
-        predictions = np.stack([model.predict(X) for model in self.estimators_], axis=1)
+        predictions = np.hstack([number_response("estimator", model, X) for model in self.estimators_])
         medians = []
         for n in rounds:
             order = np.argsort(predictions[:, :n], axis=1, kind="stable")
@@ -357,4 +361,4 @@ class _Regressors:
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         whole_weights = weights.whole if drawn is None else drawn
         model = fitted_copy(self._estimator, self._data.X, self._data.y, whole_weights, index)
-        return model, model.predict(self._data.X)
+        return model, number_response("estimator", model, self._data.X)[:, 0]

@@ -10,9 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier
 from fastens.engine.stumps import feature_table
 from fastens.engine.trees import TreeEnsemble
+from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes
 
 Array = NDArray[np.float64]
+# The algorithms whose classifiers vote for one class each.
+CLASS_VOTES = ("discrete", "m1")
 
 
 class Contribution(NamedTuple):
@@ -49,6 +52,7 @@ class AdditiveVotes(BaseClassifier):
         estimator: Any
         estimator_weights_: Array
         estimator_errors_: Array
+        restarted_: NDArray[np.bool_]
         train_score_: Array
 
         def _raw(self, X: Any) -> Array: ...
@@ -56,8 +60,9 @@ class AdditiveVotes(BaseClassifier):
     def training_error_bound(self) -> Array:
         """Return what the training error after each round cannot exceed, shape (n_rounds,).
 
-        The product of sum(w exp(-y f / 2)) over the rounds: of 2 sqrt(e (1 - e)) for discrete AdaBoost with two classes
-        and learning_rate=1 (Freund & Schapire 1997, theorem 6).
+        The product of sum(w exp(-y f / 2)) over the rounds: of 2 sqrt(e (1 - e)) for "m1", and for "discrete" with two
+        classes, at learning_rate=1 (Freund & Schapire 1997, theorem 6). After a restart the mean of exp(-y F / 2)
+        itself, which is the product where no round restarts.
 
         Raises
         ------
@@ -65,15 +70,46 @@ class AdditiveVotes(BaseClassifier):
             For "logit", and for "real" and "gentle" with three or more classes, where it is no bound.
         """
         self._check_fitted()
-        if self.algorithm == "logit" or (self.algorithm != "discrete" and len(self.classes_) > 2):
+        of_classes = self.algorithm in CLASS_VOTES
+        if self.algorithm == "logit" or (not of_classes and len(self.classes_) > 2):
             raise ValueError(
                 f"there is no such bound for algorithm={self.algorithm!r} and {len(self.classes_)} classes; "
-                "algorithm='discrete' has one."
+                "algorithm='discrete' and 'm1' have one."
             )
-        if self.algorithm != "discrete":
+        if not of_classes:
             return self.train_score_.copy()
+        if self.restarted_.any():
+            all_votes = np.cumsum(self.estimator_weights_)
+            return self.train_score_[: len(all_votes)] * np.exp(all_votes * (0.5 - 1 / len(self.classes_)))
         half, error = 0.5 * self.estimator_weights_, self.estimator_errors_
         return np.cumprod((1 - error) * np.exp(-half) + error * np.exp(half), dtype=np.float64)
+
+    def staged_errors(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
+        """Return the share of rows that are classified wrongly after each round, shape (n_rounds,).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their classes and weights.
+        """
+        return staged_errors(self, X, y, sample_weight)
+
+    def plot_errors(
+        self, X: ArrayLike, y: ArrayLike, X_val: ArrayLike | None = None, y_val: ArrayLike | None = None, ax: Any = None
+    ) -> Any:
+        """Draw `staged_errors` of training rows, and of others, beside `training_error_bound`; return the axes.
+
+        Parameters
+        ----------
+        X, y : table and array
+            The rows of `fit` and their classes.
+        X_val, y_val : table and array, optional
+            Other rows.
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure.
+        """
+        self._check_fitted()
+        return plot_errors(self, X, y, X_val, y_val, ax=ax)
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Return the margin of each row, shape (n_samples,): votes for its class less the most for another.
@@ -103,7 +139,7 @@ class AdditiveVotes(BaseClassifier):
 
     def _sum_of_votes(self) -> float:
         """The largest difference that all votes together can make."""
-        if self.estimator is not None or self.algorithm == "discrete":
+        if self.estimator is not None or self.algorithm in CLASS_VOTES:
             return float(self._largest_votes().sum())
         first, value = self._ensemble.node_offsets[:-1], np.array(self._ensemble.value)
         spread = np.abs(value[:, 0]) if value.shape[1] == 1 else np.ptp(value, axis=1)
@@ -111,7 +147,7 @@ class AdditiveVotes(BaseClassifier):
         return float(np.maximum.reduceat(spread, first).sum() + np.ptp(np.append(self._ensemble.baseline, 0.0)))
 
     def _largest_votes(self) -> Array:
-        if self.algorithm == "discrete":
+        if self.algorithm in CLASS_VOTES:
             return self.estimator_weights_
         return np.array([np.ptp(values, axis=1).max() for values in self._values])
 

@@ -64,6 +64,8 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         The fitted members, and the columns of each.
     oob_score_, oob_decision_function_ : float, array of shape (n_samples, n_classes)
         With `oob_score`: the score, and the mean out-of-bag response, NaN for rows in every bag.
+    oob_scores_ : array of shape (n_estimators,)
+        With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
     n_features_in_, feature_names_in_
         Number of columns, and their names where they have some.
 
@@ -142,7 +144,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the mean of the members' probabilities, or the shares of their votes, (n_samples, n_classes)."""
         self._check_fitted()
-        return self._mean(X) if self._forest is None else self._forest.predict_proba(X)
+        return self._mean(X) if self._forest is None else self._forest.predict_proba(self._check_table(X))
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities, or votes, (n_samples, n_classes)."""
@@ -189,6 +191,8 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         The fitted members, and the columns of each.
     oob_score_, oob_prediction_ : float, array of shape (n_samples,)
         With `oob_score`: the score, and the mean out-of-bag prediction, NaN for rows in every bag.
+    oob_scores_ : array of shape (n_estimators,)
+        With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
     n_features_in_, feature_names_in_
         Number of columns, and their names where they have some.
 
@@ -258,7 +262,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     def predict(self, X: ArrayLike) -> Array:
         """Return the mean of the members' predictions, shape (n_samples,)."""
         self._check_fitted()
-        return self._mean(X)[:, 0] if self._forest is None else self._forest.predict(X)
+        return self._mean(X)[:, 0] if self._forest is None else self._forest.predict(self._check_table(X))
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, shape (n_samples,)."""

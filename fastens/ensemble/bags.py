@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fastens.engine.forests import TreeSample
 from fastens.engine.sampling import Bootstrap, random_stream, stream_seeds
-from fastens.engine.whole import are_whole
+from fastens.engine.whole import MOST_COPIES, are_copies
+from fastens.sample_weights import multiplied
 
 Array = NDArray[np.float64]
 Reweight = Callable[[Array], Array]
@@ -45,12 +46,11 @@ class DrawingRules:
     ) -> Bootstrap:
         """Decide how many rows are drawn, and by what chances.
 
-        As many as the sum of the weights where they are whole numbers, else as many as there are rows. `factors` of
-        the rows change their chances alone.
+        As many as the sum of the weights where they are whole numbers that sum up to at most 2**53, else as many as
+        there are rows. `factors` of the rows change their chances alone.
         """
-        n_rows = len(hashes)
         stratum = None if self.strata is None else classes
-        total = n_rows if weight is None or not are_whole(weight) else weight.sum()
+        total = len(hashes) if weight is None or not are_copies(weight) else weight.sum()
         totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
         n_draws = np.maximum(np.rint(self._n_draws(float(total)) * totals / totals.sum()), 1).astype(np.int64)
         if self.strata == "balanced":
@@ -61,7 +61,10 @@ class DrawingRules:
         if self.max_samples is None:
             return total
         is_count = isinstance(self.max_samples, int | np.integer)
-        return float(self.max_samples) if is_count else max(1.0, np.floor(self.max_samples * total))
+        n_draws = float(self.max_samples) if is_count else max(1.0, np.floor(self.max_samples * total))
+        if n_draws > MOST_COPIES:
+            raise ValueError(f"max_samples must stand for at most 2**53 draws; got {self.max_samples}.")
+        return n_draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +141,3 @@ class Samples(Sequence[TreeSample]):
             TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])
             for place, of_rows in zip(places, weights, strict=True)
         ]
-
-
-def multiplied(weight: Array | None, factors: Array | None) -> Array | None:
-    """Weights times factors; None stands for ones."""
-    if weight is None or factors is None:
-        return factors if weight is None else weight
-    return weight * factors

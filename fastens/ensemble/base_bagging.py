@@ -10,27 +10,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
-from fastens.base import BaseFastens
+from fastens.base import BaseFastens, is_plain
+from fastens.engine.copies import Copies, repeated
 from fastens.engine.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.whole import are_whole
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING, DrawingRules
 from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.ensemble.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
 from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.ensemble.members import check_known
+from fastens.ensemble.one_class import OneClassClassifier
 from fastens.ensemble.one_estimator import BaseOneEstimator
+from fastens.ensemble.out_of_bag import IN_ALL_BAGS, NEVER_OUT
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.ensemble.tasks import run_tasks
 from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
-from fastens.table_parts import take_columns, take_rows
-from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table_parts import as_numbers, take_columns
+from fastens.tables import is_frame
 
 Array = NDArray[np.float64]
 
@@ -61,9 +63,10 @@ LEARNED = (
     "_encoder",
     "_n_plain_features",
     "oob_score_",
+    "oob_scores_",
     "_oob_mean",
 )
-SAVED = ("_seed", "oob_score_", "_oob_mean")
+SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
@@ -77,32 +80,31 @@ class Draws:
         Of the ensemble.
     bootstrap : Bootstrap or None
         Draws with replacement.
-    order : integer array
-        Without replacement: the rows in an order of their own, each as often as its weight says.
+    copies : Copies or None
+        Without replacement: what is drawn from.
     n_drawn : int
-        Without replacement: how many of these are drawn.
+        Without replacement: how many copies are drawn.
     """
 
     seed: int
     bootstrap: Bootstrap | None
-    order: NDArray[np.intp]
-    n_drawn: int
-    n_rows: int
+    copies: Copies | None = None
+    n_drawn: int = 0
 
     def counts(self, member: int) -> NDArray[np.int64]:
         """How often each row is drawn."""
         seeds = stream_seeds(self.seed, member, member + 1, DRAWING)
         if self.bootstrap is not None:
             return self.bootstrap.counts(seeds)[0].astype(np.int64)
-        chosen = random_stream(int(seeds[0]), 0).choice(len(self.order), self.n_drawn, replace=False)
-        return np.bincount(self.order[chosen], minlength=self.n_rows)
+        assert self.copies is not None
+        return self.copies.draw(self.n_drawn, random_stream(int(seeds[0]), 0))
 
 
 class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
     _members: list[FittedMember]
-    _draws: Draws | None
+    _draws: Draws | None = None
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = None
 
@@ -139,6 +141,7 @@ class BaseBagging(BaseOneEstimator):
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()
         if self._forest is not None:
+            check_known(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if len(kept) > self.n_estimators:
@@ -153,14 +156,15 @@ class BaseBagging(BaseOneEstimator):
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self._draws = self._plan(data)
         self._members = kept + self._fit_members(data, len(kept))
-        for name in ("oob_score_", "_oob_mean"):
+        for name in ("oob_score_", "oob_scores_", "_oob_mean"):
             self.__dict__.pop(name, None)
         if self.oob_score:
-            mean = self._left_out_mean(data)
+            mean, self.oob_scores_ = self._left_out(data)
             known = ~np.isnan(mean[:, 0])
             if not known.all():
-                warnings.warn("Some rows are in all bags and have no out-of-bag prediction.", stacklevel=2)
-            self.oob_score_ = self._oob_score(mean[known], data.take(np.flatnonzero(known)))
+                warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=2)
+            left_out = data.take(np.flatnonzero(known))
+            self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
             self._oob_mean = given.scatter(mean)
         return self
 
@@ -179,7 +183,10 @@ class BaseBagging(BaseOneEstimator):
         return kept.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
 
     def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
-        self._forest.fit(X, y, sample_weight)
+        self._check_target_given(y)
+        # Errors of the table bear the name of the bagging, not that of the forest.
+        X = X if is_frame(X) or is_plain(X) else self._validate_array(X, reset=True)
+        self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
         learned = vars(self._forest)
         for name in LEARNED:
             self.__dict__.pop(name, None)
@@ -189,22 +196,19 @@ class BaseBagging(BaseOneEstimator):
     def _plan(self, data: MemberData) -> Draws | None:
         """Decide how rows are drawn; None for all rows in every bag."""
         whole_number = isinstance(self.max_samples, int | np.integer)
-        n_rows, weight = data.n_rows, data.sample_weight
+        weight = data.sample_weight
         if not self.bootstrap and (self.max_samples is None or (not whole_number and self.max_samples >= 1)):
             return None
-        hashes = content_hashes(_numbers(data.X), data.y)
+        hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
-            bootstrap = DrawingRules(None, self.max_samples).plan(hashes, weight, None, None)
-            return Draws(self._seed, bootstrap, np.empty(0, np.intp), 0, n_rows)
-        order = np.argsort(hashes, kind="stable")
-        if weight is not None and are_whole(weight):
-            order = np.repeat(order, weight[order].astype(np.intp))
-        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * len(order)))
-        if n_drawn > len(order):
+            return Draws(self._seed, DrawingRules(None, self.max_samples).plan(hashes, weight, None, None))
+        copies = Copies.of(hashes, weight)
+        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * copies.total))
+        if n_drawn > copies.total:
             raise ValueError(
-                f"max_samples must be at most the {len(order)} rows without bootstrap; got {self.max_samples}."
+                f"max_samples must be at most the {copies.total} rows without bootstrap; got {self.max_samples}."
             )
-        return Draws(self._seed, None, order, n_drawn, n_rows)
+        return Draws(self._seed, None, copies, n_drawn)
 
     def _fit_members(self, data: MemberData, first: int) -> list[FittedMember]:
         spec = self._specs_of_one(data)
@@ -228,7 +232,7 @@ class BaseBagging(BaseOneEstimator):
         bag = self._bag(spec, data, number)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
-            model = DummyClassifier()  # a bag of one class has only one answer, and few classifiers take it
+            model = OneClassClassifier()
         spec = replace(spec, estimator=model, columns=columns)
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
         knows_labels = isinstance(fitted, BaseFastens)
@@ -244,9 +248,9 @@ class BaseBagging(BaseOneEstimator):
         )
         rows = np.flatnonzero(counts)
         if not as_weights:
-            rows = np.repeat(rows, counts[rows])
+            rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
         bag = data.take(rows)
-        if self._draws.bootstrap is None and data.sample_weight is not None and len(self._draws.order) == data.n_rows:
+        if self._draws.copies is not None and not self._draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
         return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
 
@@ -262,27 +266,34 @@ class BaseBagging(BaseOneEstimator):
 
     # Out of bag --------------------------------------------------
 
-    def _left_out_mean(self, data: MemberData) -> Array:
-        """Each row's mean response by the members whose bags do not have it; NaN where there are none."""
+    def _left_out(self, data: MemberData) -> tuple[Array, Array]:
+        """Each row's mean response by the members whose bags do not have it, and each member's score on such rows.
+
+        NaN where there are none.
+        """
+        scores = np.full(len(self._members), np.nan)
         total, n_members = None, np.zeros((data.n_rows, 1))
         for number, member in enumerate(self._members):
             rows = np.flatnonzero(self.in_bag(number) == 0)
             if len(rows) == 0:
                 continue
-            response = member.respond(take_rows(data.X, rows))
+            left_out = data.take(rows)
+            response = member.respond(left_out.X)
+            scores[number] = self._oob_score(response, left_out)
             total = np.zeros((data.n_rows, response.shape[1])) if total is None else total
             total[rows] += response
             n_members[rows] += 1
         if total is None:
-            return np.full((data.n_rows, 1), np.nan)
+            return np.full((data.n_rows, 1), np.nan), scores
         with np.errstate(invalid="ignore"):
-            return np.where(n_members > 0, total / n_members, np.nan)
+            return np.where(n_members > 0, total / n_members, np.nan), scores
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
         if self._forest is not None:
             return self._forest.in_bag(member)
-        assert self._draws is not None
+        if self._draws is None:
+            raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
         return self._draws.counts(member)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
@@ -299,9 +310,9 @@ class BaseBagging(BaseOneEstimator):
     def _responses(self, X: Any) -> Iterator[Array]:
         """What each member says, (n_samples, n_outputs)."""
         self._check_fitted()
+        X = self._check_table(X)
         if self._forest is not None:
             return self._responses_of_trees(X)
-        X = self._check_table(X)
         return (member.respond(X) for member in self._members)
 
     def _mean(self, X: Any) -> Array:
@@ -341,7 +352,7 @@ class BaseBagging(BaseOneEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are members."""
-        return self._forest is not None or hasattr(self, "_members")
+        return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
 
     # Saving --------------------------------------------------
 
@@ -359,14 +370,6 @@ class BaseBagging(BaseOneEstimator):
             self._forest = nested_model(_FOREST, arrays, "The forest")
         else:
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
-
-
-def _numbers(X: Any) -> Any:
-    """A table as numbers, to tell rows from each other."""
-    if not is_frame(X) and X.dtype.kind == "f":
-        return X
-    table = table_from_frame(X) if is_frame(X) else table_from_array(X)
-    return TableEncoder.fit(table).transform(table)
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from fastens.engine.copies import Copies
+from fastens.engine.sampling import content_hashes, random_stream
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.whole import as_copies
 from fastens.ensemble.conformal_scores import Errors, SetScores
 from fastens.ensemble.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
 from fastens.ensemble.members import RULES as MEMBER_RULES
 from fastens.ensemble.one_estimator import BaseOneEstimator
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import ANYTHING, ESTIMATOR, NONE, real
+from fastens.table_parts import as_numbers
 
 Array = NDArray[np.float64]
 
@@ -92,15 +98,18 @@ class BaseConformal(BaseOneEstimator):
             self.__dict__.pop(name, None)
         data, rows = self._start_members(X, y, given)
         spec = self._spec("estimator", self._template(), self._seed_source(), 0)
+        spec = replace(spec, several=True)
         if self._is_prefit:
             check_is_fitted(spec.estimator)
-            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True)
+            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True, spec.several)
             responses, tests = member.respond(data.X), [np.arange(data.n_rows)]
         else:
-            folds = self._folds(data, rows)
+            splits_copies = self.cv is None and data.groups is None
+            data, folds = self._split(data) if splits_copies else (data, self._folds(data, rows))
             (member,), (responses,) = fit_level([spec], data, folds, LevelPlan(False, resolve_n_jobs(self.n_jobs)))
             tests = [test for _, test in folds]
-        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        copies = as_copies(data.sample_weight)
+        weight = np.ones(data.n_rows) if copies is None else copies
         self._parts = [
             self._judged(model, responses[test], data.y[test], weight[test])
             for model, test in zip(member.models, tests, strict=True)
@@ -110,16 +119,36 @@ class BaseConformal(BaseOneEstimator):
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
         """Training rows and rows held out; no row is held out twice."""
-        folds = make_folds(self._splitter(data) if self.cv is None else self.cv, data, rows)
+        folds = make_folds(self._splitter() if self.cv is None else self.cv, data, rows)
         held_out = np.concatenate([test for _, test in folds])
         if len(np.unique(held_out)) < len(held_out):
             raise ValueError(f"cv must hold no row out more than once; got {self.cv!r}.")
         return folds
 
-    def _splitter(self, data: MemberData) -> Any:
-        kind = ShuffleSplit if data.groups is None else GroupShuffleSplit
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return kind(1, test_size=self.calibration_fraction, random_state=seed)
+    def _split(self, data: MemberData) -> tuple[MemberData, list[Fold]]:
+        """The rows to train on, behind them those held out: of a row of whole weight, perhaps some copies each."""
+        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        copies = Copies.of(content_hashes(as_numbers(data.X), data.y), data.sample_weight)
+        n_held_out = math.ceil(self.calibration_fraction * copies.total)
+        if n_held_out == copies.total:
+            raise ValueError(
+                f"calibration_fraction must leave rows to train on; got {self.calibration_fraction} with "
+                f"n_samples = {copies.total}."
+            )
+        drawn = copies.draw(n_held_out, random_stream(self._draw_seed(), 0)).astype(np.float64)
+        held_out = drawn if copies.are_weights else drawn * weight
+        trained = weight - held_out
+        train, test = np.flatnonzero(trained), np.flatnonzero(held_out)
+        parts = data.take(np.concatenate([train, test]))
+        if data.sample_weight is not None:
+            parts = replace(parts, sample_weight=np.concatenate([trained[train], held_out[test]]))
+        return parts, [(np.arange(len(train)), np.arange(len(train), parts.n_rows))]
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _splitter(self) -> Any:
+        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=self._draw_seed())
 
     def _routed_splitter(self) -> Any:
         return GroupShuffleSplit() if self.cv is None else self.cv
@@ -151,6 +180,7 @@ class BaseConformal(BaseOneEstimator):
         return found
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        (self._member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        self._member = replace(member, several=True)
         kind = SetScores if is_classifier(self) else Errors
         self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(len(self._member.models))]

@@ -20,7 +20,7 @@ from fastens.engine.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.tree_store import TreeStore
 from fastens.engine.trees import MeasuredTree, Tree, TreeEnsemble
-from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting, multiplied
+from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.column_rules import column_chances
@@ -28,6 +28,7 @@ from fastens.ensemble.forest_members import Members
 from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
 from fastens.ensemble.posterior_averaging import AVERAGING, ClassAveraging, NumberAveraging, PosteriorAveraging
 from fastens.parameters import FLAG, FUNCTION, NONE, instance, one_of, real, whole
+from fastens.sample_weights import multiplied
 
 Array = NDArray[np.float64]
 
@@ -123,7 +124,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_error_curve_"):
+        for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_"):
             self.__dict__.pop(name, None)
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, clone, is_classifier, is_regressor
+from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.engine.threads import resolve_n_jobs
@@ -18,15 +18,16 @@ from fastens.ensemble.folds import (
     GivenRows,
     LevelPlan,
     MemberData,
-    MemberError,
     MemberSpec,
     fit_level,
     fit_member,
     make_folds,
     restrict,
 )
-from fastens.ensemble.levels import BaseLevels
+from fastens.ensemble.kinds import check_kind
+from fastens.ensemble.levels import INPUTS, BaseLevels
 from fastens.ensemble.members import LEVELS, RULES, NamedMembers, is_dropped
+from fastens.ensemble.responses import MemberError
 from fastens.ensemble.resume import Finished, Trail
 from fastens.ensemble.stackers import LogisticStacker, RidgeStacker
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
@@ -43,6 +44,7 @@ STACKING_RULES = {
     "levels": LEVELS | NONE,
     "cv": ANYTHING,
     "passthrough": FLAG,
+    "inputs_from": INPUTS,
     "refit": FLAG,
     "warm_start": FLAG,
     "n_jobs": ANYTHING,
@@ -150,20 +152,21 @@ class BaseStacking(TransformerMixin, BaseLevels):
         first = data = trail.data
         folds = trail.folds
         levels: list[list[FittedMember]] = []
+        metas: list[Array] = []
         out_of_fold: dict[str, Array] = {}
         for level in specs:
             members, responses = self._fit_level(level, data, folds, trail)
             levels.append(members)
             for spec, found in zip(level, responses, strict=True):
                 out_of_fold[spec.name] = given.scatter(found)
-            known = np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
+            metas.append(self._meta(responses))
+            known = np.asarray(~np.isnan(metas[-1]).any(axis=1))
             if not known.all():
                 kept = np.flatnonzero(known)
                 folds, first = restrict(folds, known), first.take(kept)
-                given, responses = GivenRows(given.rows[kept], given.n_given), [found[kept] for found in responses]
+                given, metas = GivenRows(given.rows[kept], given.n_given), [meta[kept] for meta in metas]
             validation = None if first.validation is None else self._level_table(levels, first.validation[0])
-            meta = self._meta(responses)
-            data = first.with_table(self._with_columns(members, meta, first.X), validation)
+            data = first.with_table(self._next_table(levels, metas, first.X), validation)
         self._fit_final(data)
         self._fitted_levels, self.oof_predictions_ = levels, out_of_fold
 
@@ -182,9 +185,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def _fit_final(self, data: MemberData) -> None:
         estimator = self._final_template()
-        kind = is_classifier if is_classifier(self) else is_regressor
-        if not kind(estimator):
-            raise ValueError(f"final_estimator must be a {kind.__name__[3:]}; got {estimator!r}.")
+        check_kind("final_estimator", estimator, is_classifier(self))
         data = replace(data, routed=None)
         self.final_estimator_ = fit_member(MemberSpec("final_estimator", estimator, None, "predict"), data, data.X)
 
@@ -200,7 +201,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     # Tables of predictions --------------------------------------------------
 
     def transform(self, X: ArrayLike) -> Any:
-        """Return what the final estimator gets: the last level's predictions, and the columns with `passthrough`."""
+        """Return what the final estimator gets: predictions of levels, and the columns with `passthrough`."""
         self._check_fitted()
         return self._level_table(self._fitted_levels, self._check_table(X))
 
@@ -208,7 +209,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         """Return the names of the columns of `transform`."""
         self._check_fitted()
         columns = _check_feature_names_in(self, input_features, generate_names=self.passthrough)
-        names = self._meta_names(self._fitted_levels[-1])
+        names = self._meta_names(self._fitted_levels)
         return np.asarray([*names, *(columns if self.passthrough else [])], dtype=object)
 
     # Saving --------------------------------------------------

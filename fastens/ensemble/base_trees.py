@@ -125,8 +125,8 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
         tree = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets))
         inner = trees.feature >= 0
         cell = tree[inner] * n_features + self._column_of[trees.feature[inner]]
-        gain = np.bincount(cell, trees.gain[inner], trees.n_trees * n_features).astype(np.float64)
-        gain = gain.reshape(-1, n_features)
+        gain = np.zeros((trees.n_trees, n_features))
+        np.add.at(gain.ravel(), cell, trees.gain[inner])
         total = gain.sum(axis=1, keepdims=True)
         share = np.divide(gain, total, out=np.zeros_like(gain), where=total > 0).mean(axis=0)
         return share / share.sum() if share.any() else share

@@ -116,7 +116,7 @@ class BaseVoting(TransformerMixin, BaseMembers):
         try:
             weights = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"weights must be numbers: {error}") from error
+            raise ValueError(f"weights must be numbers; got {given!r}: {error}") from error
         allowed = self._weight_shapes(len(names))
         if weights.shape not in allowed:
             raise ValueError(f"weights must have the shape {' or '.join(map(str, allowed))}; got {weights.shape}.")

@@ -29,6 +29,7 @@ from fastens.parameters import ANYTHING, NONE, Rule, one_of, real
 
 Array = NDArray[np.float64]
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
+SPLIT_CRITERIA = one_of("newton", "squared_error")
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(
     "a list of such numbers",
@@ -51,6 +52,11 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         and hessians, y being the numbers of the classes, 0, 1, ..., or an object with that as its method `derivatives`
         (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
         have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
+    split_criterion : {"newton", "squared_error"}, default="newton"
+        What trees are chosen by. "newton": the second-order gain (Chen & Guestrin 2016). "squared_error": that of the
+        negative gradients, r, as if all hessians were 1, so that `min_child_weight` counts rows; leaves are the same
+        Newton steps, but not cut where they are long (see `max_delta_step`), and there is no penalty of splits unless
+        it is given (Friedman 2001, algorithms 5 and 6). Not with linear leaves.
     {parameters}
     class_weight : dict or "balanced", optional
         Weights of the classes, multiplied with `sample_weight`.
@@ -99,12 +105,18 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, "loss": one_of(*CLASSIFICATION) | CUSTOM, "class_weight": ANYTHING}
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "loss": one_of(*CLASSIFICATION) | CUSTOM,
+        "split_criterion": SPLIT_CRITERIA,
+        "class_weight": ANYTHING,
+    }
 
     def __init__(
         self,
         loss: Any = "log_loss",
         *,
+        split_criterion: str = "newton",
         n_estimators: int = 100,
         learning_rate: float = 0.1,
         max_leaf_nodes: int | None = 31,
@@ -218,6 +230,11 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         With loss="huber": the quantile of the absolute residuals beyond which they count linearly.
     tweedie_variance_power : float, default=1.5
         With loss="tweedie": the variance is proportional to the mean to this power, between 1 and 2.
+    split_criterion : {"newton", "squared_error"}, default="newton"
+        What trees are chosen by. "newton": the second-order gain (Chen & Guestrin 2016). "squared_error": that of the
+        negative gradients, r, as if all hessians were 1, so that `min_child_weight` counts rows; leaves are the same
+        Newton steps, but not cut where they are long (see `max_delta_step`), and there is no penalty of splits unless
+        it is given (Friedman 2001, algorithms 5 and 6). Not with linear leaves.
     {parameters}
 
     Attributes
@@ -264,6 +281,7 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
     _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of(*REGRESSION) | CUSTOM,
+        "split_criterion": SPLIT_CRITERIA,
         "quantile": LEVEL | LEVELS | NONE,
         "alpha": LEVEL,
         "tweedie_variance_power": real(1, 2, open_low=True, open_high=True),
@@ -276,6 +294,7 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
         quantile: Any = None,
         alpha: float = 0.9,
         tweedie_variance_power: float = 1.5,
+        split_criterion: str = "newton",
         n_estimators: int = 100,
         learning_rate: float = 0.1,
         max_leaf_nodes: int | None = 31,

@@ -95,7 +95,7 @@ PARAMETERS = """\
         threshold can be moved to suit the noise. None: a quarter of `min_samples_leaf`; `min_samples_leaf` itself,
         for no such splits, in ranking. Not used with several targets.
     min_child_weight : float, default=1e-3
-        Smallest sum of hessians in a leaf.
+        Smallest sum of hessians in a leaf; where the mean weight of the rows is below 1, times that mean.
     min_gain_to_split : float, default=0
         A split must gain more than this.
     split_penalty : float or None, default=None

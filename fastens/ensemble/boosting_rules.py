@@ -77,6 +77,7 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
 
 def _lifting(model: Any) -> Lifting | None:
     obstacles = {
+        "split_criterion='squared_error'": _fits_residuals(model),
         "boosting='dart'": model.boosting == "dart",
         "linear_leaves=True": model.linear_leaves,
         "a loss whose gradients do not tell the noise": not model._loss.measures_noise,
@@ -88,6 +89,11 @@ def _lifting(model: Any) -> Lifting | None:
     if obstacle is not None or not (is_usual if model.lift_limits is None else model.lift_limits):
         return None
     return Lifting.of(model.learning_rate, model.min_samples_category)
+
+
+def _fits_residuals(model: Any) -> bool:
+    """Whether trees are fitted by least squares; the ranker and survival have no such parameter."""
+    return getattr(model, "split_criterion", "newton") == "squared_error"
 
 
 def row_sampling(model: Any) -> RowSampling:
@@ -103,6 +109,8 @@ def draws_features(model: Any) -> bool:
 
 def check_together(model: Any) -> None:
     """Raise ValueError for parameters that do not go together."""
+    if model.linear_leaves and _fits_residuals(model):
+        raise ValueError("split_criterion must be 'newton' with linear_leaves=True; got 'squared_error'.")
     if model.sampling == "goss":
         if model.subsample != 1:
             rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
-from fastens.base import TrainingData, check_weights
+from fastens.base import TrainingData
 from fastens.engine.column_losses import losses_of_targets
 from fastens.engine.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
@@ -26,6 +26,7 @@ from fastens.ensemble.conformal_scores import (
 from fastens.ensemble.rounds import BoostingRun
 from fastens.ensemble.stages import levels_of
 from fastens.parameters import one_of
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Deep forest: layers of forests, each given the columns and what the layer before predicts (Zhou & Feng 2017)."""
+"""Deep forest: layers of forests, each given the columns and what layers before predict (Zhou & Feng 2017)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.engine.threads import resolve_n_jobs
 from fastens.ensemble.defaults import default_classifier_forests, default_regressor_forests
 from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
-from fastens.ensemble.levels import BaseLevels
+from fastens.ensemble.levels import INPUTS, BaseLevels
 from fastens.ensemble.members import RULES, NamedMembers
 from fastens.parameters import ANYTHING, FLAG, real, whole
 
@@ -24,6 +24,7 @@ CASCADE_RULES = {
     "max_layers": whole(1),
     "n_iter_no_change": whole(1),
     "tol": real(0),
+    "inputs_from": INPUTS,
     "cv": ANYTHING,
     "refit": FLAG,
     "n_jobs": ANYTHING,
@@ -77,6 +78,8 @@ class BaseCascade(BaseLevels):
         folds = make_folds(3 if self.cv is None else self.cv, data, rows)
         self._seeds = None if self.random_state is None else check_random_state(self.random_state)
         layers: list[list[FittedMember]] = []
+        metas: list[Array] = []
+        metas_seen: list[Array] = []
         self.validation_losses_: list[float] = []
         table, seen = data, None if data.validation is None else data.validation[0]
         while self._goes_on():
@@ -88,9 +91,11 @@ class BaseCascade(BaseLevels):
             layers.append(members)
             said = [member.respond(seen) for member in members] if data.validation is not None else []
             self.validation_losses_.append(self._validation_loss(data, responses, said))
+            metas.append(self._meta(responses))
             if data.validation is not None:
-                seen = self._with_columns(members, self._meta(said), data.validation[0])
-            table = data.with_table(self._with_columns(members, self._meta(responses), data.X), seen)
+                metas_seen.append(self._meta(said))
+                seen = self._next_table(layers, metas_seen, data.validation[0])
+            table = data.with_table(self._next_table(layers, metas, data.X), seen)
         del self._seeds
         self.n_layers_ = self._best_layer() + 1
         self._fitted_levels = layers[: self.n_layers_]
@@ -164,6 +169,8 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
         Layers without improvement before stopping; the layers up to the best one are kept.
     tol : float, default=0.0
         What counts as an improvement.
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
     cv : int, splitter or list of (train, test), optional
         The folds, whose test parts must cover all rows; default: 3, stratified.
     refit : bool, default=False
@@ -206,6 +213,7 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
         max_layers: int = 10,
         n_iter_no_change: int = 1,
         tol: float = 0.0,
+        inputs_from: str = "last",
         cv: Any = None,
         refit: bool = False,
         random_state: Any = None,
@@ -215,6 +223,7 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
         self.max_layers = max_layers
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.inputs_from = inputs_from
         self.cv = cv
         self.refit = refit
         self.random_state = random_state
@@ -249,6 +258,8 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
         Layers without improvement before stopping; the layers up to the best one are kept.
     tol : float, default=0.0
         What counts as an improvement of the mean squared error.
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
     cv : int, splitter or list of (train, test), optional
         The folds, whose test parts must cover all rows; default: 3.
     refit : bool, default=False
@@ -289,6 +300,7 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
         max_layers: int = 10,
         n_iter_no_change: int = 1,
         tol: float = 0.0,
+        inputs_from: str = "last",
         cv: Any = None,
         refit: bool = False,
         random_state: Any = None,
@@ -298,6 +310,7 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
         self.max_layers = max_layers
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.inputs_from = inputs_from
         self.cv = cv
         self.refit = refit
         self.random_state = random_state

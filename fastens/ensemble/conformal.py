@@ -24,6 +24,7 @@ from fastens.ensemble.conformal_scores import (
     nearest_columns,
     sets,
 )
+from fastens.ensemble.defaults import BOOSTING
 from fastens.ensemble.members import joint_classes
 from fastens.ensemble.stages import levels_of
 from fastens.parameters import FLAG, Rule, one_of, real, whole
@@ -53,7 +54,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     ----------
     estimator : regressor, optional
         Of this package or any other with scikit-learn's interface. One that predicts several quantiles, a column for
-        each, gives intervals as wide as each row needs. Default: gradient boosting.
+        each, gives intervals as wide as each row needs. Default: gradient boosting that bounds the weight of its
+        leaves, not their rows, so that weights mean repetition.
     method : {"auto", "cqr"}, default="auto"
         "auto": the estimator as it is. "cqr": conformalised quantile regression; the estimator, which must be gradient
         boosting of this package, is fitted with loss="quantile" and `quantiles`.
@@ -61,8 +63,9 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         With method="cqr": ascending levels. Intervals start from the two nearest to (1 - coverage) / 2 and
         (1 + coverage) / 2, and `predict` gives the one nearest to 0.5.
     cv : int, splitter, list of (train, test), "prefit" or None, default=None
-        None: hold out `calibration_fraction` of the rows; a number: that many folds; or any splitter of scikit-learn
-        that holds no row out twice. "prefit": the estimator is fitted, and `fit` gets rows that it has not seen.
+        None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
+        rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
+        estimator is fitted, and `fit` gets rows that it has not seen.
     calibration_fraction : float, default=0.2
         With cv=None: share of the rows, or groups, held out.
     random_state : int, RandomState or None, default=None
@@ -120,7 +123,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         self.n_jobs = n_jobs
 
     def _template(self) -> Any:
-        estimator = GradientBoostingRegressor() if self.estimator is None else self.estimator
+        estimator = GradientBoostingRegressor(**BOOSTING) if self.estimator is None else self.estimator
         if self.method != "cqr" or self._is_prefit or not isinstance(estimator, GradientBoostingRegressor):
             return estimator
         return clone(estimator).set_params(loss="quantile", quantile=[float(level) for level in self.quantiles])
@@ -203,7 +206,8 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     Parameters
     ----------
     estimator : classifier, optional
-        Of this package or any other with scikit-learn's interface and `predict_proba`. Default: gradient boosting.
+        Of this package or any other with scikit-learn's interface and `predict_proba`. Default: gradient
+        boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.
     conformity : {"lac", "aps", "raps"}, default="lac"
         How classes come into sets. "lac": those of a probability above one limit for all rows, which gives the smallest
         sets; some are empty. "aps": the most probable ones until enough probability is together, which gives larger
@@ -217,8 +221,9 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         Whether the coverage is to hold for the rows of each class by themselves, also rare ones, and not only for all
         of them together; it takes at least coverage / (1 - coverage) held-out rows of each class.
     cv : int, splitter, list of (train, test), "prefit" or None, default=None
-        None: hold out `calibration_fraction` of the rows; a number: that many folds; or any splitter of scikit-learn
-        that holds no row out twice. "prefit": the estimator is fitted, and `fit` gets rows that it has not seen.
+        None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
+        rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
+        estimator is fitted, and `fit` gets rows that it has not seen.
     calibration_fraction : float, default=0.2
         With cv=None: share of the rows, or groups, held out.
     random_state : int, RandomState or None, default=None
@@ -287,7 +292,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         self.n_jobs = n_jobs
 
     def _template(self) -> Any:
-        return GradientBoostingClassifier() if self.estimator is None else self.estimator
+        return GradientBoostingClassifier(**BOOSTING) if self.estimator is None else self.estimator
 
     def _wanted_method(self) -> str:
         return "predict_proba"
@@ -295,7 +300,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         index = super()._learn_target(y)
         if self._is_prefit:
-            self.classes_, index = joint_classes(self.classes_, index, [self._template()])
+            self.classes_, index = joint_classes(self.classes_, index, self._levels()[0])
         return index
 
     def _score(self) -> SetScore:

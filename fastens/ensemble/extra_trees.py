@@ -105,6 +105,8 @@ class ExtraTreesClassifier(ForestClassifier):
         Share of each feature in the decrease of impurity, the mean over the trees.
     oob_score_ : float
         Score out of bag, with `oob_score`.
+    oob_scores_ : array of shape (n_estimators,)
+        Score of each tree on the rows out of its bag, with `oob_score`; NaN where there are none.
     oob_error_curve_ : array of shape (n_estimators,)
         Share of rows predicted wrongly out of bag after each tree, with `oob_score`.
     oob_decision_function_ : array
@@ -250,6 +252,8 @@ class ExtraTreesRegressor(ForestRegressor):
         Share of each feature in the decrease of impurity, the mean over the trees.
     oob_score_ : float
         Score out of bag, with `oob_score`.
+    oob_scores_ : array of shape (n_estimators,)
+        Score of each tree on the rows out of its bag, with `oob_score`; NaN where there are none.
     oob_error_curve_ : array of shape (n_estimators,)
         Mean squared error out of bag after each tree, with `oob_score`.
     oob_prediction_ : array

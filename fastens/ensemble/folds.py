@@ -17,6 +17,8 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.base import BaseFastens
 from fastens.engine.sharing import shared
 from fastens.engine.trees import TreeEnsemble
+from fastens.ensemble.one_class import OneClassClassifier
+from fastens.ensemble.responses import METHODS, MemberError, class_response, number_response
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.ensemble.tasks import Task, run_tasks
 from fastens.table_parts import read_table, take_columns, take_rows
@@ -26,14 +28,9 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Fold = tuple[Rows, Rows]
 
-METHODS = ("predict_proba", "decision_function", "predict")
 # Fits on fewer values than this run side by side, a thread each; larger ones keep all threads busy by themselves.
 VALUES_FOR_ALL_THREADS = 4e6
 WHOLE = -1  # in place of the number of a fold: the fit on all rows
-
-
-class MemberError(ValueError):
-    """A member of an ensemble could not be fitted; the members finished before it are kept."""
 
 
 class GivenRows(NamedTuple):
@@ -59,6 +56,7 @@ class MemberSpec:
     estimator: Any
     columns: list[int] | None
     method: str
+    several: bool = False  # a regressor's several outputs are an answer
 
 
 @dataclass(frozen=True)
@@ -123,6 +121,7 @@ class FittedMember:
     models: list[Any]
     classes: NDArray[Any] | None
     knows_labels: bool  # its classes are labels, not indices
+    several: bool = False  # a regressor's several outputs are an answer
 
     def respond(self, X: Any) -> Array:
         """Responses, (n_rows, 1) or (n_rows, n_classes)."""
@@ -137,27 +136,11 @@ class FittedMember:
         return self._respond(model, take_columns(X, self.columns))
 
     def _respond(self, model: Any, X: Any) -> Array:
+        what = f"Member {self.name!r}"
         if self.classes is None:
-            return np.asarray(model.predict(X), dtype=np.float64).reshape(X.shape[0], -1)
+            return number_response(what, model, X, self.several)
         labels = self.classes if self.knows_labels else np.arange(len(self.classes))
-        return respond(model, X, self.method, labels)
-
-
-def respond(model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
-    """What a classifier says of each class in `labels`; of those it has not seen, that they are least likely."""
-    answer = np.asarray(getattr(model, method)(X))
-    if method == "predict":
-        return (answer[:, None] == labels[None, :]).astype(np.float64)
-    if answer.ndim == 1:
-        return answer[:, None].astype(np.float64)
-    place = {label: position for position, label in enumerate(labels.tolist())}
-    columns = [place[label] for label in np.asarray(model.classes_).tolist()]
-    if columns == list(range(len(labels))):
-        return answer.astype(np.float64)
-    lowest = 0.0 if method == "predict_proba" else answer.min()
-    out = np.full((len(answer), len(labels)), lowest)
-    out[:, columns] = answer
-    return out
+        return class_response(what, model, X, self.method, labels)
 
 
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
@@ -183,9 +166,7 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
         place[given.rows] = np.arange(data.n_rows)
         pairs: Any = (tuple(_kept(place[part]) for part in pair) for pair in cv)
     else:
-        target = data.y if data.classes is None else data.y.astype(np.intp)
-        splitter = check_cv(cv, y=target, classifier=data.classes is not None)
-        pairs = splitter.split(np.zeros((data.n_rows, 1)), target, data.groups)
+        pairs = _split(cv, data)
     folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
     if not any(len(test) for _, test in folds):
         raise ValueError("cv must give folds with test rows; got none.")
@@ -193,6 +174,21 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
         if len(np.intersect1d(train, test)):
             raise ValueError("cv must give folds whose training and test rows differ; a row is in both.")
     return folds
+
+
+def _split(cv: Any, data: MemberData) -> list[Fold]:
+    """The folds of a splitter, or of their number; an error of scikit-learn's with what to do."""
+    is_classification = data.classes is not None
+    target = data.y.astype(np.intp) if is_classification else data.y
+    try:
+        splitter = check_cv(cv, y=target, classifier=is_classification)
+        return list(splitter.split(np.zeros((data.n_rows, 1)), target, data.groups))
+    except ValueError as error:
+        advice, largest = "", int(np.bincount(target).max()) if is_classification else data.n_rows
+        if is_classification and isinstance(cv, int | np.integer) and cv > largest:
+            fewer = f"Give a cv of at most {largest}, the rows of the largest class" if largest > 1 else "Merge classes"
+            advice = f" {fewer}, or use KFold({cv}), which does not look at classes."
+        raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error
 
 
 def _kept(places: Rows) -> Rows:
@@ -313,11 +309,13 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
     part = data if job == WHOLE else _training(data, folds, job)
     columns = None if spec.columns is None else tuple(spec.columns)
     try:
-        model = fit_member(spec, part, _columns(part, columns))
+        model = _fit_part(spec, part, _columns(part, columns), len(folds))
         responses = None if job == WHOLE else _fitted(spec, [model], data).respond(_unseen(data, folds, job))
+    except MemberError:
+        raise
     except Exception as error:
         where = "on all rows" if job == WHOLE else f"in fold {job}"
-        raise MemberError(f"Member {spec.name!r} failed {where}: {error}") from error
+        raise MemberError(f"Member {spec.name!r} failed {where}: {error}{_advice(part)}") from error
     trees = getattr(model, "_ensemble", None)
     if isinstance(trees, TreeEnsemble):
         trees.forget()
@@ -342,7 +340,32 @@ def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
     knows_labels = isinstance(spec.estimator, BaseFastens)
-    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, knows_labels)
+    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, knows_labels, spec.several)
+
+
+def _absent_classes(part: MemberData) -> list[Any]:
+    """The classes that some rows have none of."""
+    return [] if part.classes is None else np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
+
+
+def _advice(part: MemberData) -> str:
+    """What to do where rows to train on lack classes, for the end of an error."""
+    absent = _absent_classes(part)
+    if not absent:
+        return ""
+    return (
+        f" The rows it was trained on have none of the class {absent[0]!r}: use stratified folds, with two rows of "
+        "every class at least, or merge rare classes."
+    )
+
+
+def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
+    """A member fitted on a part of the rows; where one fold of several has one class only, what answers with that."""
+    if n_folds < 2 or part.classes is None or len(_absent_classes(part)) < len(part.classes) - 1:
+        return fit_member(spec, part, X)
+    if spec.method == "decision_function":
+        raise ValueError("a decision function takes two classes, and these rows are of one.")
+    return OneClassClassifier().fit(X, part.labels_for(spec.estimator))
 
 
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:

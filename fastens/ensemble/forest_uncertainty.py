@@ -16,6 +16,7 @@ from fastens.engine.leaf_rows import LeafRows
 from fastens.engine.losses import weighted_quantile
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.walks import Walker
+from fastens.engine.whole import as_copies
 from fastens.ensemble.conformal_scores import COVERAGE, SetScore, SetScores, intervals, sets
 from fastens.ensemble.out_of_bag import OutOfBag
 from fastens.tables import dense_blocks
@@ -141,6 +142,11 @@ class ForestUncertainty(OutOfBag):
         """The scores of the training rows, each by the trees that have not seen it."""
         COVERAGE.check("coverage", coverage)
         self._oob_values()
+        if not len(self._scores.values):
+            raise ValueError(
+                "max_samples must leave rows out of bags, which tell how far predictions are off; all rows are in all "
+                "bags. Whole numbers in sample_weight are draws: divide them by a number, or set max_samples."
+            )
         return self._scores
 
     def _oob_arrays(self) -> dict[str, np.ndarray]:
@@ -218,11 +224,11 @@ class NumberUncertainty(ForestUncertainty):
 
     def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
         super()._set_out_of_bag(matrix, data, n_rows)
-        if self._n_targets > 1:
-            self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
-            return
         mean = (self._oob_mean if data.rows is None else self._oob_mean[data.rows])[:, 0]
         known = ~np.isnan(mean)
+        if self._n_targets > 1 or not known.any():
+            self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
+            return
         spread = self._left_out_spread(matrix, mean)[known]
         residual = np.abs(data.y[known] - mean[known])
         weight = _of_rows(data.sample_weight, known)
@@ -357,7 +363,7 @@ class _Moments:
 
 
 def _of_rows(weight: Array | None, rows: NDArray[np.bool_]) -> Array | None:
-    return None if weight is None else weight[rows]
+    return None if weight is None else as_copies(weight[rows])
 
 
 def _dense(X: Any) -> Iterator[Any]:

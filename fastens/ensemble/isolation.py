@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
+from fastens.engine.copies import Copies
 from fastens.engine.forests import TreeRules, TreeSample
 from fastens.engine.losses import weighted_quantile
 from fastens.engine.paths import depths
 from fastens.engine.sampling import random_stream, stream_seeds
 from fastens.engine.trees import TreeEnsemble
-from fastens.engine.whole import are_whole
 from fastens.ensemble.bags import CHOOSING, DRAWING, GROWING
 from fastens.ensemble.base_trees import n_chosen
 from fastens.ensemble.random_splits import RULES, RandomSplits
@@ -129,9 +129,9 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return self
 
     def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        order = _repeated(hashes, weight)
-        self.max_samples_ = self._n_drawn(len(order))
-        return [self._sample(seed, tree, order, len(hashes)) for tree in range(self.n_estimators)]
+        copies = Copies.of(hashes, weight)
+        self.max_samples_ = self._n_drawn(copies.total)
+        return [self._sample(seed, tree, copies) for tree in range(self.n_estimators)]
 
     def _n_drawn(self, n_rows: int) -> int:
         if isinstance(self.max_samples, str):
@@ -148,12 +148,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
             random_thresholds=True,
         )
 
-    def _sample(self, seed: int, tree: int, order: NDArray[np.intp], n_rows: int) -> TreeSample:
+    def _sample(self, seed: int, tree: int, copies: Copies) -> TreeSample:
         drawing, choosing, growing = (
             int(stream_seeds(seed, tree, tree + 1, purpose)[0]) for purpose in (DRAWING, CHOOSING, GROWING)
         )
-        chosen = random_stream(drawing, 0).choice(len(order), self.max_samples_, replace=False)
-        weight = np.bincount(order[chosen], minlength=n_rows).astype(np.float64)
+        weight = copies.draw(self.max_samples_, random_stream(drawing, 0)).astype(np.float64)
         n_features = self.n_features_in_
         n_wanted = n_chosen(self.max_features, n_features)
         columns = None
@@ -178,14 +177,6 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("offset_", "max_samples_")
-
-
-def _repeated(hashes: NDArray[np.uint64], weight: Array | None) -> NDArray[np.intp]:
-    """The rows in an order of their own, each as often as its weight says where weights are whole numbers."""
-    order = np.argsort(hashes, kind="stable")
-    if weight is None or not are_whole(weight):
-        return order
-    return np.repeat(order, weight[order].astype(np.intp))
 
 
 def _mean_depth(n: NDArray[Any]) -> Array:

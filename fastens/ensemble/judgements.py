@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.base import check_weights
+from fastens.columns.vectors import unmasked
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ class Judgements:
 
     def read(self, n_rows: int) -> Array:
         """As columns (relevance, number of the query, number of documents)."""
-        relevance = np.asarray(self.relevance)
+        relevance = unmasked(self.relevance, "y")
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
         if relevance.shape != (n_rows,):
@@ -51,7 +52,7 @@ class Judgements:
             return _query_of_sizes(self.group, n_rows)
         if self.qid is None:
             return np.zeros(n_rows, dtype=np.intp)
-        qid = np.asarray(self.qid)
+        qid = unmasked(self.qid, "qid")
         if qid.shape != (n_rows,):
             raise ValueError(f"qid must have a query for each of the {n_rows} rows; got shape {qid.shape}.")
         return np.unique(qid, return_inverse=True)[1]

@@ -12,14 +12,20 @@ from sklearn.utils import Bunch
 from fastens.ensemble.folds import FittedMember
 from fastens.ensemble.members import BaseMembers
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
+from fastens.parameters import one_of
 from fastens.table_parts import beside
 
 Array = NDArray[np.float64]
+
+LAST, ALL = "last", "all"
+INPUTS = one_of(LAST, ALL)
 
 
 class BaseLevels(BaseMembers):
     """An ensemble whose members stand in levels."""
 
+    # Whose predictions a level gets: those of the one before, or of all before.
+    inputs_from: str
     _fitted_levels: list[list[FittedMember]]
 
     def _passes_columns(self) -> bool:
@@ -33,23 +39,28 @@ class BaseLevels(BaseMembers):
         is_binary = is_classifier(self) and len(self.classes_) == 2
         return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
 
-    def _with_columns(self, members: list[FittedMember], meta: Array, X: Any) -> Any:
-        return beside(meta, self._meta_names(members), X) if self._passes_columns() else meta
+    def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
+        """What the level after these gets, from the responses of each of them."""
+        meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
+        return beside(meta, self._meta_names(levels), X) if self._passes_columns() else meta
 
     def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
-        """What the level after these gets."""
-        table = X
-        for members in levels:
-            meta = self._meta([member.respond(table) for member in members])
-            table = self._with_columns(members, meta, X)
+        """The same from the columns of X."""
+        table, metas = X, []
+        for depth, members in enumerate(levels, 1):
+            metas.append(self._meta([member.respond(table) for member in members]))
+            table = self._next_table(levels[:depth], metas, X)
         return table
 
-    def _meta_names(self, members: list[FittedMember]) -> list[str]:
+    def _meta_names(self, levels: list[list[FittedMember]]) -> list[str]:
+        """Names of what the level after these gets; of several levels, whose members may have the same, with theirs."""
         prefix = type(self).__name__.lower()
+        stems = [f"{prefix}_{depth}" for depth in range(1, len(levels) + 1)] if self.inputs_from == ALL else [prefix]
         names = []
-        for member in members:
-            n_columns = self._n_meta(member)
-            names += [f"{prefix}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
+        for stem, members in zip(stems, levels[-len(stems) :], strict=True):
+            for member in members:
+                n_columns = self._n_meta(member)
+                names += [f"{stem}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
         return names
 
     def _n_meta(self, member: FittedMember) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes, mixed
-from fastens.engine.whole import are_whole
+from fastens.engine.whole import are_copies
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
@@ -112,13 +112,13 @@ class HeldOut:
         self._part = part
         self._weight = np.ones(len(part)) if weight is None else weight
         # A whole weight is as many rows, which vary each for itself; a fractional one is a factor.
-        self._squares = self._weight if are_whole(self._weight) else self._weight**2
+        self._squares = self._weight if are_copies(self._weight) else self._weight**2
 
     @classmethod
     def of(cls, data: TrainingData, n_threads: int) -> HeldOut | None:
         """Return the parts of some rows; None where the rows are too many to be asked, or all of one part."""
         weight = data.sample_weight
-        n_copies = len(data.y) if weight is None or not are_whole(weight) else weight.sum()
+        n_copies = len(data.y) if weight is None or not are_copies(weight) else weight.sum()
         if n_copies > _MOST_ROWS:
             return None
         n_parts = _N_PARTS_OF_FEW if n_copies < _FEW_ROWS else _N_PARTS
@@ -127,7 +127,7 @@ class HeldOut:
 
     def steadied(self, growth: GrowthRules) -> GrowthRules:
         """Return limits with a penalty that keeps leaves of a row, whose hessian may be nothing, from giant steps."""
-        row = 1.0 if are_whole(self._weight) else self._weight.mean()
+        row = 1.0 if are_copies(self._weight) else self._weight.mean()
         return replace(growth, l2_regularization=max(growth.l2_regularization, _LEAST_L2 * row))
 
     def favour(

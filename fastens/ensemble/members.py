@@ -9,14 +9,16 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils import Bunch, check_random_state, get_tags
+from sklearn.base import clone, is_classifier
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.base import check_weights, is_plain
+from fastens.base import is_plain
 from fastens.ensemble.folds import GivenRows, MemberData, MemberSpec, resolve_method
+from fastens.ensemble.kinds import check_kind, tags_of
 from fastens.parameters import NONE, Rule, instance, whole
+from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.table_parts import column_numbers, take_rows
 from fastens.tables import TableEncoder, is_frame, table_from_array, table_from_frame
@@ -118,9 +120,7 @@ class BaseMembers(SavedEstimator):
         ]
 
     def _spec(self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int) -> MemberSpec:
-        kind = is_classifier if is_classifier(self) else is_regressor
-        if not hasattr(member, "fit") or not kind(member):
-            raise ValueError(f"Member {name!r} must be a {kind.__name__[3:]}; got {member!r}.")
+        check_kind(f"Member {name!r}", member, is_classifier(self))
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         given = (self.columns or {}).get(name)
         if given is not None and depth > 0:
@@ -181,8 +181,7 @@ class BaseMembers(SavedEstimator):
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data; also which rows those are that have weight: the others are absent."""
         self._check_parameters()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check_target_given(y)
         if self._is_prefit:
             for _, member in (pair for members in self._levels() for pair in members):
                 check_is_fitted(member)
@@ -204,21 +203,29 @@ class BaseMembers(SavedEstimator):
             classes=getattr(self, "classes_", None),
             sample_weight=found.sample_weight,
             groups=None if groups is None else np.asarray(groups)[rows],
-            validation=None if X_val is None else (self._door_table(X_val), np.asarray(metadata["y_val"])),
+            validation=None if X_val is None else self._door_validation(X_val, metadata["y_val"]),
             routed=self._route(metadata, rows),
         )
         return data, GivenRows(rows, n_rows)
 
-    def _door_table(self, X: Any) -> Any:
-        """Check a table by what the door has just learned."""
-        return self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
+    def _check_target_given(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+
+    def _door_validation(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Check rows to validate on by what the door has just learned."""
+        X = self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
+        y = np.asarray(y)
+        try:
+            self._encode_target(self._read_target(y, X.shape[0]))
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
+        return X, y
 
     def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
         """Metadata by member, where scikit-learn's metadata routing is on."""
         if not _routing_enabled():
-            unknown = sorted(set(metadata) - KNOWN_METADATA)
-            if unknown:
-                raise TypeError(f"{type(self).__name__}.fit got an unexpected keyword argument {unknown[0]!r}")
+            check_known(type(self).__name__, metadata)
             return None
         given = {name: value for name, value in metadata.items() if value is not None}
         routed = process_routing(self, "fit", **given)
@@ -235,9 +242,9 @@ class BaseMembers(SavedEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        members = [member for _, member in self._named() if hasattr(member, "fit")]
-        tags.input_tags.allow_nan = all(get_tags(member).input_tags.allow_nan for member in members)
-        tags.input_tags.sparse = all(get_tags(member).input_tags.sparse for member in members)
+        of_members = [found for _, member in self._named() if (found := tags_of(member)) is not None]
+        tags.input_tags.allow_nan = all(of_member.input_tags.allow_nan for of_member in of_members)
+        tags.input_tags.sparse = all(of_member.input_tags.sparse for of_member in of_members)
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -269,10 +276,33 @@ class BaseMembers(SavedEstimator):
         return blocks[0] if len(blocks) == 1 else _VisualBlock("serial", blocks, dash_wrapped=False)
 
 
-def joint_classes(classes: NDArray[Any], index: Array, members: list[Any]) -> tuple[NDArray[Any], Array]:
+def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
     """Classes with those that fitted members know too, and the rows' classes as numbers among them."""
-    joint = np.unique(np.concatenate([classes, *(member.classes_ for member in members)]))
+    joint = joined_labels([("y", classes), *labels_of_members(members)])
     return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
+
+
+def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
+    """The classes of the fitted members that say what theirs are, each with words for an error."""
+    known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
+    return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
+
+
+def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
+    """All labels, sorted; ValueError where some are text and some are not."""
+    what, first = parts[0]
+    for other, labels in parts[1:]:
+        known, found = first.tolist(), labels.tolist()
+        if isinstance(found[0], str) != isinstance(known[0], str):
+            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {found[0]!r}.")
+    return np.unique(np.concatenate([labels for _, labels in parts]))
+
+
+def check_known(kind: str, metadata: Mapping[str, Any]) -> None:
+    """Raise TypeError for arguments of `fit` that are none, unless scikit-learn's metadata routing is on."""
+    unknown = [] if _routing_enabled() else sorted(set(metadata) - KNOWN_METADATA)
+    if unknown:
+        raise TypeError(f"{kind}.fit got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _routing_enabled() -> bool:

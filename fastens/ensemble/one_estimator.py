@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, is_classifier
 
+from fastens.ensemble.kinds import check_kind
 from fastens.ensemble.members import BaseMembers, NamedMembers
 
 
@@ -39,6 +40,4 @@ class BaseOneEstimator(BaseMembers):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if is_classifier(self._template()) != is_classifier(self):
-            kind = "classifier" if is_classifier(self) else "regressor"
-            raise ValueError(f"estimator must be a {kind}; got {self.estimator!r}.")
+        check_kind("estimator", self._template(), is_classifier(self))

@@ -22,6 +22,11 @@ Array = NDArray[np.float64]
 _PREFIX = "out_of_bag."
 # Rows whose walks through a tree take some tens of microseconds.
 _GRAIN = 500
+IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some."
+NEVER_OUT = (
+    "All rows are in all bags, and oob_score_ is NaN: there are many draws for each row. Whole numbers in "
+    "sample_weight are draws; as shares they are chances, and a smaller max_samples draws less."
+)
 
 
 class OutOfBag(BaseFastens):
@@ -40,17 +45,15 @@ class OutOfBag(BaseFastens):
 
     _oob_mean: Array
     oob_score_: float
+    oob_scores_: Array
     oob_error_curve_: Array
 
     def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
         """Predict every training row by the trees whose bags do not have it."""
-        sums, n_trees, self.oob_error_curve_ = self._sum_left_out(matrix, data)
+        sums, n_trees, self.oob_error_curve_, self.oob_scores_ = self._sum_left_out(matrix, data)
         known = n_trees > 0
         if not known.all():
-            warnings.warn(
-                "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some.",
-                stacklevel=3,
-            )
+            warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=3)
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
         self.oob_score_ = self._oob_score(mean[known], _taken(data, known)) if known.any() else np.nan
         if data.rows is not None:
@@ -59,22 +62,26 @@ class OutOfBag(BaseFastens):
             mean = spread
         self._oob_mean = mean
 
-    def _sum_left_out(self, matrix: BinnedMatrix, data: TrainingData) -> tuple[Array, NDArray[np.int32], Array]:
-        """Sums of leaf values out of bag, how many trees are in them, and the mean loss after each tree."""
+    def _sum_left_out(self, matrix: BinnedMatrix, data: TrainingData) -> tuple[Array, NDArray[np.int32], Array, Array]:
+        """Sums of leaf values out of bag, how many trees are in them, the mean loss after each tree, its own score."""
         trees, bags, y = self._predicting_trees(), self._bags(), data.y.reshape(len(data.y), -1)
         n_threads = threads_for(len(y), resolve_n_jobs(self.n_jobs), _GRAIN)
         walker, offsets = Walker(trees, matrix), trees.node_offsets
         sums, n_trees = np.zeros((len(y), trees.n_outputs)), np.zeros(len(y), dtype=np.int32)
         weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
-        losses, errors = np.zeros(len(y)), np.full(trees.n_trees, np.nan)
+        losses, (errors, scores) = np.zeros(len(y)), np.full((2, trees.n_trees), np.nan)
         for t in range(trees.n_trees):
-            counts = bags.counts(t, t + 1)[0]
-            walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, sums, n_trees, n_threads)
-            rows = np.flatnonzero(counts == 0)
+            counts, said = bags.counts(t, t + 1)[0], np.zeros_like(sums)
+            walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, said, n_trees, n_threads)
+            sums += said
+            left_out = counts == 0
+            rows = np.flatnonzero(left_out)
+            if len(rows):
+                scores[t] = self._oob_score(said[rows], _taken(data, left_out))
             losses[rows] = weight[rows] * self._losses(self._answers(sums[rows] / n_trees[rows, None]), y[rows])
             total = weight[n_trees > 0].sum()
             errors[t] = losses.sum() / total if total > 0 else np.nan
-        return sums, n_trees, errors
+        return sums, n_trees, errors, scores
 
     def _oob_score(self, mean: Array, data: TrainingData) -> float:
         answers, y = self._answers(mean), data.y.reshape(len(data.y), -1)
@@ -152,12 +159,14 @@ class OutOfBag(BaseFastens):
         if not hasattr(self, "_oob_mean"):
             return {}
         found = {"mean": self._oob_mean, "errors": self.oob_error_curve_, "score": np.float64(self.oob_score_)}
+        found["scores"] = self.oob_scores_
         return {_PREFIX + name: np.asarray(array) for name, array in found.items()}
 
     def _restore_oob(self, arrays: dict[str, np.ndarray]) -> None:
         if _PREFIX + "mean" in arrays:
             self._oob_mean, self.oob_error_curve_ = arrays[_PREFIX + "mean"], arrays[_PREFIX + "errors"]
             self.oob_score_ = float(arrays[_PREFIX + "score"])
+            self.oob_scores_ = arrays[_PREFIX + "scores"]
             if self._oob_mean.ndim != 2 or self._oob_mean.shape[1] != self._ensemble.n_outputs:
                 raise ValueError("the out-of-bag predictions and the trees do not fit together")
 

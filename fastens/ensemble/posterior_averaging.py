@@ -172,7 +172,9 @@ class PosteriorAveraging(BaseFastens):
         ValueError
             Where `averaging` was None in `fit`, or for other keys, or values that break their rules.
         """
-        self._check_averaged()
+        self._check_fitted()
+        if not hasattr(self, "_leaf_statistics"):
+            raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
         before = self.averaging
         if "evidence" in prior:
             raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
@@ -187,14 +189,9 @@ class PosteriorAveraging(BaseFastens):
             pruning_prior.averaged(tree, nodes_of(tree), leaves) for tree, leaves in self._trees_with_statistics()
         ]
         self._ensemble = self._ensemble.with_values(np.concatenate(values))
-        for name in ("_oob_mean", "oob_score_", "oob_error_curve_"):
+        for name in ("_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_"):
             self.__dict__.pop(name, None)
         return self
-
-    def _check_averaged(self) -> None:
-        self._check_fitted()
-        if not hasattr(self, "_leaf_statistics"):
-            raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
 
     def _trees_with_statistics(self) -> Iterator[tuple[Tree, list[NDArray[Any]]]]:
         """Each tree with the statistics of its leaves: see `PruningPrior.averaged`."""
@@ -206,7 +203,9 @@ class PosteriorAveraging(BaseFastens):
             yield tree, [part[:, leaves] for part in self._leaf_statistics]
 
     def _posteriors(self) -> Iterator[Prunings]:
-        self._check_averaged()
+        self._check_fitted()
+        if not hasattr(self, "_leaf_statistics"):
+            raise AttributeError("there is a posterior of prunings only where averaging was not None in fit")
         prior = self._pruning_prior()
         return (
             prior.posterior(tree, *together([of_all_nodes(tree, part) for part in leaves]))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fastens.base import BaseFastens, check_weights
+from fastens.base import BaseFastens
 from fastens.engine.binning import learn_binning
 from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, number_target
 from fastens.engine.sampling import content_hashes
@@ -16,6 +16,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees import TreeEnsemble
 from fastens.ensemble.saving import SavedEnsemble
 from fastens.parameters import ANYTHING, NONE, instance, whole
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import Bunch
 
-from fastens.base import TrainingData, check_weights
+from fastens.base import TrainingData
 from fastens.engine.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
 from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.boosting_parameters import RULES
 from fastens.ensemble.judgements import Judgements, weights_of_rows
 from fastens.ensemble.metrics import OwnMetric, metrics_rule
 from fastens.parameters import FLAG, NONE, one_of, whole
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,10 +57,16 @@ class Finished:
 
 def _of_rows(data: MemberData, options: Any = None) -> str:
     validation, routed = data.validation, data.routed
-    return str(
-        joblib.hash([data.X, data.y, data.classes, data.sample_weight, data.groups, validation, routed, options])
-    )
+    return _hash([data.X, data.y, data.classes, data.sample_weight, data.groups, validation, routed, options])
 
 
 def _of_members(specs: list[MemberSpec]) -> dict[str, str]:
-    return {spec.name: str(joblib.hash([spec.estimator, spec.columns, spec.method])) for spec in specs}
+    return {spec.name: _hash([spec.estimator, spec.columns, spec.method]) for spec in specs}
+
+
+def _hash(value: Any) -> str:
+    """A hash of the content; of what cannot be pickled, as a class inside a function, one that nothing equals."""
+    try:
+        return str(joblib.hash(value))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return uuid.uuid4().hex

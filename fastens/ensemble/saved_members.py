@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.ensemble.folds import METHODS, FittedMember
+from fastens.ensemble.folds import FittedMember
+from fastens.ensemble.responses import METHODS
 from fastens.saving import nested_arrays, nested_model
 from fastens.storage import ModelFileError
 

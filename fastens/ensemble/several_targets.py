@@ -6,7 +6,7 @@ Linear leaves are those of one raw prediction, which has trees of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastens.base import TrainingData
 from fastens.engine.binning import Binning
 from fastens.engine.column_losses import ColumnLosses
+from fastens.engine.least_squares import LeastSquares
 from fastens.engine.losses import Loss
 from fastens.ensemble.boosted_trees import BoostedTrees
 from fastens.ensemble.joint_rounds import JointDartRun, JointRun
@@ -22,11 +23,30 @@ from fastens.ensemble.rounds import BoostingRules, BoostingRun, Start
 Array = NDArray[np.float64]
 
 
+# Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
+PLAIN: dict[str, Any] = {
+    "split_criterion": "squared_error",
+    "max_leaf_nodes": None,
+    "max_depth": 3,
+    "min_samples_leaf": 1,
+    "min_child_weight": 0.0,
+    "split_penalty": 0.0,
+    "lift_limits": False,
+    "categorical_encoding": "partition",
+    "category_smoothing": 0.0,
+    "category_l2": 0.0,
+}
+
+
 class SeveralTargets(BoostedTrees):
     """Boosted trees whose y may have several columns."""
 
     _takes_several_targets = True
     _n_targets: int
+
+    if TYPE_CHECKING:
+        split_criterion: str
+        l2_regularization: float
 
     @property
     def n_outputs_(self) -> int:
@@ -47,8 +67,37 @@ class SeveralTargets(BoostedTrees):
             raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
         return super()._encode_target(y)
 
+    @classmethod
+    def plain(cls, **parameters: Any) -> Self:
+        """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
+
+        Regression starts at the mean of y, and leaves are means of the residuals; classification at the log odds, and
+        leaves are sum(r) / sum(p (1 - p)) over their rows. All trees are fitted to the residuals by least squares, with
+        every split that lowers the squared error, down to `max_depth`, and shrunk by `learning_rate`.
+
+        Parameters
+        ----------
+        **parameters
+            Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``.
+
+        Returns
+        -------
+        An estimator, not fitted.
+
+        Examples
+        --------
+        >>> from fastens import GradientBoostingRegressor
+        >>> model = GradientBoostingRegressor.plain(n_estimators=2, learning_rate=0.5, max_depth=1)
+        >>> model.fit([[1.0], [2.0], [3.0], [4.0]], [1.0, 1.0, 3.0, 3.0]).predict([[1.0], [4.0]])
+        array([1.25, 2.75])
+        """
+        return cls(**(PLAIN | parameters))
+
     def _loss_of(self, parts: Sequence[Loss]) -> Loss:
         """The loss of all targets, given that of each."""
+        if self.split_criterion == "squared_error":
+            l2 = self.l2_regularization
+            parts = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
         return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:

@@ -12,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.ensemble.base_stacking import STACKING_RULES, BaseStacking
 from fastens.ensemble.defaults import default_classifiers, default_regressors
-from fastens.ensemble.folds import METHODS, respond
 from fastens.ensemble.members import NamedMembers
+from fastens.ensemble.responses import METHODS, class_response, label_places, number_response
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
@@ -54,6 +54,10 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         What members are asked for; "auto": the first of these that a member has.
     passthrough : bool, default=False
         Later levels and the final estimator get the columns of X too (cascade).
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions later levels and the final estimator get: those of the level before, or of all levels before.
+        With "all", `passthrough` and one member in each level, every model gets the columns and the predictions of all
+        models before it (cascade stacking).
     refit : bool, default=False
         False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
         besides, and that model alone predicts, as in scikit-learn: a longer `fit`, a shorter `predict`, and in our
@@ -109,6 +113,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         cv: Any = None,
         stack_method: str = "auto",
         passthrough: bool = False,
+        inputs_from: str = "last",
         refit: bool = False,
         columns: Mapping[str, Any] | None = None,
         warm_start: bool = False,
@@ -121,6 +126,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         self.cv = cv
         self.stack_method = stack_method
         self.passthrough = passthrough
+        self.inputs_from = inputs_from
         self.refit = refit
         self.columns = columns
         self.warm_start = warm_start
@@ -134,7 +140,9 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         """Return the class of each row, shape (n_samples,)."""
         table = self.transform(X)
         found = self.final_estimator_.predict(table)
-        return found if isinstance(self.final_estimator_, BaseFastens) else self.classes_[np.asarray(found, np.intp)]
+        if isinstance(self.final_estimator_, BaseFastens):
+            return found
+        return self.classes_[label_places("final_estimator", found, self._labels_of_final(), table.shape[0])]
 
     @_final_has("predict_proba")
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -148,10 +156,12 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         return found[:, 0] if found.shape[1] == 1 else found
 
     def _of_final(self, X: Any, method: str) -> Array:
-        table = self.transform(X)
-        final = self.final_estimator_
-        labels = self.classes_ if isinstance(final, BaseFastens) else np.arange(len(self.classes_))
-        return respond(final, table, method, labels)
+        table, labels = self.transform(X), self._labels_of_final()
+        return class_response("final_estimator", self.final_estimator_, table, method, labels)
+
+    def _labels_of_final(self) -> NDArray[Any]:
+        """The classes as the final estimator knows them."""
+        return self.classes_ if isinstance(self.final_estimator_, BaseFastens) else np.arange(len(self.classes_))
 
 
 class StackingRegressor(BaseRegressor, BaseStacking):
@@ -173,6 +183,10 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         The folds; default: 5. "prefit": the members are fitted already, on other rows than these.
     passthrough : bool, default=False
         Later levels and the final estimator get the columns of X too (cascade).
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions later levels and the final estimator get: those of the level before, or of all levels before.
+        With "all", `passthrough` and one member in each level, every model gets the columns and the predictions of all
+        models before it (cascade stacking).
     refit : bool, default=False
         False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
         besides, and that model alone predicts, as in scikit-learn.
@@ -220,6 +234,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         levels: list[NamedMembers] | None = None,
         cv: Any = None,
         passthrough: bool = False,
+        inputs_from: str = "last",
         refit: bool = False,
         columns: Mapping[str, Any] | None = None,
         warm_start: bool = False,
@@ -231,6 +246,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         self.levels = levels
         self.cv = cv
         self.passthrough = passthrough
+        self.inputs_from = inputs_from
         self.refit = refit
         self.columns = columns
         self.warm_start = warm_start
@@ -246,4 +262,4 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     def predict(self, X: ArrayLike) -> Array:
         """Return the prediction of each row, shape (n_samples,)."""
         table = self.transform(X)
-        return np.asarray(self.final_estimator_.predict(table))
+        return number_response("final_estimator", self.final_estimator_, table)[:, 0]

@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
 from sklearn.utils.multiclass import type_of_target
 
 from fastens.engine.numeric_losses import Expectile
+from fastens.sample_weights import weights_to_score
 
 
 class StagedScore:
@@ -20,7 +21,7 @@ class StagedScore:
     def _score_of(self: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
         """Accuracy or R2."""
         measure = share_right if is_classifier(self) else r2_score
-        return float(measure(y, predicted, sample_weight=sample_weight))
+        return float(measure(y, predicted, sample_weight=weights_to_score(sample_weight, y)))
 
     def staged_score(self: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
         """Yield what `score` returns after each round.
@@ -71,9 +72,10 @@ class QuantilesScore(StagedScore):
         levels = self._predicted_levels
         if levels is None:
             return super()._score_of(y, predicted, sample_weight)
+        weight = weights_to_score(sample_weight, y)
         measure = d2_pinball_score if self._loss.name == "quantile" else d2_expectile_score
         columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
-        return float(np.mean([measure(y, own, alpha=level, sample_weight=sample_weight) for own, level in columns]))
+        return float(np.mean([measure(y, own, alpha=level, sample_weight=weight) for own, level in columns]))
 
     def _score_of_raw(self, raw: Any, y: Any, weight: Any) -> float:
         return self._score_of(y, self._loss.predict(raw), weight)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from fastens.base import TrainingData, check_weights
+from fastens.base import TrainingData
 from fastens.engine.losses import Loss
 from fastens.engine.survival_losses import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard, events
 from fastens.ensemble.boosted_trees import BoostedTrees
@@ -18,6 +18,7 @@ from fastens.ensemble.metrics import OwnMetric, metrics_rule
 from fastens.ensemble.rounds import BoostingRun
 from fastens.ensemble.times import read_times
 from fastens.parameters import one_of, real
+from fastens.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 

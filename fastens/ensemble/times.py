@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
+from fastens.columns.vectors import unmasked
 from fastens.tables import is_frame, table_from_frame
 
 Array = NDArray[np.float64]
@@ -26,7 +27,7 @@ def read_times(y: Any) -> Array:
     if is_frame(y):
         table = table_from_frame(y)
         return _from_columns({str(name): np.asarray(y[name]) for name in table.names or []})
-    array = np.asarray(y)
+    array = unmasked(y, "y")
     if array.dtype.names:
         return _from_columns({name: array[name] for name in array.dtype.names})
     if array.ndim == 2 and array.shape[1] == 2:

@@ -13,11 +13,12 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.ensemble.base_voting import VOTING_RULES, BaseVoting
 from fastens.ensemble.defaults import default_classifiers, default_regressors
 from fastens.ensemble.members import NamedMembers, joint_classes
-from fastens.parameters import ANYTHING, FLAG, one_of
+from fastens.parameters import ANYTHING, FLAG, one_of, real
 
 Array = NDArray[np.float64]
 
 SOFT = "soft"
+_FACTOR = real(0)
 
 
 def _is_soft(self: VotingClassifier) -> bool:
@@ -123,7 +124,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         index = super()._learn_target(y)
         if self.prefit:
-            members = [member for level in self._levels() for _, member in level]
+            (members,) = self._levels()
             self.classes_, index = joint_classes(self.classes_, index, members)
         self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
         return index
@@ -295,9 +296,9 @@ def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
         if unknown:
             raise ValueError(f"class_weights must name classes of y; got {unknown[0]!r}, they are {classes.tolist()}.")
         given = [given.get(label, 1.0) for label in classes.tolist()]
-    factors = np.asarray(given, dtype=np.float64)
-    if factors.shape != classes.shape or not np.isfinite(factors).all() or factors.min() < 0 or not factors.any():
+    factors = list(given) if np.iterable(given) and not isinstance(given, str) else []
+    if len(factors) != len(classes) or not all(map(_FACTOR.holds, factors)) or not any(factors):
         raise ValueError(
             f"class_weights must be {len(classes)} finite numbers, not negative and not all zero; got {given!r}."
         )
-    return factors
+    return np.array(factors, dtype=np.float64)

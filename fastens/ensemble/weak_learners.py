@@ -13,10 +13,12 @@ from sklearn.base import clone
 
 from fastens.engine.binned import BinnedMatrix
 from fastens.engine.binning import Binning
+from fastens.engine.copies import repeated
 from fastens.engine.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.stumps import StumpLearner, stump_ensemble
 from fastens.engine.trees import Tree, TreeEnsemble, add_tree_to_raw
 from fastens.engine.weights import RowWeights
+from fastens.ensemble.responses import label_places
 from fastens.ensemble.weak_rounds import Vote, Weak
 from fastens.saving import nested_arrays, nested_model
 
@@ -158,13 +160,13 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int
         model.set_params(random_state=index)
     if takes_weights(model):
         return model.fit(X, y, sample_weight=weights / weights.mean())
-    rows = np.repeat(np.arange(len(y)), weights)
+    rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
     return model.fit(X[rows], y[rows])
 
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
     """The index, in sorted labels, of the class that an estimator predicts for each row."""
-    return np.searchsorted(labels, model.predict(X)).astype(np.uint16)
+    return label_places("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
 
 
 def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
@@ -184,3 +186,15 @@ def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
 def takes_weights(estimator: Any) -> bool:
     """Whether `fit` has a parameter `sample_weight`."""
     return "sample_weight" in inspect.signature(estimator.fit).parameters
+
+
+def tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    """Share of each feature in the gain of each tree, shape (n_trees, n_features)."""
+    gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
+    tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))
+    inner = ensemble.feature >= 0
+    # A split without gain on the way to better ones, or alone, is a split all the same.
+    gain = np.maximum(ensemble.gain[inner], np.finfo(float).tiny)
+    np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
+    total = gains.sum(axis=1, keepdims=True)
+    return np.divide(gains, total, out=gains, where=total > 0)

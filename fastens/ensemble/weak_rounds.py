@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.growth import GrowthRules, leaves_within_limits
-from fastens.engine.sampling import random_stream
+from fastens.engine.sampling import stream_seeds
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.measuring import History
 from fastens.ensemble.rounds import OnRound
@@ -23,7 +23,7 @@ from fastens.ensemble.rounds import OnRound
 Array = NDArray[np.float64]
 Codes = NDArray[np.unsignedinteger]
 
-# Resampling: how often in a row a round may start again from the first distribution before boosting ends.
+# How often in a row a round may start again from the first distribution before boosting ends.
 MAX_RESTARTS = 10
 # Rounded weights make an error that should be one half a little less.
 _ROUNDING = 1e-9
@@ -64,8 +64,12 @@ class VotingRules:
         Vote with the logarithms of probabilities in place of classes.
     learning_rate : float
         Factor of every vote.
+    is_m1 : bool
+        AdaBoost.M1: a classifier must be right on more than half of the weight, whatever the number of classes.
     resample : bool
         Fit each round to rows drawn from the distribution.
+    restarts : bool
+        Where a classifier is no better than chance, leave it out and start again from the first distribution.
     n_iter_no_change, tol : int, float
         With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
     seed, n_threads : int
@@ -76,7 +80,9 @@ class VotingRules:
     n_rounds: int
     is_real: bool
     learning_rate: float
+    is_m1: bool
     resample: bool
+    restarts: bool
     n_iter_no_change: int
     tol: float
     seed: int
@@ -114,6 +120,7 @@ class VotingRun:
         self.learner, self.rules = learner, rules
         self.weights = RowWeights(classes, sample_weight, rules.n_threads)
         self.validation: RowWeights | None = None
+        self._unbroken: RowWeights | None = None
         self.votes: list[Vote] = []
         self.history = History()
         self.n_rounds = 0
@@ -140,17 +147,25 @@ class VotingRun:
     def add(self, vote: Vote) -> None:
         """Take a vote in: reweight the rows, note the loss."""
         if vote.restarted:
-            self.weights.restart()
+            self.restart()
         steps = steps_of(vote.values, vote.weight, self.rules.is_real)
         if vote.weak.cells is not None:
             steps = steps[vote.weak.cells]
         self.weights.advance(vote.weak.codes, steps)
-        self.history.train.append(_exp(self.weights.log_loss_ratio))
+        if self._unbroken is not None:
+            self._unbroken.advance(vote.weak.codes, steps)
+        self.history.train.append(_exp((self._unbroken or self.weights).log_loss_ratio))
         if self.validation is not None and vote.weak.codes_elsewhere is not None:
             self.validation.advance(vote.weak.codes_elsewhere, steps)
             self.history.validation.append(_exp(self.validation.log_loss_ratio))
         self.votes.append(vote)
         self.n_rounds += 1
+
+    def restart(self) -> None:
+        """Return to the first distribution; the loss still counts all rounds."""
+        if self._unbroken is None:
+            self._unbroken = self.weights.copy()
+        self.weights.restart()
 
     def _next_vote(self) -> Vote | None:
         """Fit the next classifier; None where it is not worth a vote, and none will be."""
@@ -159,9 +174,9 @@ class VotingRun:
             vote = self._fit_vote(index, restarted=attempt > 0)
             if vote.weight > 0:
                 return vote
-            if not self.rules.resample:
+            if not self.rules.restarts:
                 break
-            self.weights.restart()
+            self.restart()
         if self.n_rounds:
             return None
         self._is_over = True
@@ -175,7 +190,7 @@ class VotingRun:
         weights = self.weights
         drawn = None
         if self._order is not None:
-            drawn = weights.draw(self._order, random_stream(self.rules.seed, index))
+            drawn = weights.draw(self._order, stream_seeds(self.rules.seed, index, index + 1))
         weak = self.learner.fit(weights, drawn, index)
         sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
         right = sum(of_cell[k] for of_cell, k in zip(sums.tolist(), weak.cell_class.tolist(), strict=True))
@@ -201,13 +216,13 @@ class VotingRun:
         return sums
 
     def _weight(self, error: float) -> float:
-        """SAMME's weight of a classifier (Zhu et al. 2009); 1 without any error, 0 if it is no better than chance."""
-        n_classes = self.rules.n_classes
+        """A classifier's weight by SAMME or AdaBoost.M1; 1 without any error, 0 if it is no better than chance."""
+        odds_of_chance = 1 if self.rules.is_m1 else self.rules.n_classes - 1
         if error == 0:
             return 1.0
-        if error >= 1 - 1 / n_classes - _ROUNDING:
+        if error >= odds_of_chance / (1 + odds_of_chance) - _ROUNDING:
             return 0.0
-        return self.rules.learning_rate * (math.log((1 - error) / error) + math.log(n_classes - 1))
+        return self.rules.learning_rate * (math.log((1 - error) / error) + math.log(odds_of_chance))
 
     def _log_odds(self, sums: NDArray[np.int64]) -> Array:
         """SAMME.R's votes: logarithms of the cells' class probabilities, less their mean.

@@ -12,15 +12,17 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 from sklearn.utils.validation import column_or_1d
 
-from fastens.base import BaseClassifier, BaseFastens, check_weights
+from fastens.base import BaseClassifier, BaseFastens
+from fastens.engine.copies import repeated
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.whole import are_whole
+from fastens.engine.whole import are_copies
 from fastens.ensemble.combining import margin_weights
 from fastens.ensemble.defaults import default_classifiers
 from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
-from fastens.ensemble.members import RULES, BaseMembers, NamedMembers
+from fastens.ensemble.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
 from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import ANYTHING, FLAG, one_of, real
+from fastens.sample_weights import check_weights
 from fastens.table_parts import take_columns
 
 Array = NDArray[np.float64]
@@ -276,8 +278,8 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         known = getattr(self, "_all_classes", None)
         if self.prefit:
-            members = [member.classes_ for members in self._levels() for _, member in members]
-            known = np.unique(np.concatenate([*members, *([] if known is None else [known])]))
+            parts = labels_of_members(self._levels()[0]) + ([] if known is None else [("classes", known)])
+            known = joined_labels(parts) if parts else None
         if known is None:
             return super()._learn_target(y)
         self.classes_ = known
@@ -301,8 +303,8 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
 
         Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
         """
-        if are_whole(weight):
-            copies = np.repeat(np.arange(len(y)), weight.astype(np.int64))
+        if are_copies(weight):
+            copies = repeated(np.arange(len(y)), weight, "weights change from copy to copy")
             responses, y, weight = responses[:, copies], y[copies], np.ones(len(copies))
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight

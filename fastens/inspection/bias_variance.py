@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
 
+from fastens.inspection.arguments import as_labels, as_numbers, check_same_kind
 from fastens.inspection.plotting import axes
+from fastens.parameters import ESTIMATOR, NONE, one_of, real, whole
 
 Array = NDArray[np.float64]
 LOSSES = ("squared_error", "zero_one")
@@ -100,7 +104,8 @@ def bias_variance_decomposition(
     Raises
     ------
     ValueError
-        For a loss of another name, fewer than two rounds, or arrays that do not fit together.
+        For a loss of another name, fewer than two rounds, arrays that do not fit together, or targets that are
+        missing, infinite or not of the loss's kind.
 
     References
     ----------
@@ -118,14 +123,13 @@ def bias_variance_decomposition(
     True
     """
     kind = _checked_loss(estimator, loss)
-    if n_rounds < 2:
-        raise ValueError(f"n_rounds must be a whole number of at least 2; got {n_rounds!r}.")
+    whole(2).check("n_rounds", n_rounds)
     random = check_random_state(random_state)
-    y = np.asarray(y)
+    y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
-        rows = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED))
+        rows = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
     else:
-        rows = _own_test_rows(X, y, X_test, y_test, optimal)
+        rows = _own_test_rows(X, y, X_test, y_test, optimal, kind)
     seeds = random.randint(MAX_SEED, size=n_rounds)
     predictions = np.stack(
         Parallel(n_jobs=n_jobs)(delayed(_one_round)(estimator, rows.X, rows.y, rows.X_test, seed) for seed in seeds)
@@ -165,6 +169,8 @@ def plot_bias_variance(
     matplotlib Axes
     """
     values = list(param_range)
+    if not values:
+        raise ValueError(f"param_range must hold at least one value of {param_name}; got none.")
     options.setdefault("random_state", 0)
     parts = [
         bias_variance_decomposition(clone(estimator).set_params(**{param_name: value}), X, y, **options)
@@ -202,33 +208,51 @@ class _Rows:
 
 
 def _checked_loss(estimator: Any, loss: str | None) -> str:
-    if loss is None:
-        return "zero_one" if is_classifier(estimator) else "squared_error"
-    if loss not in LOSSES:
-        raise ValueError(f"loss must be one of {LOSSES} or None; got {loss!r}.")
-    return loss
+    ESTIMATOR.check("estimator", estimator)
+    (one_of(*LOSSES) | NONE).check("loss", loss)
+    if loss == "zero_one" and is_regressor(estimator):
+        raise ValueError(f"loss='zero_one' needs a classifier; got the regressor {estimator!r}.")
+    return loss or ("zero_one" if is_classifier(estimator) else "squared_error")
 
 
-def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any) -> _Rows:
+def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
+    """A target for each row of X: numbers for the squared error, labels for the 0-1 loss."""
+    found = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
+    if kind == "zero_one" and type_of_target(found).startswith("continuous"):
+        raise ValueError(f"{name} must hold labels with loss='zero_one'; it holds fractions such as {found[0]!r}.")
+    if len(found) != _num_samples(X):
+        table = "X" if name == "y" else "X_test"
+        raise ValueError(
+            f"{table} and {name} must have the same number of rows; got {_num_samples(X)} and {len(found)}."
+        )
+    return found
+
+
+def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _Rows:
     if X_test is None or y_test is None:
         raise ValueError("X_test and y_test must be given together.")
-    y_test = np.asarray(y_test)
-    return _Rows(X, y, X_test, y_test, _checked_optimal(optimal, y_test))
+    y_test = _checked_target("y_test", y_test, X_test, kind)
+    check_same_kind("y", y, "y_test", y_test)
+    return _Rows(X, y, X_test, y_test, _checked_optimal(optimal, y_test, kind))
 
 
-def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int) -> _Rows:
-    best = _checked_optimal(optimal, y)
+def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, kind: str) -> _Rows:
+    best = _checked_optimal(optimal, y, kind)
+    if len(y) < 2:
+        raise ValueError(f"y must have at least 2 rows, of which some are held out; got {len(y)}.")
+    (real(0, 1, open_low=True, open_high=True) | whole(1, len(y) - 1)).check("test_size", test_size)
     train, test = train_test_split(np.arange(len(y)), test_size=test_size, random_state=seed)
     return _Rows(_safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test])
 
 
-def _checked_optimal(optimal: Any, y: NDArray[Any]) -> NDArray[Any]:
+def _checked_optimal(optimal: Any, y: NDArray[Any], kind: str) -> NDArray[Any]:
     if optimal is None:
         return y
-    optimal = np.asarray(optimal)
-    if optimal.shape != y.shape:
-        raise ValueError(f"optimal must have one value for each row, {y.shape}; got shape {optimal.shape}.")
-    return optimal
+    found = as_numbers("optimal", optimal) if kind == "squared_error" else as_labels("optimal", optimal)
+    if found.shape != y.shape:
+        raise ValueError(f"optimal must have one value for each row, {y.shape}; got shape {found.shape}.")
+    check_same_kind("y", y, "optimal", found)
+    return found
 
 
 def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:

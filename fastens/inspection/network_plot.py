@@ -1,27 +1,34 @@
-"""A picture of a directed graph in layers: parents above children, edges bent round what stands between."""
+"""A picture of a Bayesian network in layers, its probability tables below the names of the variables."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from fastens.inspection.boxes import draw_box, measured, set_inches
+from fastens.inspection.network_layout import Bends, Layers, Parents, layered, places
 from fastens.inspection.plotting import axes
 
-COLUMN, LEVEL = 1.35, 1.0  # inches of the figure for each place of the widest layer, and for each layer
-SWEEPS = 12  # over the layers, down and up
-LETTERS = 11  # of a name that fit the place of a variable
-THIN = 0.45  # width of the place of an edge that passes through a layer, where that of a variable is 1
+BESIDE, BETWEEN = 0.25, 0.55  # inches between the boxes of a layer, and between layers
+FONT, SMALL, PAD = 9.0, 7.0, 0.5  # points, and their share between a text and its box
+MONOSPACE = {"family": "monospace"}
+ROUNDED = 1.08  # letters of one width are rounded to whole pixels, of which fewer are larger
+HEAD = 0.045, 0.11  # inches of an arrow's head: half its width, its length
+SPREAD = 0.35  # how far from the middle of a box arrows end, of its width
 
-Layers = list[list[int]]
-Parents = Sequence[Sequence[int]]
-Neighbours = dict[int, list[int]]
+Point = tuple[float, float]
 
 
-def plot_network(names: Sequence[str], parents: Parents, highlighted: int | None = None, ax: Any = None) -> Any:
+def plot_network(
+    names: Sequence[str],
+    parents: Parents,
+    highlighted: int | None = None,
+    ax: Any = None,
+    tables: Sequence[str] | None = None,
+) -> Any:
     """Draw a directed acyclic graph and return the axes.
 
     Parameters
@@ -34,192 +41,90 @@ def plot_network(names: Sequence[str], parents: Parents, highlighted: int | None
         A variable in another colour, such as the class.
     ax : matplotlib Axes, optional
         Where to draw; default: a new figure, large enough.
+    tables : sequence of str, optional
+        Text to stand below each name, such as that of `table_text`.
     """
-    layers, above, bends = _layered(parents)
-    x, y = _places(layers, above, [max(1.0, len(name) / LETTERS) for name in names])
-    width = max(x) - min(x) + 1
-    ax = axes(ax, figsize=(max(3.0, COLUMN * width), max(1.8, LEVEL * len(layers))))
-    ax.set_axis_off()
-    ax.set_xlim(min(x) - 0.6, max(x) + 0.6)
-    ax.set_ylim(-len(layers) + 0.45, 0.55)
-    boxes = [
-        ax.text(
-            x[node],
-            y[node],
-            name,
-            ha="center",
-            va="center",
-            fontsize=9,
-            zorder=3,
-            bbox={
-                "boxstyle": "round,pad=0.4,rounding_size=0.8",
-                "facecolor": "#fde3c0" if node == highlighted else "#dfe9f5",
-                "edgecolor": "0.35",
-                "linewidth": 0.8,
-            },
-        )
-        for node, name in enumerate(names)
-    ]
+    is_new = ax is None
+    ax = axes(ax, figsize=(3, 3))
+    titles = measured(ax, list(names), FONT, PAD)
+    below = np.zeros((len(names), 2))
+    if tables is not None:
+        below = measured(ax, list(tables), SMALL, PAD, **MONOSPACE) * [ROUNDED, 1]
+    widths = np.maximum(titles[:, 0], below[:, 0])
+    layout = _Layout(parents, widths, titles[:, 1] + below[:, 1])
+    set_inches(ax, layout.width, layout.height, is_new)
+    for node, name in enumerate(names):
+        x, top = layout.x[node], layout.top[node]
+        middle, size = (x, top - titles[node, 1] / 2), (widths[node], titles[node, 1])
+        colour = "#fde3c0" if node == highlighted else "#dfe9f5"
+        draw_box(ax, middle, size, name, FONT, zorder=3, facecolor=colour)
+        if tables is not None:
+            middle, size = (x, top - titles[node, 1] - below[node, 1] / 2), (widths[node], below[node, 1])
+            draw_box(ax, middle, size, tables[node], SMALL, zorder=3, multialignment="left", **MONOSPACE)
     for child, found in enumerate(parents):
-        for parent in found:
-            way = [parent, *bends.get((parent, child), []), child]
-            _draw_edge(ax, [(x[node], y[node]) for node in way], boxes[child])
+        for parent, way in zip(found, layout.ways(child, found), strict=True):
+            _draw_edge(ax, way, f"{names[parent]} -> {names[child]}")
     return ax
 
 
-def _draw_edge(ax: Any, points: list[tuple[float, float]], end: Any) -> None:
-    """A smooth line through points, its arrow at the edge of the box where it ends; that where it starts hides it."""
-    from matplotlib.patches import FancyArrowPatch
+class _Layout:
+    """Places of boxes in inches, and the ways of edges: down through a layer, aslant between layers alone."""
 
-    way: Any = _Way(ax, points)
+    def __init__(self, parents: Parents, widths: np.ndarray, heights: np.ndarray) -> None:
+        layers, above, self._bends = layered(parents)
+        self._widths, self._heights = widths, heights
+        x = places(layers, above, (widths + BESIDE).tolist())
+        half = np.zeros(len(x))
+        half[: len(widths)] = widths / 2
+        self.x = x - (x - half).min()
+        self.width = float((self.x + half).max())
+        self._set_layers(layers)
+
+    def _set_layers(self, layers: Layers) -> None:
+        n_variables = len(self._heights)
+        tall = [max(self._heights[node] for node in layer if node < n_variables) for layer in layers]
+        tops = -np.concatenate([[0.0], np.cumsum(np.array(tall) + BETWEEN)])
+        self.height = float(-tops[-1] - BETWEEN)
+        self.top, self._bottom = np.zeros(len(self.x)), np.zeros(len(self.x))
+        for level, layer in enumerate(layers):
+            self.top[layer], self._bottom[layer] = tops[level], tops[level] - tall[level]
+
+    def ways(self, child: int, parents: Sequence[int]) -> list[list[Point]]:
+        """For each parent the points at the ends of the upright parts of its edge."""
+        if not parents:
+            return []
+        bends: Bends = self._bends
+        inner = [bends.get((parent, child), []) for parent in parents]
+        last = [(found or [parent])[-1] for found, parent in zip(inner, parents, strict=True)]
+        order = np.argsort(np.argsort(self.x[last], kind="stable"), kind="stable")
+        reach = SPREAD * self._widths[child]
+        ends = self.x[child] + (np.linspace(-reach, reach, len(parents))[order] if len(parents) > 1 else np.zeros(1))
+        found = []
+        for parent, between, end in zip(parents, inner, ends, strict=True):
+            way = [(self.x[parent], self.top[parent] - self._heights[parent]), (self.x[parent], self._bottom[parent])]
+            for bend in between:
+                way += [(self.x[bend], self.top[bend]), (self.x[bend], self._bottom[bend])]
+            top = self.top[child]
+            found.append([*way, (float(end), top + HEAD[1]), (float(end), top)])
+        return found
+
+
+def _draw_edge(ax: Any, way: list[Point], label: str) -> None:
+    """A line that leaves each layer upright, and its head."""
+    from matplotlib.patches import PathPatch, Polygon
+    from matplotlib.path import Path
+
+    corners, codes = [way[0]], [Path.MOVETO]
+    for step, (start, end) in enumerate(itertools.pairwise(way[:-1])):
+        if step % 2 == 0:
+            corners, codes = [*corners, end], [*codes, Path.LINETO]
+        else:
+            middle = (start[1] + end[1]) / 2
+            corners += [(start[0], middle), (end[0], middle), end]
+            codes += [Path.CURVE4] * 3
+    colour = "0.45"
+    ax.add_patch(PathPatch(Path(corners, codes), fill=False, edgecolor=colour, linewidth=0.9, zorder=2, label=label))
+    (x, low), (half, length) = way[-1], HEAD
     ax.add_patch(
-        FancyArrowPatch(
-            points[0],
-            points[-1],
-            connectionstyle=way,
-            patchB=end.get_bbox_patch(),
-            arrowstyle="-|>",
-            mutation_scale=10,
-            color="0.45",
-            linewidth=0.9,
-            zorder=2,
-        )
+        Polygon([(x - half, low + length), (x + half, low + length), (x, low)], color=colour, linewidth=0, zorder=2)
     )
-
-
-class _Way:
-    """A line through points, cut where it comes to a box: made when drawn, since the size of boxes is known then."""
-
-    def __init__(self, ax: Any, points: list[tuple[float, float]]) -> None:
-        self._ax, self._points = ax, points
-
-    def __call__(self, *ends: Any, patchB: Any, **shrink: Any) -> Any:
-        from matplotlib.bezier import split_path_inout
-        from matplotlib.path import Path
-
-        points = self._ax.transData.transform(self._points)
-        # Catmull-Rom: at each point the direction from the one before to the one after.
-        ways = np.gradient(points, axis=0) / 3
-        corners = np.stack([points[:-1] + ways[:-1], points[1:] - ways[1:], points[1:]], axis=1).reshape(-1, 2)
-        whole = Path(np.vstack([points[:1], corners]), [Path.MOVETO] + [Path.CURVE4] * len(corners))
-        try:
-            return split_path_inout(whole, lambda at: patchB.contains(SimpleNamespace(x=at[0], y=at[1]))[0])[0]
-        except ValueError:  # both ends within the box, in a figure made very small
-            return whole
-
-
-# Layout --------------------------------------------------
-
-
-def _layered(parents: Parents) -> tuple[Layers, Neighbours, dict[tuple[int, int], list[int]]]:
-    """Layers of variables and of the bends of long edges, few edges crossing; what is above each; each edge's bends."""
-    depth = _depths(parents)
-    layers: Layers = [[] for _ in range(max(depth) + 1)]
-    for node, level in enumerate(depth):
-        layers[level].append(node)
-    above: Neighbours = {node: [] for node in range(len(parents))}
-    bends: dict[tuple[int, int], list[int]] = {}
-    for child, found in enumerate(parents):
-        for parent in found:
-            before = parent
-            for level in range(depth[parent] + 1, depth[child]):
-                bend = len(above)
-                above[bend] = [before]
-                layers[level].append(bend)
-                bends.setdefault((parent, child), []).append(bend)
-                before = bend
-            above[child].append(before)
-    return _uncrossed(layers, above), above, bends
-
-
-def _depths(parents: Parents) -> list[int]:
-    """The layer of each variable: below all of its parents, and no higher above its children than it must be."""
-    depth = [0] * len(parents)
-    for _ in parents:
-        deeper = [max((depth[parent] + 1 for parent in found), default=0) for found in parents]
-        if deeper == depth:
-            break
-        depth = deeper
-    children: list[list[int]] = [[] for _ in parents]
-    for child, found in enumerate(parents):
-        for parent in found:
-            children[parent].append(child)
-    for node in sorted(range(len(parents)), key=lambda node: -depth[node]):
-        if children[node] and not parents[node]:
-            depth[node] = min(depth[child] for child in children[node]) - 1
-    return depth
-
-
-def _turned(above: Neighbours) -> Neighbours:
-    below: Neighbours = {node: [] for node in above}
-    for node, found in above.items():
-        for parent in found:
-            below[parent].append(node)
-    return below
-
-
-def _uncrossed(layers: Layers, above: Neighbours) -> Layers:
-    """The order within layers with the fewest crossings found, each node at the mean place of its neighbours."""
-    below = _turned(above)
-    best, fewest = layers, _crossings(layers, above)
-    for sweep in range(SWEEPS):
-        neighbours = below if sweep % 2 else above
-        order = range(len(layers) - 2, -1, -1) if sweep % 2 else range(1, len(layers))
-        layers = [list(layer) for layer in layers]
-        for level in order:
-            fixed = layers[level + 1 if sweep % 2 else level - 1]
-            place = {node: index for index, node in enumerate(fixed)}
-            means = {
-                node: float(np.mean([place[other] for other in neighbours[node]])) if neighbours[node] else float(index)
-                for index, node in enumerate(layers[level])
-            }
-            layers[level] = sorted(layers[level], key=means.__getitem__)
-        found = _crossings(layers, above)
-        if found < fewest:
-            best, fewest = layers, found
-    return best
-
-
-def _crossings(layers: Layers, above: Neighbours) -> int:
-    """Pairs of edges that cross."""
-    total = 0
-    for upper, lower in itertools.pairwise(layers):
-        place = {node: index for index, node in enumerate(upper)}
-        ends = [place[other] for node in lower for other in sorted(above[node], key=place.__getitem__)]
-        total += sum(one > other for index, one in enumerate(ends) for other in ends[index + 1 :])
-    return total
-
-
-def _places(layers: Layers, above: Neighbours, widths: list[float]) -> tuple[list[float], list[float]]:
-    """Coordinates of variables and bends: each near the mean of its neighbours, none closer than they are wide."""
-    below = _turned(above)
-    width = np.array(widths + [THIN] * (len(above) - len(widths)))
-    x, y = np.zeros(len(above)), np.zeros(len(above))
-    offsets = []
-    for level, layer in enumerate(layers):
-        gaps = (width[layer][1:] + width[layer][:-1]) / 2
-        offsets.append(np.concatenate([[0.0], np.cumsum(gaps)]))
-        x[layer] = offsets[-1] - offsets[-1][-1] / 2
-        y[layer] = -level
-    for sweep in range(2 * SWEEPS):
-        order = range(len(layers) - 1, -1, -1) if sweep % 2 else range(len(layers))
-        for level in order:
-            layer = layers[level]
-            wanted = np.array([np.mean(x[above[node] + below[node] or [node]]) for node in layer])
-            x[layer] = offsets[level] + _nearest_rising(wanted - offsets[level])
-    return x.tolist(), y.tolist()
-
-
-def _nearest_rising(values: np.ndarray) -> np.ndarray:
-    """The sequence that does not fall and is closest to the values in squares: neighbours that fall are averaged."""
-    means: list[float] = []
-    counts: list[int] = []
-    for value in values.tolist():
-        means.append(value)
-        counts.append(1)
-        while len(means) > 1 and means[-2] > means[-1]:
-            count = counts.pop()
-            mean = means.pop()
-            means[-1] = (means[-1] * counts[-1] + mean * count) / (counts[-1] + count)
-            counts[-1] += count
-    return np.repeat(means, counts)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastens.engine.trees import TreeEnsemble
+from fastens.inspection.arguments import check_position
 from fastens.inspection.model_methods import ShowsModel
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import Names, to_dataframe, to_text
@@ -49,7 +49,7 @@ class ShowsTrees(ShowsModel):
             Of thresholds and values.
         """
         names = self._names()
-        return to_text(self._ensemble, _checked(tree, self._ensemble), names, max_depth, decimals)
+        return to_text(self._ensemble, check_position("tree", tree, self._ensemble.n_trees), names, max_depth, decimals)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table with a row for each node of each tree: split, counts, gain, value."""
@@ -71,10 +71,6 @@ class ShowsTrees(ShowsModel):
             Where to draw; default: a new figure, large enough for its boxes.
         """
         names = self._names()
-        return plot_tree(self._ensemble, _checked(tree, self._ensemble), names, max_depth, decimals, ax)
-
-
-def _checked(tree: int, trees: TreeEnsemble) -> int:
-    if not 0 <= tree < trees.n_trees:
-        raise ValueError(f"tree must be a whole number from 0 to {trees.n_trees - 1}; got {tree!r}.")
-    return tree
+        return plot_tree(
+            self._ensemble, check_position("tree", tree, self._ensemble.n_trees), names, max_depth, decimals, ax
+        )

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastens.engine.trees import TreeEnsemble
+from fastens.inspection.arguments import DECIMALS, DEPTH
+from fastens.inspection.boxes import draw_box, measured, set_inches
+from fastens.inspection.model_plots import shortened
 from fastens.inspection.plotting import axes
 from fastens.inspection.tree_text import Names, leaf_text, split_at
 
-BOX_WIDTH, BOX_HEIGHT = 2.1, 1.35  # inches of the figure for each leaf and each level
+BESIDE, BETWEEN = 0.16, 0.4  # inches between boxes of one level, and between levels
+FONT, PAD = 8, 0.35  # points, and their share between a text and its box
+ANSWER = 0.22, 0.13  # inches of "yes" and "no"
+LINE = 30  # characters
+LONGEST_WORD = 48
 
 
 def plot_tree(
@@ -38,68 +46,98 @@ def plot_tree(
     ax : matplotlib Axes, optional
         Where to draw; default: a new figure, large enough for its boxes.
     """
+    DEPTH.check("max_depth", max_depth)
+    DECIMALS.check("decimals", decimals)
     root = int(trees.node_offsets[tree])
-    place = _places(trees, root, max_depth)
-    n_columns = 1 + max(x for x, _ in place.values())
-    n_levels = 1 + max(depth for _, depth in place.values())
-    ax = axes(ax, figsize=(max(3.0, BOX_WIDTH * n_columns), max(1.5, BOX_HEIGHT * n_levels)))
-    ax.set_axis_off()
-    ax.set_xlim(-0.55, n_columns - 0.45)
-    ax.set_ylim(-(n_levels - 1) - 0.5, 0.5)
-    nodes = np.array(list(place))
-    colour = _colours(trees, nodes)
+    children = _drawn_children(trees, root, max_depth)
+    nodes = np.array(list(children))
     # Boosting with a loss that renews leaves has values at leaves alone.
     has_inner_values = bool(trees.value[nodes[trees.left_child[nodes] > 0]].any())
-    for node, (x, depth) in place.items():
-        is_drawn = root + int(trees.left_child[node]) in place and trees.left_child[node] > 0
-        ax.text(
-            x,
-            -depth,
-            _box_text(trees, node, names, decimals, is_drawn, has_inner_values),
-            ha="center",
-            va="center",
-            fontsize=8,
-            zorder=2,
-            bbox={"boxstyle": "round,pad=0.35", "facecolor": colour[node], "edgecolor": "0.35", "linewidth": 0.8},
-        )
-        if is_drawn:
-            left = root + int(trees.left_child[node])
-            for child, answer in ((left, "yes"), (left + 1, "no")):
-                _draw_branch(ax, (x, -depth), (place[child][0], -place[child][1]), answer)
+    texts = [_box_text(trees, node, names, decimals, bool(children[node]), has_inner_values) for node in children]
+    is_new = ax is None
+    ax = axes(ax, figsize=(3, 3))
+    sizes = dict(zip(children, measured(ax, texts, FONT, PAD), strict=True))
+    layout = _Layout(children, sizes)
+    set_inches(ax, layout.width, layout.height, is_new)
+    colours = _colours(trees, nodes)
+    for node, text in zip(children, texts, strict=True):
+        draw_box(ax, layout.middle(node), sizes[node], text, FONT, facecolor=colours[node])
+        for child, answer in zip(children[node], ("yes", "no"), strict=False):
+            _draw_branch(ax, layout, node, child, answer)
     return ax
 
 
-def _draw_branch(ax: Any, start: tuple[float, float], end: tuple[float, float], answer: str) -> None:
-    ax.plot(*zip(start, end, strict=True), color="0.55", linewidth=0.9, zorder=1)
-    middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-    ax.text(*middle, answer, ha="center", va="center", fontsize=7, color="0.3", zorder=1.5, bbox=_PLAIN)
+def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, answer: str) -> None:
+    """A line that is slanted between the levels alone, where no box is."""
+    (x, top), (end, low) = layout.middle(node), layout.middle(child)
+    bottom = -layout.tops[layout.depth[child]]
+    ax.plot([x, x, end, end], [top, bottom + BETWEEN, bottom, low], color="0.55", linewidth=0.9, zorder=1)
+    middle = (x + end) / 2, bottom + BETWEEN / 2
+    draw_box(ax, middle, ANSWER, answer, FONT - 1, color="0.3", zorder=1.5, edgecolor="none")
 
 
-_PLAIN = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+class _Layout:
+    """Places in inches: a parent above the middle of its children, boxes of a level as close as they can be.
+
+    Subtrees are moved apart until on every level the right side of the one is left of the left side of the other
+    (Reingold & Tilford 1981, "Tidier drawings of trees").
+    """
+
+    def __init__(self, children: dict[int, list[int]], sizes: dict[int, NDArray[np.float64]]) -> None:
+        order = list(children)
+        self._sizes = sizes
+        self.depth = {order[0]: 0}
+        for node in order:
+            for child in children[node]:
+                self.depth[child] = self.depth[node] + 1
+        heights = np.zeros(1 + max(self.depth.values()))
+        for node in order:
+            heights[self.depth[node]] = max(heights[self.depth[node]], sizes[node][1])
+        self.tops = np.concatenate([[0.0], np.cumsum(heights + BETWEEN)])
+        self.height = float(self.tops[-1] - BETWEEN)
+        shift = self._shifts(order, children)
+        self._x = {order[0]: 0.0}
+        for node in order:
+            for child in children[node]:
+                self._x[child] = self._x[node] + shift[child]
+        left = min(self._x[node] - sizes[node][0] / 2 for node in order)
+        self._x = {node: x - left for node, x in self._x.items()}
+        self.width = float(max(self._x[node] + sizes[node][0] / 2 for node in order))
+
+    def _shifts(self, order: list[int], children: dict[int, list[int]]) -> dict[int, float]:
+        """How far each child is to the right of its parent."""
+        shift: dict[int, float] = {}
+        sides: dict[int, NDArray[np.float64]] = {}  # left and right ends of each level below a node, seen from it
+        for node in reversed(order):
+            half = self._sizes[node][0] / 2
+            below = np.empty((2, 0))
+            if children[node]:
+                first, second = (sides.pop(child) for child in children[node])
+                common = min(first.shape[1], second.shape[1])
+                apart = float((first[1, :common] - second[0, :common]).max()) + BESIDE
+                shift |= dict(zip(children[node], (-apart / 2, apart / 2), strict=True))
+                longer = (first - apart / 2) if first.shape[1] > common else (second + apart / 2)
+                below = longer.copy()
+                below[0, :common], below[1, :common] = first[0, :common] - apart / 2, second[1, :common] + apart / 2
+            sides[node] = np.concatenate([[[-half], [half]], below], axis=1)
+        return shift
+
+    def middle(self, node: int) -> tuple[float, float]:
+        """Where a box stands: at the top of its level."""
+        return self._x[node], float(-self.tops[self.depth[node]] - self._sizes[node][1] / 2)
 
 
-def _places(trees: TreeEnsemble, root: int, max_depth: int | None) -> dict[int, tuple[float, int]]:
-    """Where nodes stand: those that end a way one beside the other, a parent above the middle of its children."""
-    depth_of, order = {root: 0}, [root]
-    for node in order:
-        if trees.left_child[node] and (max_depth is None or depth_of[node] < max_depth):
-            for child in root + int(trees.left_child[node]) + np.arange(2):
-                depth_of[int(child)] = depth_of[node] + 1
-                order.append(int(child))
-    x: dict[int, float] = {}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        left = root + int(trees.left_child[node])
-        if trees.left_child[node] and left in depth_of:
-            waiting += [left + 1, left]
-        else:
-            x[node] = float(len(x))
-    for node in reversed(order):
-        if node not in x:
+def _drawn_children(trees: TreeEnsemble, root: int, max_depth: int | None) -> dict[int, list[int]]:
+    """The nodes that are drawn, level by level, and the children of each."""
+    children: dict[int, list[int]] = {}
+    level, depth = [root], 0
+    while level:
+        ends = max_depth is not None and depth >= max_depth
+        for node in level:
             left = root + int(trees.left_child[node])
-            x[node] = (x[left] + x[left + 1]) / 2
-    return {node: (x[node], depth_of[node]) for node in order}
+            children[node] = [] if ends or not trees.left_child[node] else [left, left + 1]
+        level, depth = [child for node in level for child in children[node]], depth + 1
+    return children
 
 
 def _box_text(
@@ -108,20 +146,20 @@ def _box_text(
     lines = []
     if trees.left_child[node]:
         condition = split_at(trees, node, names).side(True, decimals) + "?"
-        lines += _wrapped(condition if is_drawn else f"({condition} ...)")
+        lines += _wrapped(condition if is_drawn else f"({condition}\u00a0...)")
     if has_inner_values or not trees.left_child[node]:
         text = leaf_text(trees, node, names, decimals)
-        lines += [text] if trees.has_constant_leaves else _wrapped(text)
+        lines += _wrapped(text)
     lines.append(f"{int(trees.n_samples[node]):,} rows")
     return "\n".join(lines)
 
 
-def _wrapped(text: str, width: int = 26) -> list[str]:
+def _wrapped(text: str) -> list[str]:
     lines = [""]
     for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
+        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
             lines.append("")
-        lines[-1] += (" " if lines[-1] else "") + word
+        lines[-1] += (" " if lines[-1] else "") + shortened(word, LONGEST_WORD)
     return lines
 
 

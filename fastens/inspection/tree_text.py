@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.paths import depths, parents
 from fastens.engine.trees import TreeEnsemble
+from fastens.inspection.arguments import DECIMALS, DEPTH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,6 +168,8 @@ def to_text(
     decimals : int
         Of thresholds and values.
     """
+    DEPTH.check("max_depth", max_depth)
+    DECIMALS.check("decimals", decimals)
     root = int(trees.node_offsets[tree])
     lines: list[str] = []
     waiting = [(root, 0, "")]

@@ -118,3 +118,53 @@ def test_plots():
     lines = model.plot_predictions("lime").lines
     assert [line.get_label() for line in lines] == ["bayes", "map", "ml"]
     np.testing.assert_array_equal(lines[0].get_ydata(), model.predictions()[:, 1])
+
+
+def test_likelihoods_are_public():
+    """The ten limes of the textbook: P(d | h) = p^10, and P(D) their average by the prior."""
+    model = bags().fit(["lime"] * 10)
+    np.testing.assert_allclose(model.likelihood_, np.power(LIME, 10.0))
+    np.testing.assert_allclose(model.likelihoods_, np.power(np.array(LIME), np.arange(11.0)[:, None]))
+    np.testing.assert_array_equal(model.likelihoods_, np.exp(model.log_likelihoods_))
+    np.testing.assert_allclose(model.evidence_, np.dot(PRIOR, model.likelihood_))
+    np.testing.assert_allclose(model.likelihood_ * PRIOR / model.evidence_, model.posterior_)
+
+
+NO_OUTCOMES = [
+    ["lemon"],
+    ["lime", 1],
+    [None],
+    [float("nan")],
+    [["lime"]],
+    "lime",
+    None,
+    np.ma.array(["lime", "lime"], mask=[0, 1]),
+]
+
+
+@pytest.mark.parametrize("outcomes", NO_OUTCOMES)
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_a_failed_fit_changes_nothing(learn, outcomes):
+    model = bags().fit(["lime"] * 3)
+    before = model.posteriors_, model.predict_proba()
+    with pytest.raises(ValueError, match="outcomes must be "):
+        getattr(model, learn)(outcomes)
+    np.testing.assert_array_equal(model.posteriors_, before[0])
+    np.testing.assert_array_equal(model.predict_proba(), before[1])
+    fresh = bags()
+    with pytest.raises(ValueError, match="outcomes must be "):
+        getattr(fresh, learn)(outcomes)
+    assert not hasattr(fresh, "posterior_")
+
+
+def test_numbers_are_not_taken_for_their_text():
+    model = FiniteHypothesisLearner([[0.5, 0.5]], outcomes=["1", 1]).fit([1, "1"])
+    assert model.classes_.tolist() == ["1", 1]
+    with pytest.raises(ValueError, match=r"outcomes must be among \['0', '1'\]; got 0"):
+        FiniteHypothesisLearner([[0.5, 0.5]], outcomes=["0", "1"]).fit([0, "1"])
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, "a", None, True])
+def test_number_of_draws(n):
+    with pytest.raises(ValueError, match=f"n must be a whole number of at least 0; got {n!r}"):
+        bags().fit([]).sample_posterior(n)

@@ -381,7 +381,7 @@ def test_mixed_is_the_product_of_its_columns(rng):
         ({"size": "normal"}, r"kinds\['size'\] must be one of .* got 'normal'"),
         (["gaussian"], "kinds must have a kind for each of the 5 columns; got 1"),
         ({"word": "gaussian"}, "Column 'word' must hold numbers"),
-        ({"size": "multinomial"}, "column 'size' must hold numbers from 0 to 1e.100; got -1"),
+        ({"size": "multinomial"}, "column 'size' must hold finite numbers of at least 0"),
     ],
 )
 def test_kinds_that_do_not_fit(rng, kinds, message):

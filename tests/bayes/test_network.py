@@ -352,7 +352,7 @@ def test_questions(asia):
 
 
 def test_questions_that_are_none(asia):
-    with pytest.raises(ValueError, match=r"variable must be one of .* got 'cough'"):
+    with pytest.raises(ValueError, match=r"variables must name variables of the network, .* got 'cough'"):
         asia.query("cough")
     with pytest.raises(ValueError, match=r"evidence of 'dysp' must be one of its values, .* got 'maybe'"):
         asia.query("lung", {"dysp": "maybe"})
@@ -452,7 +452,7 @@ def test_a_network_of_given_tables():
         (2, {"a": [0.3, 0.7], "b": [0.5, 0.5]}, r"'b' must have the shape \(2, 2\)"),
         (2, {"a": [0.3, 0.3], "b": parts[2]["b"]}, "must each sum to 1; one sums to 0.6"),
         (1, {"b": ["c"]}, "got 'c'"),
-        (0, {"a": [0, 0], "b": [0, 1]}, "different values"),
+        (0, {"a": [0, 0], "b": [0, 1]}, "distinct"),
     ]:
         given = [*parts]
         given[place] = wrong
@@ -475,9 +475,26 @@ def test_picture(asia):
     texts = {text.get_text(): text.get_position() for text in axes.texts}
     assert set(texts) == set(asia.node_names_)
     assert all(texts[parent][1] > texts[child][1] for parent, child in asia.edges_)
-    assert len(axes.patches) == len(asia.edges_)
+    labels = [patch.get_label() for patch in axes.patches]
+    assert [label for label in labels if " -> " in label] == [f"{parent} -> {child}" for parent, child in asia.edges_]
     places = list(texts.values())
     assert len(set(places)) == len(places)
+
+
+def test_picture_with_tables(asia):
+    pytest.importorskip("matplotlib").use("Agg")
+    axes = asia.plot(tables=True, max_rows=3)
+    texts = [text.get_text() for text in axes.texts]
+    table = texts[texts.index("dysp") + 1].splitlines()
+    assert table[0].split("|")[0].split() == asia.parents_["dysp"]
+    assert table[0].split("|")[1].split() == asia.states_["dysp"]
+    shown = [[float(cell) for cell in line.split("|")[1].split()] for line in table[1:4]]
+    assert_allclose(shown, asia.tables_["dysp"].reshape(4, 2)[:3], atol=0.005)
+    assert table[4:] == ["... 1 more row"]
+    with pytest.raises(ValueError, match="max_rows must be a whole number of at least 1; got 0"):
+        asia.plot(tables=True, max_rows=0)
+    with pytest.raises(ValueError, match="tables must be True or False; got 'all'"):
+        asia.plot(tables="all")
 
 
 def test_names_of_variables():

@@ -156,3 +156,59 @@ def test_at_least_as_accurate_as_scikit_learn(load_table, name):
     ours = cross_val_score(TextClassifier(), X, y, cv=folds).mean()
     theirs = cross_val_score(make_pipeline(CountVectorizer(), MultinomialNB()), X, y, cv=folds).mean()
     assert ours >= theirs - 0.001
+
+
+def naive_document_frequencies(model, words_of, new):
+    """P(class | text) from the definition: one text, class and word after another."""
+    labels, words = np.array(LABELS), [set(words_of(text)) for text in TEXTS]
+    vocabulary = sorted(set().union(*words))
+    out = []
+    for text in new:
+        held, joint = set(words_of(text)), []
+        for label in model.classes_:
+            own = [found for found, of in zip(words, labels, strict=True) if of == label]
+            product = len(own) / len(words)
+            for word in vocabulary:
+                share = (sum(word in found for found in own) + 1) / (len(own) + 2)
+                product *= share if word in held else 1 - share
+            joint.append(product)
+        out.append(np.array(joint) / sum(joint))
+    return vocabulary, np.array(out)
+
+
+def test_document_frequencies(tmp_path):
+    model = TextClassifier(model="document-frequencies").fit(TEXTS, LABELS)
+    words_of = TextClassifier(stop_words="english", stemmer="english")._make_vectorizer().build_analyzer()
+    new = [*TEXTS, "lunches and winning", "nothing known"]
+    vocabulary, expected = naive_document_frequencies(model, words_of, new)
+    assert model.terms_.tolist() == vocabulary
+    assert_allclose(model.predict_proba(new), expected, rtol=1e-12)
+    long_form = TextClassifier(model="bernoulli", stop_words="english", stemmer="english").fit(TEXTS, LABELS)
+    assert_array_equal(model.predict_proba(new), long_form.predict_proba(new))
+    assert model.most_telling_words(3) == long_form.most_telling_words(3)
+    model.save(tmp_path / "model")
+    assert_array_equal(fastens.load(tmp_path / "model").predict_proba(new), model.predict_proba(new))
+
+
+def test_document_frequencies_with_other_words():
+    options = {"stop_words": ["win"], "stemmer": "german"}
+    found = TextClassifier(model="document-frequencies", **options).fit(TEXTS, LABELS)
+    assert_array_equal(found.terms_, TextClassifier(model="bernoulli", **options).fit(TEXTS, LABELS).terms_)
+    with_all = TextClassifier(model="document-frequencies", stop_words=[]).fit(TEXTS, LABELS)
+    assert "you" in with_all.terms_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        (["a", "b"], {}, "X must hold texts with words of at least two letters"),
+        (["you", "and"], {"stop_words": "english"}, "X must hold texts with words"),
+        (["one", "two"], {"min_df": 2}, "X must hold texts with words .* min_df"),
+        (["one", "two"], {"stop_words": ["the", 3]}, r"stop_words must be .* or a list of words; got \['the', 3\]"),
+        (["one", "two"], {"stop_words": "the"}, "stop_words must be .*; got 'the'"),
+        (["one", "two"], {"model": "documents"}, "model must be one of .*'document-frequencies'; got 'documents'"),
+    ],
+)
+def test_texts_without_words(texts, options, message):
+    with pytest.raises(ValueError, match=message):
+        TextClassifier(**options).fit(texts, ["a", "b"])

@@ -87,7 +87,8 @@ def test_state(weighted):
         {"cumulated": np.array([1.0, 2, 3])},
         {"cumulated": np.array([1.0, 0.5, 1, 2, 3])},
         {"cumulated": np.array([1.0, 2, 1, 2, np.nan])},
-        {"cumulated": np.array([0.0, 2, 1, 2, 3])},
+        {"cumulated": np.array([0.0, 0, 1, 2, 3])},
+        {"cumulated": np.array([-1.0, 2, 1, 2, 3])},
     ],
 )
 def test_malformed_state(change):

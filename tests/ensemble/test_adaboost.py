@@ -41,7 +41,7 @@ def our_rounds(X, y, learning_rate=1.0, n_rounds=N_ROUNDS):
     binning = learn_binning(X)
     rows = BinnedRows(binning, binning.codes(X), None, 1)
     learner = Stumps(rows, StumpLearner(binning, rows.columns, index, len(classes), "gini", 1))
-    rules = VotingRules(len(classes), n_rounds, False, learning_rate, False, 10, 0.0, 0, 1)
+    rules = VotingRules(len(classes), n_rounds, False, learning_rate, False, False, False, 10, 0.0, 0, 1)
     run = VotingRun(learner, index, None, rules)
     weights = [run.weights.shares]
     run.run(lambda *_: weights.append(run.weights.shares))
@@ -293,7 +293,7 @@ def test_resampling_starts_again_where_the_error_passes_one_half(rng):
     # Labels that do not depend on the columns: drawn samples soon mislead.
     X, y = rng.integers(0, 2, (60, 2)).astype(float), rng.integers(0, 2, 60)
     model = AdaBoostClassifier(n_estimators=60, resample=True, random_state=0).fit(X, y)
-    assert model._restarts.any()
+    assert model.restarted_.any()
     assert (model.estimator_errors_ < 0.5).all()
     assert (model.estimator_weights_ > 0).all()
 

@@ -141,7 +141,7 @@ def test_as_good_as_the_peers(patients):
         np.mean(
             [
                 kind(n_estimators=30, random_state=s).fit(X[train], y[train]).score(X[~train], y[~train])
-                for s in range(4)
+                for s in range(12)
             ]
         )
         for kind in (BaggingRegressor, peers.BaggingRegressor)
@@ -199,3 +199,52 @@ def test_saving(tumours, tmp_path):
 def test_errors(options, message, tumours):
     with pytest.raises(ValueError, match=message):
         BaggingClassifier(**options).fit(*tumours)
+
+
+# Errors bear the bagging's name --------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [BaggingClassifier, BaggingRegressor])
+@pytest.mark.parametrize("members", ["trees", "others"])
+def test_errors_name_the_bagging(kind, members):
+    X, y = load_iris(return_X_y=True)
+    others = LogisticRegression(max_iter=1000) if kind is BaggingClassifier else Ridge()
+    model = kind(None if members == "trees" else others, 2, random_state=0)
+    name = kind.__name__
+    with pytest.raises(ValueError, match=f"{name} requires y to be passed"):
+        model.fit(X, None)
+    with pytest.raises(ValueError, match=f"minimum of 1 is required by {name}"):
+        model.fit(X[:0].tolist() or np.empty((0, 4)), y[:0])
+    with pytest.raises(TypeError, match=f"{name}.fit got an unexpected keyword argument 'colour'"):
+        model.fit(X, y, colour="red")
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        model.fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=f"This {name} instance is not fitted yet"):
+        model.predict(X)
+    model.fit(X, y)
+    for ask in (model.predict, model.predict_spread):
+        with pytest.raises(ValueError, match=f"X has 3 features, but {name} is expecting 4 features"):
+            ask(X[:, :3])
+    with pytest.warns(UserWarning, match=f"X has feature names, but {name} was fitted without feature names"):
+        model.predict(pd.DataFrame(X, columns=list("abcd")))
+
+
+def test_bags_that_fit_has_not_drawn(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = BaggingClassifier(LogisticRegression(max_iter=1000), 2, bootstrap=False).fit(X, y)
+    with pytest.raises(ValueError, match="in_bag needs bags that fit has drawn"):
+        model.in_bag(0)
+    model = BaggingClassifier(LogisticRegression(max_iter=1000), 2).fit(X, y)
+    model.save(tmp_path / "bags.fastens", allow_pickle=True)
+    with pytest.raises(ValueError, match="or the model is from a file"):
+        fastens.load(tmp_path / "bags.fastens", allow_pickle=True).in_bag(0)
+
+
+def test_large_weights_without_replacement(rng):
+    """Weights are numbers of copies, of which none is made."""
+    X = rng.normal(size=(150, 2))
+    y = X[:, 0] > 0
+    model = BaggingClassifier(LogisticRegression(), 2, bootstrap=False, max_samples=0.5, random_state=0)
+    counts = model.fit(X, y, sample_weight=np.full(150, 1e12)).in_bag(0)
+    np.testing.assert_allclose(counts, 5e11, rtol=1e-3)
+    assert counts.sum() == 75 * 10**12

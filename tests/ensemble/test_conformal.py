@@ -88,7 +88,7 @@ def test_intervals_cover_over_training_sets(cv, rng):
 @pytest.mark.parametrize("cv", [None, 4], ids=str)
 def test_sets_cover_over_training_sets(conformity, cv, rng):
     found = []
-    for seed in range(60):
+    for seed in range(200):
         X = rng.normal(size=(260, 3))
         y = (2 * X + rng.gumbel(size=X.shape)).argmax(axis=1)
         model = ConformalClassifier(GaussianNB(), conformity=conformity, cv=cv, random_state=seed)
@@ -435,3 +435,35 @@ def test_wrong_coverage(rng):
         ConformalRegressor(Ridge()).fit(X, y).predict_interval(X, 90)
     with pytest.raises(ValueError, match="coverage must be a number greater than 0 and less than 1; got 0"):
         ConformalClassifier(GaussianNB()).fit(X, y > 0).predict_set(X, 0)
+
+
+# Rows held out --------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [False, True])
+@pytest.mark.parametrize("kind", [ConformalClassifier, ConformalRegressor])
+def test_what_is_held_out_follows_rows_and_copies(kind, frame, rng):
+    """A weight of 2 is the row twice, for the rows to train on and for those held out, in any order of the table."""
+    X, y, weight = rng.normal(size=(120, 3)).round(1), rng.integers(0, 2, 120), rng.integers(0, 4, 120)
+    copies = np.repeat(np.arange(120), weight)[rng.permutation(weight.sum())]
+    make = (lambda table: pd.DataFrame(table, columns=list("abc")).assign(d="x")) if frame else np.asarray
+    one = kind(random_state=3).fit(make(X), y, sample_weight=weight)
+    other = kind(random_state=3).fit(make(X[copies]), y[copies])
+    ask = "predict_set" if kind is ConformalClassifier else "predict_interval"
+    for coverage in (0.5, 0.8):
+        np.testing.assert_array_equal(getattr(one, ask)(make(X), coverage), getattr(other, ask)(make(X), coverage))
+
+
+def test_rows_of_large_weights_are_held_out_in_part(rng):
+    X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
+    model = ConformalRegressor(Ridge(), random_state=0).fit(X, y, sample_weight=np.full(200, 1e9))
+    assert np.isfinite(model.predict_interval(X)).all()
+    [part] = model._parts
+    np.testing.assert_allclose(part.weight, 2e8, rtol=1e-3)
+
+
+def test_no_row_left_to_train_on():
+    with pytest.raises(
+        ValueError, match=r"calibration_fraction must leave rows to train on; got 0\.9 with n_samples = 2"
+    ):
+        ConformalRegressor(Ridge(), calibration_fraction=0.9).fit([[1.0], [2.0]], [1.0, 2.0])

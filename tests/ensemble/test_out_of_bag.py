@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.inspection import permutation_importance
+from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
-from fastens import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+import fastens
+from fastens import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from reference.forests import CASES, FORESTS, make, make_table, make_targets, outputs
 
 FOREST_CASES = [(kind, target) for kind, target in CASES if kind in FORESTS]
@@ -242,3 +252,60 @@ def test_importance_out_of_bag(target, n_jobs, rng):
     np.testing.assert_array_equal(again.importances, found.importances)
     with pytest.raises(ValueError, match=r"X must hold the rows of fit, 300 .*; got 299"):
         forest.oob_permutation_importance(X[1:], y[1:])
+
+
+# Trees one by one --------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor, ExtraTreesRegressor])
+def test_each_tree_is_scored_on_the_rows_out_of_its_bag(kind, weighted, rows):
+    X, targets = rows
+    y = (targets["numbers"] > np.median(targets["numbers"])) if kind is RandomForestClassifier else targets["numbers"]
+    weight = np.random.default_rng(0).integers(0, 3, len(y)) if weighted else None
+    forest = kind(12, bootstrap=True, oob_score=True, max_samples=0.7, random_state=1).fit(X, y, sample_weight=weight)
+    kept = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+    expected = []
+    for t, tree in enumerate(forest.estimators_):
+        out = kept[forest.in_bag(t) == 0]
+        expected.append(tree.score(X.iloc[out], y[out], None if weight is None else weight[out]))
+    np.testing.assert_allclose(forest.oob_scores_, expected)
+    assert forest.oob_scores_.mean() < forest.oob_score_
+
+
+def test_scores_of_trees_by_a_function_and_without_rows_out_of_the_bag(rows):
+    X, targets = rows
+    y = targets["numbers"]
+    forest = RandomForestRegressor(5, oob_score=lambda truth, found: -np.abs(truth - found).max(), random_state=0)
+    forest.fit(X, y)
+    out = forest.in_bag(3) == 0
+    assert forest.oob_scores_[3] == pytest.approx(-np.abs(y[out] - forest.estimators_[3].predict(X[out])).max())
+    with pytest.warns(UserWarning, match="Some rows are in all bags"):
+        forest = RandomForestRegressor(3, oob_score=True, max_samples=50.0, random_state=0).fit(X[:8], y[:8])
+    assert np.isnan(forest.oob_scores_).all()
+
+
+@pytest.mark.parametrize("estimator", [None, GaussianNB(), DecisionTreeClassifier(max_depth=2)])
+def test_each_member_of_a_bagging_is_scored(estimator, rows, tmp_path):
+    X, targets = rows
+    X = np.nan_to_num(X[["a", "b"]].to_numpy(float))
+    y = targets["numbers"] > np.median(targets["numbers"])
+    model = BaggingClassifier(estimator, 8, oob_score=True, random_state=2).fit(X, y)
+    expected = [
+        (np.asarray(member.predict(X[out]), bool) == y[out]).mean()
+        for number, member in enumerate(model.estimators_)
+        if (out := model.in_bag(number) == 0).any()
+    ]
+    np.testing.assert_allclose(model.oob_scores_, expected)
+    model.save(tmp_path / "bags.fastens", allow_pickle=True)
+    same = fastens.load(tmp_path / "bags.fastens", allow_pickle=True)
+    np.testing.assert_array_equal(same.oob_scores_, model.oob_scores_)
+    assert not hasattr(BaggingClassifier(estimator, 2, random_state=2).fit(X, y), "oob_scores_")
+
+
+def test_scores_of_members_of_numbers(rows):
+    X, targets = rows
+    X, y = np.nan_to_num(X[["a", "b"]].to_numpy(float)), targets["numbers"]
+    model = BaggingRegressor(Ridge(), 6, oob_score=True, random_state=2).fit(X, y)
+    expected = [m.score(X[model.in_bag(t) == 0], y[model.in_bag(t) == 0]) for t, m in enumerate(model.estimators_)]
+    np.testing.assert_allclose(model.oob_scores_, expected)

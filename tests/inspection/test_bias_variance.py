@@ -104,15 +104,53 @@ def test_same_for_any_n_jobs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "hinge"}, "loss must be one of"),
+        ({"loss": "hinge"}, "loss must be .squared_error. or .zero_one. or None; got .hinge."),
         ({"n_rounds": 1}, "n_rounds must be a whole number of at least 2; got 1"),
         ({"optimal": [1.0]}, "optimal must have one value for each row"),
         ({"X_test": [[1.0]]}, "X_test and y_test must be given together"),
+        ({"y": np.arange(12.0)}, "X and y must have the same number of rows; got 9 and 12"),
+        ({"y": np.arange(7.0)}, "X and y must have the same number of rows; got 9 and 7"),
+        ({"y": [np.nan] + [1.0] * 8}, "y must hold finite numbers; it holds nan"),
+        ({"y": [np.inf] + [1.0] * 8}, "y must hold finite numbers; it holds inf"),
+        ({"y": ["a"] * 9}, "y must hold numbers"),
+        ({"y": np.zeros((9, 2))}, "y must have 1 axis"),
+        (
+            {"X_test": np.zeros((2, 1)), "y_test": [1.0]},
+            "X_test and y_test must have the same number of rows; got 2 and 1",
+        ),
+        ({"X_test": np.zeros((1, 1)), "y_test": [np.nan]}, "y_test must hold finite numbers"),
+        ({"optimal": [np.nan] * 9}, "optimal must hold finite numbers"),
+        ({"n_rounds": 2.5}, "n_rounds must be a whole number of at least 2; got 2.5"),
+        ({"test_size": 1.5}, "test_size must be a number .* or a whole number from 1 to 8; got 1.5"),
+        ({"test_size": 9}, "test_size must be .* got 9"),
+        ({"loss": "zero_one"}, "loss='zero_one' needs a classifier; got the regressor LinearRegression"),
+        ({"estimator": "tree"}, "estimator must be an estimator; got 'tree'"),
     ],
 )
 def test_errors(options, message):
     with pytest.raises(ValueError, match=message):
-        bias_variance_decomposition(LinearRegression(), np.zeros((9, 1)), np.arange(9.0), **options)
+        bias_variance_decomposition(
+            **{"estimator": LinearRegression(), "X": np.zeros((9, 1)), "y": np.arange(9.0), **options}
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"y": ["a"] * 5 + [None] * 4}, "y must hold labels without missing values; row 5 holds None"),
+        ({"y": np.arange(9) / 2}, "y must hold labels with loss='zero_one'; it holds fractions"),
+        ({"y": [1] * 4 + [0] * 5, "optimal": ["a"] * 9}, "y and optimal must hold labels of one kind"),
+        ({"y": [1] * 4 + [0] * 5, "X_test": [[0]], "y_test": ["a"]}, "y and y_test must hold labels of one kind"),
+    ],
+)
+def test_errors_of_labels(options, message):
+    with pytest.raises(ValueError, match=message):
+        bias_variance_decomposition(KNeighborsClassifier(), np.zeros((9, 1)), **options)
+
+
+def test_plot_of_no_values():
+    with pytest.raises(ValueError, match="param_range must hold at least one value of max_depth"):
+        plot_bias_variance(DecisionTreeRegressor(), [[1.0]] * 9, np.arange(9), param_name="max_depth", param_range=[])
 
 
 def test_plot():

@@ -93,13 +93,64 @@ def test_ambiguity_decomposition(rng):
         (lambda: theory.majority_error(3, 0.1, ties="lost"), "ties must be one of"),
         (lambda: theory.average_variance(1.0, 3, -0.9), "correlation must be from -0.5 to 1"),
         (lambda: theory.oob_share(0), "n_rows must be at least 1"),
-        (lambda: theory.disagreement([True], [True, False]), "both voters must have the same rows"),
+        (
+            lambda: theory.disagreement([True], [True, False]),
+            "first and second must have the same number of rows; got 1 and 2",
+        ),
         (lambda: theory.diversity({"a": [1]}, [1], "spread"), "measure must be one of"),
+        (lambda: theory.majority_error(3, np.nan), "error must hold finite numbers; it holds nan"),
+        (lambda: theory.majority_error(3, "few"), "error must hold numbers"),
+        (
+            lambda: theory.majority_error(3, 0.1, np.nan),
+            "correlation must be a number at least 0 and at most 1; got nan",
+        ),
+        (lambda: theory.average_variance(-1.0, 3), "variance must be a number at least 0; got -1.0"),
+        (lambda: theory.average_variance(np.nan, 3), "variance must be a number at least 0; got nan"),
+        (lambda: theory.average_variance(np.inf, 3), "variance must be a number at least 0; got inf"),
+        (lambda: theory.average_variance(1.0, 2.5), "n_members must be a whole number of at least 1; got 2.5"),
+        (lambda: theory.average_variance(1.0, 3, np.nan), "correlation must be from -0.5 to 1 for 3 members; got nan"),
+        (lambda: theory.oob_share(2.5), "n_rows must be at least 1, and whole; got 2.5"),
+        (lambda: theory.oob_share([3, np.inf]), "n_rows must hold finite numbers; it holds inf"),
+        (lambda: theory.oob_share([]), "n_rows must have 1 axis and a value"),
+        (lambda: theory.disagreement(["yes", "no"], ["no", "no"]), "first must hold True and False.*it holds 'yes'"),
+        (lambda: theory.q_statistic([True, False], [0.5, 1]), "second must hold True and False.*it holds 0.5"),
+        (lambda: theory.double_fault([True], [np.nan]), "second must hold True and False.*it holds nan"),
+        (lambda: theory.error_correlation([], []), "first must have 1 axis and a value"),
+        (lambda: theory.kappa(["a"], ["a", "b"]), "first and second must have the same number of rows; got 1 and 2"),
+        (lambda: theory.kappa(["a", None], ["a", "b"]), "first must hold labels without missing.*row 1 holds None"),
+        (lambda: theory.kappa([1, 2], ["1", "2"]), "first and second must hold labels of one kind; got 1 and '1'"),
+        (lambda: theory.ambiguity_decomposition([[1.0, np.nan]], [1.0, 2.0]), "predictions must hold finite numbers"),
+        (lambda: theory.ambiguity_decomposition([[1.0]], [1.0, 2.0]), r"got \(1, 1\) and \(2,\)"),
+        (lambda: theory.ambiguity_decomposition([[1.0]], [1.0], [0.0]), "weights must have a number for each of the 1"),
+        (lambda: theory.ambiguity_decomposition([[1.0]] * 2, [1.0], [2, -1]), "weights must have .*none negative"),
+        (lambda: theory.diversity({"a": [1]}, [1, 0]), r"y and predictions\['a'\] must have the same.*got 2 and 1"),
+        (lambda: theory.diversity({"a": [1, np.nan]}, [1, 0]), r"predictions\['a'\] must hold labels without missing"),
+        (lambda: theory.diversity({"a": [1, 0]}, ["1", "0"]), r"predictions\['a'\] and y must hold labels of one kind"),
+        (lambda: theory.diversity({}, [1]), "predictions must be a dict of labels by member"),
+        (lambda: theory.diversity([[1, 0]], [1, 0]), "predictions must be a dict of labels by member"),
+        (lambda: theory.plot_kappa_error({"a": [1]}, [1]), "predictions must have at least two members"),
+        (lambda: theory.plot_kappa_error({"a": [1], "b": [1]}, [1, 0]), "must have the same number of rows"),
+        (lambda: theory.plot_majority_error(n_voters=0), "n_voters must be a whole number of at least 1; got 0"),
+        (lambda: theory.plot_majority_error(correlations=()), "correlations must be a sequence of at least one"),
+        (lambda: theory.plot_average_variance(-1.0), "variance must be a number at least 0; got -1.0"),
+        (lambda: theory.plot_oob_share(np.nan), "n_rows must be a whole number of at least 1; got nan"),
     ],
 )
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_one_label_in_two_rows_is_not_spread_over_all_rows():
+    with pytest.raises(ValueError, match="same number of rows"):
+        theory.diversity({"a": [1, 0, 1], "b": [1]}, [1, 0, 1])
+    with pytest.raises(ValueError, match="same number of rows"):
+        theory.diversity({"a": [1, 0, 1], "b": [1, 1, 1]}, [1])
+
+
+def test_weights_of_members_may_be_large_or_small():
+    parts = [theory.ambiguity_decomposition([[1.0], [3.0]], [2.0], [w, w]) for w in (1.0, 1e308, 1e-308)]
+    assert parts[0] == parts[1] == parts[2] == {"ensemble_error": 0.0, "average_error": 1.0, "ambiguity": 1.0}
 
 
 def test_plots(rng):

@@ -78,6 +78,48 @@ def samme(learn, y, n_classes, n_rounds):
     return weights, errors, votes
 
 
+def adaboost_m1(learn, y, n_classes, n_rounds):
+    """AdaBoost.M1 (Freund & Schapire 1997, figure 3): stops before an error of about one half; votes by class."""
+    w = np.full(len(y), 1 / len(y))
+    weights, errors, votes = [], [], np.zeros((len(y), n_classes))
+    for _ in range(n_rounds):
+        p = w / w.sum()
+        h = learn(p)
+        error = p[h != y].sum()
+        if error >= 0.5 - 1e-9:
+            break
+        beta = error / (1 - error)
+        weights.append(p)
+        errors.append(error)
+        votes[np.arange(len(y)), h] += np.log(1 / beta)
+        w = w * beta ** (h == y)
+    return weights, errors, votes
+
+
+def notes_with_restarts(learn, y, n_classes, n_rounds, most_restarts):
+    """Third notes, any number of classes: `learn(p, round, attempt)` draws from p; p starts anew where e > 1/2.
+
+    Confidences are 1/2 ln((1 - e) / e). Returns the distributions, the errors, whether each round had to start anew,
+    and the votes by class.
+    """
+    first = np.full(len(y), 1 / len(y))
+    p, found, votes = first, [], np.zeros((len(y), n_classes))
+    for c in range(n_rounds):
+        for attempt in range(most_restarts + 1):
+            h = learn(p, c, attempt)
+            error = p[h != y].sum()
+            if error < 0.5:
+                break
+            p = first
+        alpha = 0.5 * np.log((1 - error) / error)
+        found.append((p, error, attempt > 0))
+        votes[np.arange(len(y)), h] += alpha
+        p = p * np.exp(np.where(h == y, -alpha, alpha))
+        p = p / p.sum()
+    weights, errors, restarted = zip(*found, strict=True)
+    return weights, errors, restarted, votes
+
+
 def impurity(sums, criterion):
     """Weight times impurity of one side, from the weights of the classes."""
     total = sums.sum()

@@ -1,16 +1,25 @@
-"""Bootstrap samples, draw by draw."""
+"""Bootstrap samples by halving [0, 1) down to single draws' parts: every part is looked at, whatever rows it meets."""
 
 from __future__ import annotations
 
-MASK = 2**64 - 1
+import math
+from itertools import accumulate
+
+from reference.binomial import heads
+from reference.splitmix import random_bits, random_share
+
+FEW_DRAWS = 64
 
 
-def uniform(seed, counter):
-    """Number `counter` of the stream of splitmix64 that starts at `seed`, in [0, 1)."""
-    bits = (seed + (counter + 1) * 0x9E3779B97F4A7C15) & MASK
-    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & MASK
-    return ((bits ^ (bits >> 31)) >> 11) * 2.0**-53
+def places(seed, level, index, n):
+    """The n draws of a part of [0, 1), [index, index + 1) * 2**-level: as shares of the whole."""
+    if n == 0:
+        return []
+    of_part = random_bits(seed, 2**level + index)
+    if n <= FEW_DRAWS:
+        return [(index + random_share(of_part, draw)) * 2.0**-level for draw in range(n)]
+    left = heads(of_part, n)
+    return places(seed, level + 1, 2 * index, left) + places(seed, level + 1, 2 * index + 1, n - left)
 
 
 def counts(order, weights, offsets, draws, seed):
@@ -18,12 +27,9 @@ def counts(order, weights, offsets, draws, seed):
     found = [0] * len(order)
     for stratum in range(len(offsets) - 1):
         rows = order[offsets[stratum] : offsets[stratum + 1]]
-        total = sum(float(weights[row]) for row in rows)
-        for counter in range(draws[stratum], draws[stratum + 1]):
-            wanted, passed = uniform(seed, counter) * total, 0.0
-            for row in rows:
-                passed += float(weights[row])
-                if passed > wanted:
-                    found[row] += 1
-                    break
+        exponent = math.frexp(max(weights[row] for row in rows))[1]
+        ends = list(accumulate(math.ldexp(weights[row], -exponent) for row in rows))
+        for share in places(random_bits(seed, stratum), 0, 0, draws[stratum + 1] - draws[stratum]):
+            place = sum(end <= share * ends[-1] for end in ends)
+            found[rows[min(place, len(rows) - 1)]] += 1
     return found

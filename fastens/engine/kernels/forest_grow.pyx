@@ -210,7 +210,7 @@ cdef class TreeWorker:
             for i in range(forest.table.n_rows):
                 n += weights[i] > 0
                 total += weights[i]
-                whole &= weights[i] == <float64_t><int64_t>weights[i]
+                whole = whole and weights[i] < MAX_WHOLE and weights[i] == <float64_t><int64_t>weights[i]
         self.work -= 2 * forest.table.n_rows
         self.sample.seed = self.orders[self.harvest.n_trees].seed
         self.sample.layout = choose_layout(forest, n, total, whole and total < MAX_WHOLE, self.data.widest)

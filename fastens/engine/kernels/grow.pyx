@@ -53,6 +53,11 @@ cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
     return n_rows * ws.table.n_columns
 
 
+cdef inline int64_t _at_least(float64_t limit) noexcept nogil:
+    """A limit in whole units; all that sums can be, 2**62, for more."""
+    return <int64_t>ceil(min(limit, 4611686018427387904.0))
+
+
 cdef class Grower:
     """Working memory and rules for growing trees on one BinnedMatrix; not for use by two threads at once.
 
@@ -211,9 +216,9 @@ cdef class Grower:
         """The rules in the units of the quantised sums, which change from tree to tree."""
         cdef SplitRules scaled = self.ws.rules
         cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
-        scaled.min_hessian = <int64_t>ceil(self.given.min_hessian * hessian)
-        scaled.uncertain_hessian = <int64_t>ceil(self.given.min_count * quantised.mean_hessian)
-        scaled.min_weight = <int64_t>ceil(self.given.min_weight * self.source.weight_scale)
+        scaled.min_hessian = _at_least(self.given.min_hessian * hessian)
+        scaled.uncertain_hessian = _at_least(self.given.min_count * quantised.mean_hessian)
+        scaled.min_weight = _at_least(self.given.min_weight * self.source.weight_scale)
         scaled.l2 = self.given.l2 * hessian
         scaled.path_smooth = self.given.path_smooth * hessian
         scaled.category_l2 = self.given.category_l2 * quantised.mean_hessian

@@ -36,7 +36,8 @@ cdef enum:
     BLOCK = 512                     # rows that are rounded before they are written to their places
     ROW_GRAIN = 1 << 12             # rows that are worth another thread
 
-cdef float64_t SMALLEST = 1e-60     # stands in for the largest gradient where all are 0; less than any float32
+# Stands in for the largest gradient of rows of weight 1 where all are 0; less than any float32.
+cdef float64_t SMALLEST = 1e-60
 
 
 cdef struct Extent:
@@ -279,10 +280,11 @@ cdef bint quantise(
     cdef Py_ssize_t n = source.n_rows
     cdef int32_t t
     cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>n
+    cdef float64_t smallest = SMALLEST * (1.0 if source.whole_weights else source.total_weight / rows)
     over.source, over.out = source, out
     n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
     share(team, _measure_part, &over, n_threads)
-    extent.max_gradient = extent.max_hessian = SMALLEST
+    extent.max_gradient = extent.max_hessian = smallest
     for t in range(n_threads):
         if not (isfinite(over.extents[t].max_gradient) and isfinite(over.extents[t].max_hessian)):
             return False
@@ -296,7 +298,7 @@ cdef bint quantise(
         return False
     totals = _write(&over, team, n_threads)
     out.mean_hessian = <float64_t>totals.hessian / rows
-    if extent.max_gradient == SMALLEST or (
+    if extent.max_gradient == smallest or (
         <float64_t>totals.gradient >= MIN_STEPS * rows
         and (source.constant_hessian or <float64_t>totals.hessian >= MIN_STEPS * rows)
     ):

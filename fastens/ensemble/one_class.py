@@ -1,0 +1,47 @@
+"""What stands for a classifier whose training rows are all of one class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import BaseClassifier
+from fastens.labels import encode_labels
+from fastens.saving import SavedEstimator
+
+Array = NDArray[np.float64]
+
+
+class OneClassClassifier(BaseClassifier, SavedEstimator):
+    """Answers with the one class that its rows have: few classifiers take such rows.
+
+    Attributes
+    ----------
+    classes_ : array of shape (1,)
+        The class.
+
+    Examples
+    --------
+    >>> from fastens.ensemble.one_class import OneClassClassifier
+    >>> OneClassClassifier().fit([[1.0], [2.0]], ["a", "a"]).predict([[3.0]]).tolist()
+    ['a']
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OneClassClassifier:
+        """Learn the class."""
+        self._start_fit(X, y, sample_weight)
+        return self
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        self.classes_, index = encode_labels(y)
+        return index
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return 1 for each row, shape (n_samples, 1)."""
+        return np.ones((self._check_table(X).shape[0], 1))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class for each row, shape (n_samples,)."""
+        return np.repeat(self.classes_, self._check_table(X).shape[0])

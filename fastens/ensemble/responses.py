@@ -1,0 +1,143 @@
+"""What members of ensembles answer: checked, and in the order of the ensemble's classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.base import BaseFastens
+
+Array = NDArray[np.float64]
+
+METHODS = ("predict_proba", "decision_function", "predict")
+# How far from 1 probabilities may sum: of float16, and of sums that were rounded one by one.
+_SUM_TOLERANCE = 1e-2
+
+
+class MemberError(ValueError):
+    """A member of an ensemble could not be fitted, or answered what is no answer."""
+
+
+def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Raise ValueError for the first label that is none of `labels`."""
+    known = set(labels.tolist())
+    for label in found.tolist():
+        if label not in known:
+            places = np.array_equal(labels, np.arange(len(labels)))
+            hint = ", the places of the classes in classes_, which it is fitted to" if places else ""
+            raise MemberError(f"{what} must answer with labels among {labels.tolist()}{hint}; got {label!r}.")
+
+
+def label_places(what: str, answer: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
+    """The place among `labels` of each label that an estimator answered."""
+    found = np.asarray(answer)
+    _check_rows(what, found, n_rows, "one label for each row")
+    found = found.reshape(n_rows)
+    same = found[:, None] == labels
+    if not same.any(axis=1).all():
+        check_labels_known(what, found, labels)
+    return same.argmax(axis=1)
+
+
+def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
+    """What a classifier says of each class in `labels`; of those it has not seen, that they are least likely.
+
+    Parameters
+    ----------
+    what : str
+        What errors call the classifier.
+    model : classifier
+        Fitted to some of the labels.
+    X : table
+        The rows.
+    method : {"predict_proba", "decision_function", "predict"}
+        What it is asked.
+    labels : array of shape (n_classes,)
+        All labels.
+
+    Returns
+    -------
+    float64 array of shape (n_rows, n_classes)
+        For a decision between two classes (n_rows, 1).
+
+    Raises
+    ------
+    MemberError
+        For a label that is not among these, an answer of another shape, or what are no probabilities.
+    """
+    answer, n_rows = getattr(model, method)(X), X.shape[0]
+    if method == "predict":
+        return (label_places(what, answer, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
+    known = known_labels(what, model)
+    check_labels_known(what, known, labels)
+    place = {label: position for position, label in enumerate(labels.tolist())}
+    columns = [place[label] for label in known.tolist()]
+    found = _numbers(what, answer)
+    if method == "decision_function" and found.size == n_rows and len(columns) == 2:
+        found = found.reshape(n_rows, 1) * (1 if columns[0] < columns[1] else -1)
+        if len(labels) == 2:
+            return found
+        found, columns = np.hstack([-found, found]), sorted(columns)
+    if found.shape != (n_rows, len(columns)):
+        raise MemberError(
+            f"{what} must answer with a column for each of its {len(columns)} classes; its {method} has the shape "
+            f"{found.shape} for {n_rows} rows."
+        )
+    if not isinstance(model, BaseFastens):
+        _check_values(what, found, method)
+    lowest = found.min() if method == "decision_function" and found.size else 0.0
+    return _in_order(found, columns, len(labels), lowest)
+
+
+def _in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
+    if columns == list(range(n_labels)):
+        return found
+    out = np.full((len(found), n_labels), lowest)
+    out[:, columns] = found
+    return out
+
+
+def known_labels(what: str, model: Any) -> NDArray[Any]:
+    """The labels that a fitted classifier has columns for."""
+    if not hasattr(model, "classes_"):
+        raise MemberError(f"{what} must have classes_, the labels of its columns; {type(model).__name__} has none.")
+    return np.asarray(model.classes_)
+
+
+def number_response(what: str, model: Any, X: Any, several: bool = False) -> Array:
+    """What a regressor predicts, (n_rows, 1), or with `several` a column for each of its outputs."""
+    found, n_rows = _numbers(what, model.predict(X)), X.shape[0]
+    if not (several and found.ndim == 2 and len(found) == n_rows):
+        _check_rows(what, found, n_rows, "one number for each row")
+    if not isinstance(model, BaseFastens):
+        _check_values(what, found, "predict")
+    return found.reshape(n_rows, -1)
+
+
+def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> None:
+    if found.shape not in ((n_rows,), (n_rows, 1)):
+        raise MemberError(f"{what} must answer with {needed}; got the shape {found.shape} for {n_rows} rows.")
+
+
+def _numbers(what: str, answer: Any) -> Array:
+    try:
+        return np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise MemberError(f"{what} must answer with numbers: {error}") from error
+
+
+def _check_values(what: str, found: Array, method: str) -> None:
+    """Raise MemberError for numbers that are not finite, and for probabilities that are none."""
+    finite = np.isfinite(found)
+    if not finite.all():
+        raise MemberError(f"{what} must answer with finite numbers; got {found[~finite][0]} from its {method}.")
+    if method != "predict_proba" or not found.size:
+        return
+    if found.min() < -_SUM_TOLERANCE:
+        raise MemberError(f"{what} must answer with probabilities of at least 0; got {found.min()}.")
+    sums = found.sum(axis=1)
+    worst = np.abs(sums - 1).argmax()
+    if abs(sums[worst] - 1) > _SUM_TOLERANCE:
+        raise MemberError(f"{what} must answer with probabilities that sum to 1; got {found[worst].tolist()}.")

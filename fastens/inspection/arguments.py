@@ -1,0 +1,141 @@
+"""What this part checks of its arguments: numbers, labels and truth values, in arrays of one length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.columns.factorize import is_missing
+from fastens.parameters import NONE, Rule, whole
+
+POSITION = whole(0)
+COUNT = whole(1)
+DEPTH = whole(0) | NONE
+DECIMALS = whole(0, 17)
+
+
+def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
+    """Finite numbers, at least one.
+
+    Parameters
+    ----------
+    name : str
+        What the argument is called.
+    values : array-like
+        The argument.
+    ndim : int, default=1
+        How many axes it must have.
+
+    Raises
+    ------
+    ValueError
+        If a value is no number, NaN or infinite, or the array is empty or has another number of axes.
+    """
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers; {error}.") from error
+    _check_shape(name, found, ndim)
+    if not np.isfinite(found).all():
+        wrong = found[~np.isfinite(found)][0]
+        raise ValueError(f"{name} must hold finite numbers; it holds {wrong}.")
+    return found
+
+
+def as_labels(name: str, values: Any) -> NDArray[Any]:
+    """Labels of rows, none missing, at least one; parameters as for `as_numbers`."""
+    found = _as_array(name, values)
+    _check_shape(name, found, 1)
+    missing = [row for row, value in enumerate(found.tolist()) if is_missing(value)]
+    if missing:
+        raise ValueError(f"{name} must hold labels without missing values; row {missing[0]} holds {found[missing[0]]}.")
+    return found
+
+
+def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
+    """Truth values, at least one: booleans, or the numbers 0 and 1; parameters as for `as_numbers`."""
+    found = _as_array(name, values)
+    _check_shape(name, found, 1)
+    wrong = [value for value in found.tolist() if isinstance(value, str | bytes) or value not in (0, 1)]
+    if wrong:
+        raise ValueError(f"{name} must hold True and False, or 1 and 0; it holds {wrong[0]!r}.")
+    return found.astype(bool)
+
+
+def _as_array(name: str, values: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} must have one value for each row; {error}.") from error
+
+
+def _check_shape(name: str, found: NDArray[Any], ndim: int) -> None:
+    if found.ndim != ndim or found.size == 0:
+        raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'} and a value; got {found.shape}.")
+
+
+def check_same_rows(**arrays: NDArray[Any]) -> None:
+    """Raise ValueError unless all arrays have as many rows as the first.
+
+    Parameters
+    ----------
+    **arrays
+        The arrays, by the names of the arguments.
+    """
+    (first, values), *others = arrays.items()
+    for name, other in others:
+        if len(other) != len(values):
+            raise ValueError(
+                f"{first} and {name} must have the same number of rows; got {len(values)} and {len(other)}."
+            )
+
+
+def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
+    """Raise ValueError where one array holds texts and another numbers: no label of one could equal one of the other.
+
+    Parameters
+    ----------
+    name, other_name : str
+        What the arguments are called.
+    values, other : arrays
+        Their labels.
+    """
+    kinds = [{isinstance(value, str | bytes) for value in np.unique(found).tolist()} for found in (values, other)]
+    if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
+        raise ValueError(
+            f"{name} and {other_name} must hold labels of one kind; got {values.tolist()[0]!r} and "
+            f"{other.tolist()[0]!r}."
+        )
+
+
+def check_position(name: str, value: Any, length: int) -> int:
+    """A position among `length` things; an error says from where to where.
+
+    Parameters
+    ----------
+    name : str
+        What the argument is called.
+    value : int
+        The argument.
+    length : int
+        How many there are.
+    """
+    whole(0, length - 1).check(name, value)
+    return int(value)
+
+
+def each(rule: Rule) -> Rule:
+    """Several values, at least one, each of which keeps a rule.
+
+    Parameters
+    ----------
+    rule : Rule
+        That of one.
+    """
+
+    def holds(values: Any) -> bool:
+        return np.ndim(values) == 1 and len(values) > 0 and all(map(rule.holds, values))
+
+    return Rule(f"a sequence of at least one, each {rule.text}", holds)

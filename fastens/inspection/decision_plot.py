@@ -1,0 +1,300 @@
+"""The plane of two columns as a model divides it: regions of classes, or a surface of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier, is_outlier_detector
+
+from fastens.inspection.arguments import POSITION, as_labels, as_numbers, check_same_kind
+from fastens.inspection.model_plots import shortened
+from fastens.inspection.planes import BAND, MISSING, Axis, Plane
+from fastens.inspection.plotting import axes
+from fastens.parameters import Rule
+
+Array = NDArray[np.float64]
+N_PLACES = 160  # along each axis
+BLOCK_CELLS = 4_000_000  # of a table of rows to predict at a time
+FAINT, STRONG = 0.1, 0.5  # of a class's colour, where it is hardly more probable than others, and where it is sure
+NAMED = 3  # columns whose held values the title tells
+PREDICTS = Rule("a fitted estimator that predicts", lambda value: hasattr(value, "predict") and hasattr(value, "fit"))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model answers at each place, (n_places, n_places), rows along the second axis; NaN between the parts."""
+
+    values: Array  # positions of classes, or numbers
+    shares: Array | None  # how probable the class is
+    classes: list[Any] | None
+    what: str
+
+
+def plot_decision_boundary(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    features: Any = None,
+    held: Mapping[Any, Any] | None = None,
+    n_points: int = 1000,
+    ax: Any = None,
+) -> Any:
+    """Draw how a model divides the plane of two columns, with the rows as points, and return the axes.
+
+    A classifier's regions have the colour of the class that it predicts, the paler the less probable, with a line where
+    the answer changes. A regressor's predictions are a surface of colours, and so are an outlier detector's scores.
+    A column of categories has a strip for each; missing values have one at the end.
+
+    Parameters
+    ----------
+    estimator : fitted classifier, regressor or outlier detector
+        Of this package or any other with scikit-learn's interface.
+    X : array or frame of shape (n_samples, n_features)
+        Rows as those it was fitted on: they give the ranges of the axes, the points, and the values of other columns.
+    y : array of shape (n_samples,), optional
+        The targets, which colour the points.
+    features : pair of int or str, optional
+        The columns of the two axes, by position or name. Default: those of a table of two columns.
+    held : dict, optional
+        Values at which the other columns are held, by position or name. Default: medians of numbers, of other columns
+        the most frequent value.
+    n_points : int, default=1000
+        Most points drawn, evenly spaced among the rows; 0 for none. Infinite values are not drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; default: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If the columns are not two of X, a held value is not one of its column, y does not fit X or the model's classes,
+        or the model predicts several targets.
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fastens import RandomForestClassifier, plot_decision_boundary
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = RandomForestClassifier(n_estimators=20, random_state=0).fit(X, y)
+    >>> ax = plot_decision_boundary(model, X, y, features=["petal length (cm)", "petal width (cm)"])
+    >>> ax.get_xlabel()
+    'petal length (cm)'
+    """
+    PREDICTS.check("estimator", estimator)
+    POSITION.check("n_points", n_points)
+    names = getattr(estimator, "feature_names_in_", None)
+    encoder = getattr(estimator, "_encoder", None)
+    plane = Plane(
+        X,
+        features,
+        held,
+        None if names is None else [str(name) for name in names],
+        getattr(encoder, "is_categorical", None),
+    )
+    places = [np.linspace(*axis.ends, N_PLACES) for axis in plane.axes]
+    places = [along + (along[1] - along[0]) / 2 for along in places]
+    answers = _answers(estimator, plane, places[0][:-1], places[1][:-1])
+    targets = None if y is None else _checked_targets(y, len(plane), answers.classes)
+    ax = axes(ax, figsize=(6.4, 4.8))
+    if answers.classes is None:
+        scale = _draw_surface(ax, plane, answers, targets)
+        _draw_points(ax, plane, n_points, targets, **scale)
+    else:
+        colours = class_colours(len(answers.classes))
+        _draw_regions(ax, plane, answers, colours, [along[:-1] for along in places])
+        codes = None if targets is None else _codes_of(targets.tolist(), answers.classes)
+        _draw_points(ax, plane, n_points, None if codes is None else colours[codes])
+        _draw_legend(ax, answers.classes, colours)
+    _label(ax, plane)
+    return ax
+
+
+# What the model answers --------------------------------------------------
+
+
+def _answers(estimator: Any, plane: Plane, x: Array, y: Array) -> Answers:
+    """Predictions block by block, so that wide tables take little memory."""
+    drawn = plane.axes[1].is_drawn(y)[:, None] & plane.axes[0].is_drawn(x)
+    at_y, at_x = np.nonzero(drawn)
+    size = max(1, BLOCK_CELLS // len(plane.names))
+    classes = _classes_of(estimator)
+    values, shares = np.full(drawn.shape, np.nan), np.full(drawn.shape, np.nan)
+    for start in range(0, len(at_x), size):
+        here = at_y[start : start + size], at_x[start : start + size]
+        rows = plane.rows(x[here[1]], y[here[0]])
+        values[here], shares[here] = _predicted(estimator, rows, classes)
+    what = "score" if is_outlier_detector(estimator) else "prediction"
+    return Answers(values, None if np.isnan(shares[here]).any() else shares, classes, what)
+
+
+def _classes_of(estimator: Any) -> list[Any] | None:
+    known = getattr(estimator, "classes_", None)
+    if known is None and not is_classifier(estimator):
+        return None
+    if isinstance(known, list) and any(np.ndim(found) for found in known):
+        raise ValueError("the decision boundary is that of one target; the model predicts several.")
+    # An unfitted classifier has none, and tells so when it predicts.
+    return [] if known is None else list(np.asarray(known).tolist())
+
+
+def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Array, Array]:
+    """Numbers, or positions of classes and their probabilities, NaN where the model gives none."""
+    answer = estimator.decision_function if is_outlier_detector(estimator) else estimator.predict
+    found = np.asarray(answer(rows))
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim != 1:
+        raise ValueError(f"the decision boundary is that of one target; the model predicts {found.shape[1]}.")
+    if classes is None:
+        return found.astype(np.float64), np.zeros(len(found))
+    codes = _codes_of(found.tolist(), classes, "predictions")
+    try:
+        proba = np.asarray(estimator.predict_proba(rows), dtype=np.float64)
+    except (AttributeError, NotImplementedError):
+        return codes.astype(np.float64), np.full(len(codes), np.nan)
+    return codes.astype(np.float64), proba[np.arange(len(codes)), codes]
+
+
+def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray[np.intp]:
+    index = {label: code for code, label in enumerate(classes)}
+    unknown = [label for label in labels if label not in index]
+    if unknown:
+        raise ValueError(f"{name} must hold classes of the model, {classes}; got {unknown[0]!r}.")
+    return np.array([index[label] for label in labels], dtype=np.intp)
+
+
+def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[Any]:
+    found = as_numbers("y", y) if classes is None else as_labels("y", y)
+    if len(found) != n_rows:
+        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(found)}.")
+    if classes is not None:
+        check_same_kind("y", found, "classes_", np.array(classes))
+        _codes_of(found.tolist(), classes)
+    return found
+
+
+# Drawing --------------------------------------------------
+
+
+def class_colours(n: int) -> Array:
+    """A colour for each of n classes, (n, 4).
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    """
+    from matplotlib import colormaps
+
+    return np.array(colormaps["tab10"](np.arange(n)) if n <= 10 else colormaps["gist_rainbow"](np.linspace(0, 1, n)))
+
+
+def _draw_regions(ax: Any, plane: Plane, answers: Answers, colours: Array, places: list[Array]) -> None:
+    is_drawn = ~np.isnan(answers.values)
+    codes = np.where(is_drawn, answers.values, 0).astype(np.intp)
+    strength = np.full(codes.shape, (FAINT + STRONG) / 2)
+    if answers.shares is not None:
+        strength = FAINT + (STRONG - FAINT) * np.where(is_drawn, answers.shares, 0)
+    image = 1 - (1 - colours[codes]) * strength[..., None]
+    image[..., 3] = is_drawn
+    _show(ax, plane, image)
+    for code in np.unique(codes[is_drawn]):
+        inside = np.ma.masked_array(codes == code, ~is_drawn).astype(float)
+        if inside.min() < inside.max():
+            ax.contour(*places, inside, levels=[0.5], colors="0.25", linewidths=0.7)
+
+
+def _draw_surface(ax: Any, plane: Plane, answers: Answers, targets: Any) -> dict[str, Any]:
+    """Colours of numbers and their bar; returned is their scale, which points share."""
+    known = [answers.values[np.isfinite(answers.values)], [] if targets is None else targets]
+    together = np.concatenate(known)
+    scale = {"cmap": "viridis", "vmin": together.min(initial=np.inf), "vmax": together.max(initial=-np.inf)}
+    image = _show(ax, plane, np.ma.masked_invalid(answers.values), **scale)
+    ax.figure.colorbar(image, ax=ax, label=answers.what)
+    return scale
+
+
+def _show(ax: Any, plane: Plane, image: Any, **options: Any) -> Any:
+    ends = [end for axis in plane.axes for end in axis.ends]
+    return ax.imshow(image, extent=ends, origin="lower", aspect="auto", interpolation="nearest", **options)
+
+
+def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: Any) -> None:
+    if n_points == 0:
+        return
+    every = -(-len(plane) // n_points)
+    x, y = (axis.places_of(plane.values(axis.column)[::every]) for axis in plane.axes)
+    x, y = (values + _spread(axis, values, step) for axis, values, step in zip(plane.axes, (x, y), (0, 1), strict=True))
+    colours = "0.3" if targets is None else targets[::every]
+    shown = np.isfinite(x) & np.isfinite(y)
+    chosen = colours if isinstance(colours, str) else colours[shown]
+    options = scale if targets is not None else {}
+    ax.scatter(x[shown], y[shown], c=chosen, s=16, edgecolors="white", linewidths=0.5, zorder=3, **options)
+
+
+def _spread(axis: Axis, places: Array, step: int) -> Array:
+    """Points of one category beside each other, not in one place; the same in every picture."""
+    is_strip = np.full(len(places), axis.categories is not None)
+    width = 0.7
+    if axis.categories is None:
+        if axis.missing is None:
+            return np.zeros(len(places))
+        is_strip, width = places == axis.missing, 0.7 * BAND * (axis.high - axis.low)
+    # Multiples of irrational numbers fill a range evenly (Weyl).
+    turns = np.arange(len(places)) * (0.6180339887 if step == 0 else 0.7548776662) % 1
+    return np.where(is_strip, (turns - 0.5) * width, 0.0)
+
+
+def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
+    from matplotlib.lines import Line2D
+
+    marks = [
+        Line2D([], [], marker="o", linestyle="", color=colour, label=shortened(str(label), 20))
+        for label, colour in zip(classes, colours, strict=True)
+    ]
+    columns = 1 + (len(classes) - 1) // 16
+    ax.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0, ncols=columns)
+
+
+def _label(ax: Any, plane: Plane) -> None:
+    for axis, letter in zip(plane.axes, "xy", strict=True):
+        side = getattr(ax, f"{letter}axis")
+        side.set_label_text(shortened(axis.name, 60))
+        if axis.categories is not None:
+            texts = [shortened(str(category), 16) for category in axis.categories]
+            texts += [] if axis.missing is None else [MISSING]
+            turned = letter == "x" and sum(map(len, texts)) > 50
+            side.set_ticks(range(len(texts)), texts, **({"rotation": 45, "ha": "right"} if turned else {}))
+        elif axis.missing is not None:
+            found = side.get_major_locator().tick_values(axis.low, axis.high)
+            inside = [tick for tick in found if axis.low <= tick <= axis.high]
+            side.set_ticks([*inside, axis.missing], [*(f"{tick:g}" for tick in inside), MISSING])
+    held = plane.held
+    if held:
+        told = [f"{shortened(name, 20)} = {shortened(_text(value), 14)}" for name, value in held.items()]
+        if len(told) > NAMED:
+            told = [f"{len(told)} other columns held at given or typical values"]
+        ax.set_title("\n".join(_lines(told)), fontsize="small")
+
+
+def _lines(texts: list[str], width: int = 70) -> list[str]:
+    lines = [""]
+    for text in texts:
+        if lines[-1] and len(lines[-1]) + len(text) > width:
+            lines.append("")
+        lines[-1] += (", " if lines[-1] else "") + text
+    return lines
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

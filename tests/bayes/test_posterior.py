@@ -1,0 +1,86 @@
+"""Errors of the Bayes-optimal answer and of Gibbs: what is no model, no label, no weight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from fastens import (
+    BayesianNetwork,
+    BernoulliNB,
+    ExactTreeAverageClassifier,
+    MultinomialNB,
+    VersionSpaceClassifier,
+    estimate_errors,
+)
+
+X = np.array([[0, 1], [1, 1], [0, 0], [1, 0]])
+Y = np.array(["yes", "yes", "no", "no"])
+
+
+def fitted():
+    return VersionSpaceClassifier().fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "weight", "message"),
+    [
+        (["yes", "maybe", "no", "no"], None, "y must hold the classes seen in fit; it holds 'maybe'"),
+        ([1, 1, 0, 0], None, "y must hold the classes seen in fit"),
+        (["yes"], None, "X and y must have the same number of rows; got 4 and 1"),
+        ([["yes", "no"]] * 4, None, "1d array"),
+        (["yes", None, "no", "no"], None, "y contains NaN"),
+        (Y, [1, 1, 1, -1], "sample_weight must be finite and not negative; got -1"),
+        (None, [1, 1, 1, np.nan], "sample_weight must be finite"),
+        (None, [0, 0, 0, 0], "sample_weight must have a weight that is not zero"),
+        (None, [1, 1], "sample_weight must have one weight for each of the 4 rows"),
+    ],
+)
+def test_errors(y, weight, message):
+    with pytest.raises(ValueError, match=message):
+        estimate_errors(fitted(), X, y, weight)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), 3, VersionSpaceClassifier, None])
+def test_other_models(model):
+    with pytest.raises(ValueError, match="model must be a fitted Bayesian classifier"):
+        estimate_errors(model, X, Y)
+
+
+def test_models_that_are_not_fitted():
+    with pytest.raises(NotFittedError):
+        estimate_errors(VersionSpaceClassifier(), X)
+
+
+def test_weights_are_copies_and_order_does_not_matter():
+    model, y = fitted(), np.array(["yes", "no", "no", "no"])
+    found = estimate_errors(model, X, y, [1, 3, 0, 1])
+    assert found == estimate_errors(model, X[[0, 1, 1, 1, 3]], y[[0, 1, 1, 1, 3]])
+    assert found.bayes == 3 / 5
+
+
+def test_rows_of_no_weight_do_not_shift_the_labels():
+    counts = np.array([[3, 0], [2, 1], [0, 4], [1, 5]])
+    for model in (MultinomialNB(), BernoulliNB()):
+        model.fit(counts, Y)
+        alone = model.log_likelihood(counts[1:], Y[1:], [2, 1, 1])
+        assert model.log_likelihood(counts, Y, [0, 2, 1, 1]) == pytest.approx(alone, abs=1e-12)
+        with pytest.raises(ValueError, match="sample_weight must be finite and not negative"):
+            model.log_likelihood(counts, Y, [1, 1, 1, -1])
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, "a", None])
+def test_numbers_of_draws(n):
+    network = BayesianNetwork("tan").fit(X, Y)
+    draws = [
+        network.sample,
+        network.sample_posterior,
+        fitted().sample_posterior,
+        ExactTreeAverageClassifier().fit(X, Y).sample_posterior,
+    ]
+    for draw in draws:
+        with pytest.raises(ValueError, match=f"n must be a whole number of at least 0; got {n!r}"):
+            draw(n)
+    assert network.sample(0).shape == (0, 3)

@@ -1,0 +1,60 @@
+"""Values for the parameters of an estimator, valid and not, found by its own rules."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import fastens
+
+ESTIMATORS = [name for name in fastens.__all__ if hasattr(getattr(fastens, name), "fit")]
+
+# What keeps a trial short.
+QUICK: dict[str, Any] = {"n_estimators": 5, "max_layers": 2, "random_state": 0, "n_jobs": 1, "max_iter": 20}
+# What only makes it long, or writes files.
+LEFT_OUT = {*QUICK, "verbose", "checkpoint_path", "warm_start"}
+
+VALUES: list[Any] = [
+    None, True, False, 0, 1, 2, 3, 5, 17, 255, 0.0, 0.01, 0.3, 0.5, 0.9, 1.0, 1.5, 3.0, 1e6, 1e-300, 1e300, "auto",
+    [0], [1], [0.5, 0.9], (1, 2),
+]  # fmt: skip
+BY_NAME: dict[str, list[Any]] = {
+    "categorical_features": [None, "from_dtype", [0], ["c0"], [True]],
+    "class_weight": [None, "balanced", {0: 2.0, 1: 1.0}],
+    "cv": [None, 2, 3],
+    "feature_weights": [None, [1.0, 0.5], {"c0": 2.0}],
+    "interaction_cst": [None, "no_interactions", "pairwise", [[0]]],
+    "monotonic_cst": [None, [1, 0], {"c0": -1}],
+    "prior": [None, "uniform", [0.5, 0.5]],
+}
+WRONG: list[Any] = [-1, -0.5, float("nan"), float("inf"), "no such thing", [], {}, object(), 2**80, -(2**80)]
+
+
+def values_for(estimator: str) -> dict[str, list[Any]]:
+    """For each parameter the values that its rule takes."""
+    rules = getattr(fastens, estimator)._parameter_rules
+    found = {}
+    for name in inspect.signature(getattr(fastens, estimator)).parameters:
+        if name in LEFT_OUT:
+            continue
+        rule = rules.get(name)
+        if name in BY_NAME:
+            found[name] = BY_NAME[name]
+        elif rule is not None and rule.text != "anything":
+            words = re.findall(r"'([^']*)'", rule.text)
+            found[name] = [value for value in [*VALUES, *words] if rule.holds(value)]
+    return {name: values for name, values in found.items() if values}
+
+
+def wrong_values_for(estimator: str) -> dict[str, list[Any]]:
+    """For each parameter values that break its rule."""
+    rules = getattr(fastens, estimator)._parameter_rules
+    found = {name: [value for value in WRONG if not rule.holds(value)] for name, rule in rules.items()}
+    return {name: values for name, values in found.items() if values}
+
+
+def quick_parameters(estimator: str) -> dict[str, Any]:
+    """Those of `QUICK` that it has."""
+    names = inspect.signature(getattr(fastens, estimator)).parameters
+    return {name: value for name, value in QUICK.items() if name in names}

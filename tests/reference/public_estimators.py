@@ -1,0 +1,37 @@
+"""Every public estimator at its default parameters, with a small table that it can be fitted to."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
+
+import fastens
+
+CLASSES = {
+    name: kind
+    for name in fastens.__all__
+    if inspect.isclass(kind := getattr(fastens, name)) and issubclass(kind, BaseEstimator)
+}
+# Likelihoods have no default: the first and the last bag of candies.
+REQUIRED = {"FiniteHypothesisLearner": ([[1.0, 0.0], [0.5, 0.5]],)}
+ON_COUNTS = ("BernoulliNB", "CategoricalNB", "ComplementNB", "MultinomialNB", "AODEClassifier", "TANClassifier")
+
+
+def make(name, **parameters):
+    """The estimator of a name."""
+    return CLASSES[name](*REQUIRED.get(name, ()), **parameters)
+
+
+def table_for(name):
+    """The arguments of its `fit`."""
+    X, y = (part[::3] for part in load_iris(return_X_y=True))
+    special = {
+        "GradientBoostingSurvival": (X, np.column_stack([y + 1.0, y + 1.0])),
+        "VersionSpaceClassifier": ((X.mean(axis=0) < X).astype(int), y == 1),
+        "FiniteHypothesisLearner": (np.array([0, 1, 1]),),
+        "TextClassifier": (["good film", "bad film", "good music", "bad music"] * 3, [1, 0, 1, 0] * 3),
+    }
+    return special.get(name, (np.floor(X) if name in ON_COUNTS else X, y))

@@ -1,0 +1,117 @@
+"""Every public attribute of every public estimator, fitted or not: what cannot be given is an AttributeError."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from fastens import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    BayesOptimalClassifier,
+    ConformalRegressor,
+    DecisionTreeClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VersionSpaceClassifier,
+    VotingClassifier,
+)
+from reference.public_estimators import CLASSES, REQUIRED, make, table_for
+
+FOREST = [("forest", RandomForestClassifier(3)), ("logistic", LogisticRegression(max_iter=1000))]
+HOLDING = [
+    StackingClassifier(FOREST, cv=2),
+    StackingClassifier(levels=[FOREST, [("second", RandomForestClassifier(2))]], cv=2, passthrough=True),
+    VotingClassifier(FOREST),
+    BaggingClassifier(RandomForestClassifier(2), 2),
+    BaggingClassifier(LogisticRegression(max_iter=1000), 2, oob_score=True),
+    BayesOptimalClassifier(FOREST, cv=2),
+    AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=2),
+    AdaBoostClassifier(LogisticRegression(), n_estimators=2),
+    ConformalRegressor(Ridge(), cv=2),
+]
+# One positive instance that is also a negative one.
+CONTRADICTION = np.array([[0, 0], [0, 1], [1, 0], [0, 0]]), np.array([1, 1, 0, 0])
+
+
+def look_at(model):
+    """Do with a model what people, notebooks and scikit-learn do to show it."""
+    for name in object.__dir__(model):
+        if not name.startswith("__"):
+            hasattr(model, name)  # raises what is no AttributeError
+    inspect.getmembers(model)
+    dir(model)
+    assert type(model).__name__ in repr(model)
+    assert "<div" in model._repr_html_()
+    for same in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), clone(model)):
+        assert type(same) is type(model)
+        assert repr(same) == repr(model)
+    for name in ("estimators_", "feature_importances_", "oob_score_"):
+        if hasattr(type(model), name):
+            assert hasattr(copy.deepcopy(model), name) == hasattr(model, name)
+
+
+def fitted(model, data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(*data)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_attribute(name):
+    model = make(name)
+    if name not in REQUIRED:
+        look_at(model)
+    look_at(fitted(model, table_for(name)))
+
+
+@pytest.mark.parametrize("model", HOLDING, ids=repr)
+def test_every_attribute_of_what_holds_others(model):
+    X, y = load_iris(return_X_y=True)
+    look_at(clone(model))
+    look_at(fitted(clone(model), (X, y)))
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"noise": 0.1}, {"on_collapse": "max-consistent"}, {"max_boundary": 1}, {"prior": "length"}]
+)
+def test_every_attribute_of_a_version_space(parameters):
+    look_at(fitted(VersionSpaceClassifier(**parameters), CONTRADICTION))
+
+
+def test_an_empty_version_space_can_be_shown():
+    X, y = CONTRADICTION
+    model = VersionSpaceClassifier(on_collapse="raise").partial_fit(X, y)
+    look_at(model)
+    assert not hasattr(model, "log_evidence_")
+    with pytest.raises(ValueError, match="version space is empty"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("name", ["log_evidence_", "expected_n_leaves_"])
+def test_what_only_averaged_forests_have(name):
+    X, y = load_iris(return_X_y=True)
+    plain = RandomForestClassifier(3, random_state=0).fit(X, y)
+    assert not hasattr(plain, name)
+    with pytest.raises(AttributeError, match="only where averaging was not None in fit"):
+        getattr(plain, name)
+    averaged = RandomForestClassifier(3, averaging="posterior", random_state=0).fit(X, y)
+    assert getattr(averaged, name).shape == (3,)
+
+
+@pytest.mark.parametrize("members", [5, [5], [("a", 5)], [("a", "drop")], "drop", [("a", None)]])
+@pytest.mark.parametrize("kind", [StackingClassifier, VotingClassifier, BayesOptimalClassifier])
+def test_what_cannot_be_fitted_can_be_shown(kind, members):
+    """The error belongs to fit, and names the parameter."""
+    model = kind(members)
+    look_at(model)
+    with pytest.raises(ValueError, match=r"estimators must|Member 'a' must be a classifier"):
+        model.fit(*load_iris(return_X_y=True))
