@@ -21,6 +21,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.labels import index_of_labels, learn_labels
 from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones, weights_to_score
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, named_columns, table_from_array, table_from_frame
+from fastens.targets import check_magnitude
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -281,7 +282,7 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         y = np.ascontiguousarray(y if y.dtype == np.float64 else numbers_in(y, "y", "real numbers"))
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
-        return y
+        return check_magnitude(y)
 
 
 class BaseClassifier(ClassifierMixin, BaseFastens):

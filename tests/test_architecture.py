@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "tables": {"kernels", "engine", "columns"},
     "table_parts": {"kernels", "columns", "tables"},
     "category_encoding": {"engine", "tables"},
+    "targets": set(),
     "labels": {"kernels", "engine", "columns"},
     "base": {
         "engine",
@@ -37,6 +38,7 @@ MAY_IMPORT = {
         "tables",
         "category_encoding",
         "labels",
+        "targets",
     },
     "saving": {"storage", "parameters", "base"},
     "ensemble": {

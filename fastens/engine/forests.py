@@ -25,6 +25,8 @@ _BLOCK_ROWS = 1 << 15
 _BLOCKS_PER_THREAD = 4
 # Seconds between two looks whether the user pressed Ctrl-C while threads grow trees.
 _LOOK_EVERY = 0.1
+# Squares of numbers up to this, 2**32 times, are within the range of float32.
+_NARROW = 2.0**48
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,14 @@ def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32
     """Return the target of numbers, shape (n_rows,) or (n_rows, n_targets); nodes have values of `value_dtype`.
 
     Values are float64 all the same where float32, with its 24 bits, would round them by more than 1/100000 of the
-    targets' range.
+    targets' range, and where the squares of the numbers, summed up, might leave its range.
     """
     y = np.asarray(y, dtype=np.float64)
     y = y.reshape(len(y), -1)
-    coarse = np.abs(y).max(axis=0) * np.finfo(np.float32).epsneg > 1e-5 * np.ptp(y, axis=0)
-    return Target(y, None, np.float64 if coarse.any() else value_dtype)
+    largest = np.abs(y).max(axis=0)
+    is_coarse = largest * np.finfo(np.float32).epsneg > 1e-5 * np.ptp(y, axis=0)
+    is_far = (largest > _NARROW) | ((largest < 1 / _NARROW) & (largest > 0))
+    return Target(y, None, np.float64 if (is_coarse | is_far).any() else value_dtype)
 
 
 class TreeSample(NamedTuple):

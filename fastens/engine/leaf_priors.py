@@ -268,8 +268,8 @@ class NumberPrior:
     @property
     def _rate(self) -> Array:
         # Targets that are all the same have some variance all the same.
-        floor = np.maximum(self.location**2, 1.0) * 1e-20
-        return self.shape * self.scale * np.maximum(self.variance, floor)
+        variance = np.maximum(self.variance, self.location**2 * 1e-20)
+        return self.shape * self.scale * np.where(variance > 0, np.maximum(variance, 1e-200), 1e-20)
 
     def log_evidence(self, statistics: Array) -> Array:
         """Log of the density of a node's targets: the product of Student's t predictives, one row after the other."""
@@ -330,7 +330,8 @@ def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]
     mean = np.average(columns, axis=0, weights=weight)
     variance = np.average((columns - mean) ** 2, axis=0, weights=weight)
     step = np.exp2(np.floor(np.log2(np.maximum(variance, 1e-300)) / 2) - 20)
-    return np.rint(mean / step) * step, variance.astype(np.float32).astype(np.float64)
+    fraction, exponent = np.frexp(variance)
+    return np.rint(mean / step) * step, np.ldexp(np.rint(np.ldexp(fraction, 24)), exponent - 24)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 # for losses of the residual, 2 to 3 ns for those that need exp.
 _GRAIN_RESIDUAL = 1 << 15
 _GRAIN_EXP = 1 << 12
+# Two to this power is still a number.
+_MOST_SHIFT = 1000
 
 
 def _weight_scale(weights: Array | None) -> float:
@@ -30,7 +32,7 @@ def _weight_scale(weights: Array | None) -> float:
     largest = float(weights.max())
     if largest < 2.0**31 and are_whole(weights):
         return 1.0
-    return math.ldexp(1.0, min(30 - math.frexp(largest)[1], 1000))
+    return math.ldexp(1.0, min(30 - math.frexp(largest)[1], _MOST_SHIFT))
 
 
 def weighted_mean(values: Array, weights: Array | None = None) -> float:
@@ -38,7 +40,9 @@ def weighted_mean(values: Array, weights: Array | None = None) -> float:
     largest = kernels.largest_magnitude(values)
     if not math.isfinite(largest):
         return largest
-    exponent = min(61 - math.frexp(largest)[1], 1000)
+    exponent = 61 - math.frexp(largest)[1]
+    if exponent > _MOST_SHIFT:
+        return math.ldexp(weighted_mean(np.ldexp(values, _MOST_SHIFT // 2), weights), -(_MOST_SHIFT // 2))
     total, weight = kernels.weighted_sum(values, weights, math.ldexp(1.0, exponent), _weight_scale(weights))
     return math.ldexp(total / weight, -exponent)
 

@@ -14,7 +14,7 @@ from .forest_data cimport ForestData
 from .forest_draw cimport add_feature
 from .forest_paths cimport bind_to_path
 from .forest_records cimport allocate_records, grow_records, has_records, make_records, plant_records
-from .forest_harvest cimport Harvest, close_tree, free_harvest, reserve_tree, take_trees
+from .forest_harvest cimport Harvest, close_tree, free_harvest, reserve_tree, set_gain, take_trees
 from .forest_room cimport allocate_room, free_grown, free_room, reserve_nodes
 from .forest_sample cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
@@ -383,7 +383,7 @@ cdef class TreeWorker:
             harvest.bin_threshold[to + i], harvest.missing_left[to + i] = node.last_code, node.missing_left
             harvest.category_set[to + i] = node.category_set
             harvest.n_samples[to + i] = <int32_t>(node.end - node.begin)
-            harvest.gain[to + i] = <float32_t>(node.gain * self.sample.gain_unit)
+            set_gain(harvest, to + i, node.gain * self.sample.gain_unit)
             if harvest.with_search:
                 harvest.n_usable[to + i], harvest.n_groups[to + i] = node.n_usable, node.n_groups
             if self.data.n_squares > 0:

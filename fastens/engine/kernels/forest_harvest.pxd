@@ -4,7 +4,7 @@ from .structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t,
 cdef struct Harvest:
     # Grown trees, one after another in the arrays that a model has.
     int32_t n_values, n_squares     # a node
-    bint narrow                     # they are float32
+    bint narrow                     # they, and the gains, are float32
     bint with_search                # what a split was chosen from is told too
     Py_ssize_t n_nodes, n_words
     int32_t n_trees
@@ -14,7 +14,7 @@ cdef struct Harvest:
     int32_t* category_set
     int32_t* left_child
     char* value
-    float32_t* gain
+    char* gain
     int32_t* n_samples
     float32_t* weight
     float64_t* squares
@@ -29,3 +29,10 @@ cdef bint reserve_tree(Harvest* harvest, Py_ssize_t n_nodes, Py_ssize_t n_words)
 cdef void close_tree(Harvest* harvest, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil
 cdef void free_harvest(Harvest* harvest) noexcept nogil
 cdef list take_trees(Harvest* harvest)
+
+
+cdef inline void set_gain(Harvest* harvest, Py_ssize_t node, float64_t gain) noexcept nogil:
+    if harvest.narrow:
+        (<float32_t*>harvest.gain)[node] = <float32_t>gain
+    else:
+        (<float64_t*>harvest.gain)[node] = gain

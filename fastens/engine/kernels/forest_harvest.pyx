@@ -32,7 +32,7 @@ cdef bint reserve_tree(Harvest* harvest, Py_ssize_t n_nodes, Py_ssize_t n_words)
             and _resize(<void**>&harvest.category_set, nodes * sizeof(int32_t))
             and _resize(<void**>&harvest.left_child, nodes * sizeof(int32_t))
             and _resize(<void**>&harvest.value, nodes * harvest.n_values * (4 if harvest.narrow else 8))
-            and _resize(<void**>&harvest.gain, nodes * sizeof(float32_t))
+            and _resize(<void**>&harvest.gain, nodes * (4 if harvest.narrow else 8))
             and _resize(<void**>&harvest.n_samples, nodes * sizeof(int32_t))
             and _resize(<void**>&harvest.weight, nodes * sizeof(float32_t))
             and (
@@ -95,7 +95,8 @@ cdef list take_trees(Harvest* harvest):
     """The arrays of each tree, as views of common arrays; there is room for others then."""
     cdef Py_ssize_t n = harvest.n_nodes, node = 0, word = 0, end, last_word
     cdef int32_t t
-    value = _copied(harvest.value, n * harvest.n_values, np.float32 if harvest.narrow else np.float64)
+    real = np.float32 if harvest.narrow else np.float64
+    value = _copied(harvest.value, n * harvest.n_values, real)
     words = _copied(harvest.words, harvest.n_words, np.uint32)
     arrays = {
         "feature": _copied(harvest.feature, n, np.int32),
@@ -104,7 +105,7 @@ cdef list take_trees(Harvest* harvest):
         "category_set": _copied(harvest.category_set, n, np.int32),
         "left_child": _copied(harvest.left_child, n, np.int32),
         "value": value.reshape(n, harvest.n_values),
-        "gain": _copied(harvest.gain, n, np.float32),
+        "gain": _copied(harvest.gain, n, real),
         "n_samples": _copied(harvest.n_samples, n, np.int32),
         "weight": _copied(harvest.weight, n, np.float32),
     }

@@ -6,6 +6,7 @@ to at least 2**26 steps from the smallest to the largest where they share a word
 bits hold when all rows are added up (some 2**44 with 100 000 rows).
 """
 
+from libc.float cimport DBL_MAX
 from libc.math cimport ceil, floor, log2, rint
 
 from .forest_tree cimport ABSOLUTE, SQUARES, Entry, Forest, Layout, Sample
@@ -63,7 +64,7 @@ cdef Layout choose_layout(
         layout.n_words = forest.targets.n_targets + 1
         number_bits = SUM_BITS
     if not is_class and widest > 0:
-        layout.number_scale = power_of_two_below((2.0 ** (number_bits - weight_bits) - 1) / widest)
+        layout.number_scale = power_of_two_below(min((2.0 ** (number_bits - weight_bits) - 1) / widest, DBL_MAX))
     return layout
 
 
