@@ -320,7 +320,8 @@ def bin_matrix(
     cdef Job job
     if X.shape[0] == 0 or X.shape[1] == 0:
         return
-    job.x, job.value_size, job.columns, job.code_size = &X[0, 0], sizeof(value_t), &columns[0, first_row], sizeof(code_t)
+    job.x, job.value_size = &X[0, 0], sizeof(value_t)
+    job.columns, job.code_size = &columns[0, first_row], sizeof(code_t)
     job.bins, job.n_features, job.n_rows, job.code_stride = table.features, X.shape[1], X.shape[0], columns.shape[1]
     job.row_stride = X.strides[0] // <Py_ssize_t> sizeof(value_t)
     job.column_stride = X.strides[1] // <Py_ssize_t> sizeof(value_t)

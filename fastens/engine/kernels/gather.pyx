@@ -60,7 +60,8 @@ cdef struct Hashing:
 
 cdef void _hash_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
     cdef const Hashing* h = <const Hashing*> job
-    cdef Py_ssize_t first = tile * TILE_ROWS, at = first * h.strides.row, n = min(<Py_ssize_t> TILE_ROWS, h.n_rows - first)
+    cdef Py_ssize_t first = tile * TILE_ROWS, at = first * h.strides.row
+    cdef Py_ssize_t n = min(<Py_ssize_t> TILE_ROWS, h.n_rows - first)
     if h.value_size == sizeof(float32_t):
         _hash_tile(<const float32_t*> h.x + at, h.strides, h.n_features, n, h.out + first)
     else:

@@ -199,7 +199,9 @@ cdef void _add_changed(
         node = _child(&tree.splits[node], tree.words, codes[feature])
 
 
-cdef inline void _add_values_changed(const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen) noexcept nogil:
+cdef inline void _add_values_changed(
+    const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen
+) noexcept nogil:
     if ask.is_wide:
         _add_changed(ask.tree, ask.rows, ask, i, values, seen, ask.stamp + i, <uint16_t> 0)
     else:
