@@ -347,7 +347,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             )
         targets = zip(given, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets)
-        return reduce(multiplied, factors)  # type: ignore[return-value]
+        return reduce(multiplied, factors)
 
 
 @shared
