@@ -253,7 +253,7 @@ def test_a_stream_of_numbers_that_are_no_positions(rng):
 def test_what_cannot_be_merged(rows):
     X, y = rows
     model = CategoricalNB().fit(X, y)
-    with pytest.raises(ValueError, match="other must be a CategoricalNB; got a GaussianNB"):
+    with pytest.raises(ValueError, match="other must be a fitted CategoricalNB; got GaussianNB"):
         model.merge(GaussianNB().fit(X, y))
     with pytest.raises(ValueError, match="other must have the columns"):
         model.merge(CategoricalNB().fit(X[:, 1:], y))
