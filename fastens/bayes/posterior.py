@@ -200,7 +200,7 @@ def check_classes(classes: Any, known: NDArray[Any]) -> None:
     """Raise ValueError where the labels given for more rows are not those of the first."""
     labels = read_classes(classes)
     if not np.array_equal(labels, known):
-        raise ValueError(f"classes must be {known.tolist()}, those of the first rows; got {labels.tolist()}.")
+        raise ValueError(f"classes must be those of the first rows, {known.tolist()}; got {labels.tolist()}.")
 
 
 class ErrorEstimate(NamedTuple):

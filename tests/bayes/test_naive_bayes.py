@@ -261,7 +261,7 @@ def test_what_cannot_be_merged(rows):
         model.merge(CategoricalNB().fit(X, y.astype(str)))
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         CategoricalNB().partial_fit(X, y)
-    with pytest.raises(ValueError, match="classes must be those of the first call"):
+    with pytest.raises(ValueError, match="classes must be those of the first rows"):
         model.partial_fit(X, y, classes=[0, 1])
 
 
