@@ -136,7 +136,6 @@ class BaseCombination(BaseClassifier, BaseMembers):
         data, given_rows = self._start_members(X, y, given)
         specs = self._specs()[0]
         prior = check_prior("prior", self.prior, len(specs))
-        self.__dict__.pop("posterior_", None)
         if self._is_prefit:
             members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
         else:

@@ -9,13 +9,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, TrainingData
+from fastens.base import BaseClassifier, TrainingData, check_weights
 from fastens.bayes.declared import declared_values
 from fastens.bayes.likelihoods import Batch, Likelihood
-from fastens.bayes.posterior import ParameterPosteriorMixin
+from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
-from fastens.labels import encode_labels
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
 from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
@@ -121,15 +120,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             if is_first:
                 raise ValueError("classes must be passed on the first call to partial_fit; got None.")
             return
-        labels = encode_labels(np.atleast_1d(np.asarray(classes)))[0]
-        if not is_first and not np.array_equal(labels, self.classes_):
-            raise ValueError(
-                f"classes must be those of the first call to partial_fit, {self.classes_.tolist()}; got "
-                f"{labels.tolist()}."
-            )
-        if labels.size < 2:
-            raise ValueError(f"classes must hold at least 2 classes; got {labels.tolist()}.")
-        self.classes_ = labels
+        if is_first:
+            self.classes_ = read_classes(classes)
+        else:
+            check_classes(classes, self.classes_)
 
     def _learn_categories(self, X: Any) -> None:
         if self._encoder.is_categorical.any():
@@ -271,6 +265,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         A new fitted model with the parameters of this one; both others stay as they are.
         """
         self._check_fitted()
+        if type(other) is not type(self):
+            raise ValueError(f"other must be a fitted {type(self).__name__}; got {other!r}.")
         other._check_fitted()
         self._check_mergeable(other)
         merged, added = copy.copy(self), copy.copy(other)
@@ -285,8 +281,6 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _check_mergeable(self, other: Any) -> None:
         name = type(self).__name__
-        if type(other) is not type(self):
-            raise ValueError(f"other must be a {name}; got a {type(other).__name__}.")
         if other.n_features_in_ != self.n_features_in_ or other._encoder.names != self._encoder.names:
             raise ValueError(f"other must have the columns of this {name}; their numbers or names differ.")
         if not np.array_equal(other._encoder.is_categorical, self._encoder.is_categorical):

@@ -16,7 +16,7 @@ from fastens.bayes.count_likelihoods import BernoulliLikelihood, GaussianLikelih
 from fastens.bayes.counting import MOST_CATEGORIES, offsets_of
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
-from fastens.bayes.naive_bayes import check_alpha, smoothing_of
+from fastens.bayes.naive_bayes import FINITE, check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
 from fastens.tables import Floats, Table, TableEncoder, is_frame, table_from_array, table_from_frame
 
@@ -281,7 +281,7 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
         **COMMON_RULES,
         **SMOOTHING_RULES,
         "kinds": one_of("from_dtype") | instance((Mapping, list, tuple, np.ndarray), "a dict or list of kinds"),
-        "binarize": real(-np.inf) | NONE,
+        "binarize": FINITE | NONE,
         "var_smoothing": real(0),
         "unseen": UNSEEN,
         "feature_prior": FEATURE_PRIOR,

@@ -15,7 +15,9 @@ from fastens.bayes.count_likelihoods import (
 )
 from fastens.bayes.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.likelihoods import Likelihood
-from fastens.parameters import ANYTHING, FLAG, NONE, real
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real
+
+FINITE = Rule("a finite number", real(-np.inf).holds)
 
 
 class GaussianNB(PosteriorNaiveBayes):
@@ -154,7 +156,7 @@ class BernoulliNB(PosteriorNaiveBayes):
     ['a', 'b']
     """
 
-    _parameter_rules: ClassVar = {**COMMON_RULES, **SMOOTHING_RULES, "binarize": real(-np.inf) | NONE}
+    _parameter_rules: ClassVar = {**COMMON_RULES, **SMOOTHING_RULES, "binarize": FINITE | NONE}
 
     def __init__(
         self,

@@ -206,7 +206,8 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
         names = self._encoder.names or []
         index = names.index(self.root) if self.root in names else self.root
         if isinstance(index, str) or index >= self.n_features_in_:
-            raise ValueError(f"root must be a column, of {names or self.n_features_in_}; got {self.root!r}.")
+            known = f"are {names}" if names else f"have the numbers 0 to {self.n_features_in_ - 1}"
+            raise ValueError(f"root must be a column of X, and these {known}; got {self.root!r}.")
         return int(index)
 
     @property

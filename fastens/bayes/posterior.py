@@ -186,11 +186,22 @@ def check_prior(name: str, prior: Any, n: int) -> Array:
     return found / found.sum()
 
 
-def check_classes(classes: ArrayLike, known: NDArray[Any]) -> None:
+def read_classes(classes: Any) -> NDArray[Any]:
+    """The labels that a user gives as `classes`, sorted; ValueError where they are none."""
+    try:
+        labels = encode_labels(np.atleast_1d(np.asarray(classes)).ravel())[0]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"classes must be a list of labels; got {classes!r}. {error}") from error
+    if labels.size < 2:
+        raise ValueError(f"classes must hold at least 2 classes; got {labels.tolist()}.")
+    return labels
+
+
+def check_classes(classes: Any, known: NDArray[Any]) -> None:
     """Raise ValueError where the labels given for more rows are not those of the first."""
-    labels = encode_labels(np.atleast_1d(np.asarray(classes)))[0]
+    labels = read_classes(classes)
     if not np.array_equal(labels, known):
-        raise ValueError(f"classes must be {known.tolist()}, those of the first rows; got {labels.tolist()}.")
+        raise ValueError(f"classes must be those of the first rows, {known.tolist()}; got {labels.tolist()}.")
 
 
 class ErrorEstimate(NamedTuple):

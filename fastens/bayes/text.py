@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
@@ -235,6 +236,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
         texts = _texts(X)
+        if y is None:
+            raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
         labels = column_or_1d(np.asarray(y), warn=True)
         if len(labels) != len(texts):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
@@ -258,8 +261,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             token_pattern=None,
             lowercase=self.lowercase,
             ngram_range=tuple(self.ngram_range),
-            min_df=self.min_df,
-            max_df=self.max_df,
+            min_df=self.min_df or 0.0,  # a whole 0 is a share of 0
+            max_df=self.max_df or 0.0,
             max_features=self.max_features,
             binary=self.features == "binary",
             vocabulary=None if terms is None else {term: place for place, term in enumerate(terms)},
@@ -372,6 +375,8 @@ def _texts(X: Any) -> list[str]:
         if X.shape[1] != 1:
             raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")
         X = np.asarray(X)[:, 0]
+    elif not isinstance(X, Iterable):
+        raise ValueError(f"X must be a list of texts; got {X!r}.")
     texts = ["" if is_missing(text) else text for text in X]
     for row, text in enumerate(texts):
         if not isinstance(text, str):

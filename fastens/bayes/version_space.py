@@ -14,7 +14,7 @@ from fastens.bayes.attributes import DiscreteClassifier
 from fastens.bayes.conjunctions import ANY, NOTHING, Conjunction, sample_complexity, space_sizes
 from fastens.bayes.hitting_sets import TooManyError
 from fastens.bayes.listing import ListsHypotheses
-from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
+from fastens.bayes.posterior import PosteriorMixin, check_classes, generator, read_classes
 from fastens.bayes.rollback import keeps_model
 from fastens.bayes.spaces import (
     ANYTHING,
@@ -204,7 +204,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         y = np.atleast_1d(np.asarray(y))
         if not hasattr(self, "_examples"):
             self._check_parameters()
-            self._learn_target(np.asarray(y if classes is None else classes))
+            self._learn_target(y if classes is None else read_classes(classes))
             codes = self._learn_table(X)
             self._seed = int(generator(self.random_state).integers(2**62))
         else:

@@ -23,7 +23,6 @@ from fastens.engine.tree_store import TreeStore
 from fastens.engine.trees import MeasuredTree, Tree, TreeEnsemble
 from fastens.ensemble.bags import Bags, DrawingRules, Reweight, Samples, Weighting
 from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor
-from fastens.ensemble.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor, n_chosen
 from fastens.ensemble.base_trees import RULES as TREE_RULES
 from fastens.ensemble.column_rules import column_chances
 from fastens.ensemble.forest_members import Members

@@ -245,7 +245,7 @@ def test_more_rows_must_have_known_classes(iris):
     model = BayesTreeClassifier().fit(X[y < 2], y[y < 2])
     with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 2"):
         model.partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"classes must be \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"classes must be those of the first rows, \[0, 1\]"):
         model.partial_fit(X[y < 2], y[y < 2], classes=[0, 1, 2])
 
 

@@ -82,3 +82,10 @@ def test_priors_are_numbers(prior):
 def test_numbers_of_categories(minimum):
     with pytest.raises(ValueError, match="min_categories must "):
         CategoricalNB(min_categories=minimum).fit(X, Y)
+
+
+def test_thresholds_and_roots():
+    with pytest.raises(ValueError, match="binarize must be a finite number or None; got 'a'"):
+        BernoulliNB(binarize="a").fit(X, Y)
+    with pytest.raises(ValueError, match="root must be a column of X, and these have the numbers 0 to 2; got 7"):
+        TANClassifier(root=7).fit(X, Y)

@@ -253,7 +253,7 @@ def test_a_stream_of_numbers_that_are_no_positions(rng):
 def test_what_cannot_be_merged(rows):
     X, y = rows
     model = CategoricalNB().fit(X, y)
-    with pytest.raises(ValueError, match="other must be a CategoricalNB; got a GaussianNB"):
+    with pytest.raises(ValueError, match="other must be a fitted CategoricalNB; got GaussianNB"):
         model.merge(GaussianNB().fit(X, y))
     with pytest.raises(ValueError, match="other must have the columns"):
         model.merge(CategoricalNB().fit(X[:, 1:], y))
@@ -261,7 +261,7 @@ def test_what_cannot_be_merged(rows):
         model.merge(CategoricalNB().fit(X, y.astype(str)))
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         CategoricalNB().partial_fit(X, y)
-    with pytest.raises(ValueError, match="classes must be those of the first call"):
+    with pytest.raises(ValueError, match="classes must be those of the first rows"):
         model.partial_fit(X, y, classes=[0, 1])
 
 

@@ -10,8 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from fastens import (
     BayesianNetwork,
     BernoulliNB,
+    CategoricalNB,
     ExactTreeAverageClassifier,
     MultinomialNB,
+    TANClassifier,
     VersionSpaceClassifier,
     estimate_errors,
 )
@@ -84,3 +86,31 @@ def test_numbers_of_draws(n):
         with pytest.raises(ValueError, match=f"n must be a whole number of at least 0; got {n!r}"):
             draw(n)
     assert network.sample(0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("model", [BernoulliNB, CategoricalNB, TANClassifier, VersionSpaceClassifier])
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (["yes"], r"classes must hold at least 2 classes; got \['yes'\]"),
+        ("yes", "classes must hold at least 2 classes"),
+        (3, r"classes must hold at least 2 classes; got \[3\]"),
+        ([None, "yes"], r"classes must be a list of labels; got \[None, 'yes'\]"),
+        ([np.nan, 1], "classes must be a list of labels"),
+        ([{}, "yes"], "classes must be a list of labels"),
+        (["maybe", "no"], "must hold the classes|those of the first"),
+    ],
+)
+def test_classes_of_parts(model, classes, message):
+    with pytest.raises(ValueError, match=message):
+        model().partial_fit(X, Y, classes=classes)
+    with pytest.raises(ValueError, match="classes must "):
+        model().fit(X, Y).partial_fit(X, Y, classes=classes)
+
+
+@pytest.mark.parametrize("other", [None, 3, BernoulliNB, LogisticRegression(), MultinomialNB()])
+def test_what_is_no_model_to_merge(other):
+    with pytest.raises(ValueError, match="other must be a fitted BernoulliNB; got "):
+        BernoulliNB().fit(X, Y).merge(other)
+    with pytest.raises(NotFittedError):
+        BernoulliNB().fit(X, Y).merge(BernoulliNB())

@@ -212,3 +212,12 @@ def test_document_frequencies_with_other_words():
 def test_texts_without_words(texts, options, message):
     with pytest.raises(ValueError, match=message):
         TextClassifier(**options).fit(texts, ["a", "b"])
+
+
+def test_what_are_no_texts():
+    for wrong in (3, None, "text", [b"bytes"], [3]):
+        with pytest.raises(ValueError, match="X must "):
+            TextClassifier().fit(wrong, LABELS)
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        TextClassifier().fit(TEXTS, None)
+    assert_array_equal(TextClassifier(min_df=0).fit(TEXTS, LABELS).terms_, TextClassifier().fit(TEXTS, LABELS).terms_)
