@@ -186,7 +186,7 @@ def plot_dependence(
     Friedman (2001), "Greedy function approximation: a gradient boosting machine", section 8.2.
     """
     features = [features] if isinstance(features, int | np.integer | str | tuple) else list(features)
-    table, columns = _as_scikit_learn_reads(X), _drawn(features)
+    table, columns = _as_scikit_learn_reads(_in_features(estimator, X)), _drawn(features)
     _check_columns(columns, table)
     missing = np.zeros(len(table), dtype=bool)
     for column in columns:
@@ -210,6 +210,12 @@ def plot_dependence(
         ax=axes(ax, figsize=(3.2 * min(3, n_pictures) + 0.8, 2.8 * -(-n_pictures // 3))),
     )
     return np.array([drawn for drawn in display.axes_.ravel() if drawn is not None], dtype=object)
+
+
+def _in_features(estimator: Any, X: Any) -> Any:
+    """A frame with parts in the place of dates, as the estimator has them as features."""
+    is_named = hasattr(estimator, "feature_names_in_") and nw.dependencies.is_into_dataframe(X)
+    return estimator._match_frame(X).native if is_named and hasattr(estimator, "_match_frame") else X
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
