@@ -275,11 +275,11 @@ def named_columns(table: Table, categorical_features: Any) -> Any:
     """The same choice of columns by their names, which stay when columns of dates become several."""
     if categorical_features is None or isinstance(categorical_features, str):
         return categorical_features
-    chosen = np.flatnonzero(_chosen_columns(table, categorical_features))
+    chosen = np.flatnonzero(_chosen_columns(table, categorical_features)).tolist()
     for index in chosen:
         if parts_to_learn(table.arrays[index]):
             raise ValueError(f"categorical_features must not name columns of dates; got {table.name(index)}.")
-    return [table.names[index] for index in chosen]
+    return [(table.names or [])[index] for index in chosen]
 
 
 def _column_index(table: Table, item: Any) -> int:
