@@ -365,6 +365,7 @@ def _encode_frame(
     encoder = TableEncoder.fit(
         table, categorical_features, missing_is_category=missing_is_category, n_threads=n_threads
     )
+    encoder.has_date_parts = table is not given
     return table.names, encoder, encoder.transform(table, n_threads)
 
 

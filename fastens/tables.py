@@ -275,11 +275,11 @@ def named_columns(table: Table, categorical_features: Any) -> Any:
     """The same choice of columns by their names, which stay when columns of dates become several."""
     if categorical_features is None or isinstance(categorical_features, str):
         return categorical_features
-    chosen = np.flatnonzero(_chosen_columns(table, categorical_features))
+    chosen = np.flatnonzero(_chosen_columns(table, categorical_features)).tolist()
     for index in chosen:
         if parts_to_learn(table.arrays[index]):
             raise ValueError(f"categorical_features must not name columns of dates; got {table.name(index)}.")
-    return [table.names[index] for index in chosen]
+    return [(table.names or [])[index] for index in chosen]
 
 
 def _column_index(table: Table, item: Any) -> int:
@@ -321,6 +321,7 @@ class TableEncoder:
     """
 
     unseen: float = np.nan
+    has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
 
     def __init__(
         self, names: list[str] | None, categories: list[list[Any] | None], *, missing_is_category: bool = False
@@ -389,7 +390,7 @@ class TableEncoder:
         def write(index: int) -> None:
             categories = self.categories[index]
             if categories is None:
-                takes_dates = table.names is None  # with names, they have become their parts
+                takes_dates = table.names is None or self.names is None  # else they have become their parts
                 out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
             else:
                 missing = float(len(categories)) if self.missing_is_category else np.nan

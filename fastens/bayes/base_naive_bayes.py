@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, TrainingData, check_weights
+from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.declared import declared_values
 from fastens.bayes.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastens.cli.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, n_distinct
+from fastens.cli.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, kind_of, n_distinct
 from fastens.cli.errors import listed
 
 # A text column is taken for an identifier when at least this share of its values is distinct, of this many or more.
@@ -35,7 +35,7 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
         option = "--drop " + shlex.quote(",".join(identifiers))
         found.append(f"These look like identifiers: {listed(identifiers)}. To leave them out: {option}")
     for name, kind in kinds.items():
-        if kind == TEXT and not pa.types.is_dictionary(table[name].type):
+        if kind == TEXT and kind_of(table[name].type) == TEXT and not pa.types.is_dictionary(table[name].type):
             found.extend(_text_notes(table[name], name))
     return found
 

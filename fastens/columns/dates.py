@@ -205,7 +205,8 @@ def _instant(value: Any) -> np.datetime64:
     value = getattr(value, "start_time", value)  # of a period
     if getattr(value, "tzinfo", None) is None:
         return np.datetime64(value, "us")
-    return np.datetime64(value.replace(tzinfo=None), "us") - np.timedelta64(value.utcoffset(), "us")
+    instant: Any = np.datetime64(value.replace(tzinfo=None), "us") - np.timedelta64(value.utcoffset(), "us")
+    return instant
 
 
 def _duration(value: Any) -> np.timedelta64:

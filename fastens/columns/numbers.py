@@ -98,9 +98,9 @@ def _of_texts(column: Any, name: str) -> Floats:
     codes, values, _ = factorize(column)
     numbers = [float(value) if _is_number(value) else np.nan for value in values]
     wrong = [place for place, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
-    rows = np.flatnonzero(np.isin(codes, wrong)) if wrong else ()
-    if len(rows):  # a category that no row has does not matter
-        raise _not_spelled(name, int(rows[0]), values[codes[rows[0]]])
+    rows = np.flatnonzero(np.isin(codes, wrong)).tolist() if wrong else []
+    if rows:  # a category that no row has does not matter
+        raise _not_spelled(name, rows[0], values[codes[rows[0]]])
     return np.array([*numbers, np.nan])[codes]  # a row without a value has the code -1
 
 

@@ -32,7 +32,7 @@ def _spellings(value: Any) -> set[str]:
     if kind == TEXT:
         word = value.strip().casefold()
         return {word if word in _BOOLEANS else str(value)}
-    if kind not in (BOOLEANS, NUMBERS) or not np.isfinite(value):
+    if kind not in (BOOLEANS, NUMBERS) or value - value != 0:  # infinite; np.isfinite takes no large whole numbers
         return {str(value)}
     whole = {str(int(value)), f"{int(value)}.0"} if value == int(value) else set()
     return whole | {str(value)} | set(_WORDS[bool(value)] if kind == BOOLEANS else ())

@@ -23,10 +23,13 @@ class Columns:
         How many there are.
     names : sequence of str or None
         Their names.
+    only_by_name : bool, default=False
+        Positions are refused, as those in the table that was given are others.
     """
 
-    def __init__(self, n_features: int, names: Sequence[str] | None = None) -> None:
+    def __init__(self, n_features: int, names: Sequence[str] | None = None, *, only_by_name: bool = False) -> None:
         self.n_features = n_features
+        self.only_by_name = only_by_name
         self.names = None if names is None else list(names)
 
     def position(self, parameter: str, item: Any) -> int:
@@ -36,6 +39,11 @@ class Columns:
                 known = f"the columns are {self.names}" if self.names else "X has no column names"
                 raise ValueError(f"{parameter} must name columns of X; got {item!r}, and {known}.")
             return self.names.index(item)
+        if self.only_by_name:
+            raise ValueError(
+                f"{parameter} must name columns, as dates in X have become several; got {item!r}, and the columns are "
+                f"{self.names}."
+            )
         is_whole = isinstance(item, numbers.Integral) and not isinstance(item, bool)
         if not is_whole or not 0 <= item < self.n_features:
             raise ValueError(f"{parameter} must hold column indices from 0 to {self.n_features - 1}; got {item!r}.")

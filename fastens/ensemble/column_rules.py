@@ -70,4 +70,5 @@ def column_chances(model: Any) -> NDArray[np.float64] | None:
 
 
 def _columns(model: Any) -> Columns:
-    return Columns(model.n_features_in_, model._encoder.names)
+    encoder = model._encoder
+    return Columns(model.n_features_in_, encoder.names, only_by_name=encoder.has_date_parts)

@@ -194,7 +194,7 @@ def plot_dependence(
     COUNT.check("n_rows", n_rows)
     is_one = isinstance(features, str | tuple) or not hasattr(features, "__iter__")
     features = [features] if is_one else list(features)
-    table, columns = _as_scikit_learn_reads(X), _drawn(features)
+    table, columns = _as_scikit_learn_reads(_in_features(estimator, X)), _drawn(features)
     _check_columns(columns, table)
     _check_label(estimator, label)
     missing = np.zeros(len(table), dtype=bool)
@@ -253,6 +253,12 @@ def _check_label(estimator: Any, label: Any) -> None:
         raise ValueError(f"label must be {words}; got {label!r}.")
     if len(known) > 2 and label not in known:
         raise ValueError(f"label must be one of {known}; got {label!r}.")
+
+
+def _in_features(estimator: Any, X: Any) -> Any:
+    """A frame with parts in the place of dates, as the estimator has them as features."""
+    is_named = hasattr(estimator, "feature_names_in_") and nw.dependencies.is_into_dataframe(X)
+    return estimator._match_frame(X).native if is_named and hasattr(estimator, "_match_frame") else X
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:

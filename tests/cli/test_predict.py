@@ -1,6 +1,7 @@
 """`fastens predict` and `fastens evaluate`, with the columns of training and with others."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -194,3 +195,58 @@ def test_several_outputs_have_columns_of_their_own(run, houses):
         "prediction of target 1",
     ]
     np.testing.assert_array_equal(found["prediction of target 1"], expected[:, 1])
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """Visits that follow the day of the week: dates, instants, identifiers beyond 2**53 and numbers that are codes."""
+    when = pd.date_range("2020-01-01", periods=240, freq="31h", tz="UTC")
+    frame = pd.DataFrame({"when": when, "day": when.date, "id": np.arange(240) + 2**60, "code": np.arange(240) % 3})
+    frame["open"] = np.where((when.day_of_week > 4) ^ (frame["code"] == 1), "yes", "no")
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    frame.to_parquet(tmp_path / "visits.parquet", index=False)
+    return frame
+
+
+def probabilities(path):
+    return read_table(path)["probability yes"].to_numpy()
+
+
+@pytest.mark.parametrize("table", ["visits.csv", "visits.parquet"])
+def test_python_reads_dates_as_the_command_line_does(run, visits, table):
+    arguments = ("--target", "open", "--categorical", "code", "--n-estimators", 9)
+    assert run("train", table, *arguments).code == 0
+    assert run("predict", "model.fastens", table, "-o", "out.csv").code == 0
+    model = fastens.load("model.fastens")
+    assert "when: weekday" in model.feature_names_in_
+    assert "day: hour" not in model.feature_names_in_
+    local = visits.assign(when=visits["when"].dt.tz_convert("America/New_York"))
+    for frame in (visits, local, pd.read_csv("visits.csv"), pa.Table.from_pandas(visits)):
+        np.testing.assert_array_equal(model.predict_proba(frame)[:, 1], probabilities("out.csv"))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        fastens.RandomForestClassifier(5, random_state=0),
+        fastens.StackingClassifier([("forest", fastens.RandomForestClassifier(5))], random_state=0),
+        fastens.CategoricalNB(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("table", ["visits.csv", "visits.parquet"])
+def test_the_command_line_reads_dates_as_python_does(run, visits, model, table):
+    X, y = visits[["code", "when", "day"]].astype({"code": "str"}), visits["open"]
+    model.fit(X, y).save("python.fastens")
+    assert run("predict", "python.fastens", table, "-o", "out.csv").code == 0
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 1], probabilities("out.csv"))
+    assert run("evaluate", "python.fastens", table, "--target", "open").code == 0
+
+
+def test_a_model_of_an_array_of_dates(run, visits):
+    when = visits["when"].dt.tz_localize(None).to_numpy()[:, None]
+    model = fastens.RandomForestClassifier(5, random_state=0).fit(when, visits["open"])
+    model.save("python.fastens")
+    visits[["when"]].to_parquet("when.parquet", index=False)
+    assert run("predict", "python.fastens", "when.parquet", "-o", "out.csv").code == 0
+    np.testing.assert_array_equal(model.predict_proba(when)[:, 1], probabilities("out.csv"))

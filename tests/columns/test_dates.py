@@ -9,7 +9,14 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fastens import GradientBoostingRegressor, MixedNB, RandomForestClassifier, StackingClassifier, VotingClassifier
+from fastens import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    MixedNB,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from fastens.columns.dates import PARTS, column_and_part, date_parts, elapsed_days, times_of
 from fastens.columns.numbers import numbers_of
 from fastens.tables import TableEncoder, table_from_array, table_from_frame
@@ -247,3 +254,32 @@ def test_categories_are_chosen_among_the_columns_given(chosen, weekends):
     assert model._encoder.categories == [None] * 6 + [["x", "y"]]
     with pytest.raises(ValueError, match="categorical_features must not name columns of dates; got 'when'"):
         model.set_params(categorical_features=["when"]).fit(frame, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"interaction_cst": [[0, 2]]}, "interaction_cst must name columns, as dates in X have become several; got 0"),
+        ({"monotonic_cst": {1: 1}}, "monotonic_cst must name columns, as dates in X have become several; got 1"),
+        ({"monotonic_cst": [0, 1, 0]}, "monotonic_cst must have a value for each of the 7 columns"),
+        ({"monotonic_cst": {"when": 1}}, "monotonic_cst must name columns of X; got 'when', and the columns are"),
+    ],
+)
+def test_rules_of_columns_name_parts(parameters, message, weekends):
+    frame, y = weekends
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRegressor(n_estimators=2, **parameters).fit(frame, y)
+    rules = {"monotonic_cst": {"when: day": 1}, "interaction_cst": [["a", "when: day"]]}
+    GradientBoostingRegressor(n_estimators=2, **rules).fit(frame, y)
+
+
+def test_pictures_and_importances_are_of_parts(weekends):
+    frame, y = weekends
+    model = GradientBoostingClassifier(n_estimators=5).fit(frame, y)
+    assert len(model.plot_dependence(frame, ["when: weekday", "a"])) == 2
+    assert len(model.plot_dependence(pl.from_pandas(frame), "when: day")) == 1
+    with pytest.raises(ValueError, match="features must name columns of X; got 'when', and the columns are"):
+        model.plot_dependence(frame, "when")
+    importance = model.permutation_importance(frame, y, random_state=0).importances_mean
+    assert model.feature_names_in_[importance.argmax()] == "when: weekday"
+    assert model.predict_contributions(frame).shape == (300, 8)

@@ -113,6 +113,14 @@ def test_models_answer_the_same(model, rng):
     assert expected[y].argmax(axis=1).all()
 
 
+def test_categories_of_any_size():
+    assert same_categories(["-1.0", str(2**70), "inf"], [2**70, np.inf, -1]) == {
+        "-1.0": -1,
+        str(2**70): 2**70,
+        "inf": np.inf,
+    }
+
+
 def test_later_rows_teach_no_second_category():
     first, later = pd.DataFrame({"c": pd.Categorical([1, 2, 1, 2])}), pd.DataFrame({"c": ["1", "2", "2", "3"]})
     model = CategoricalNB()

@@ -311,7 +311,7 @@ def test_columns_are_matched_by_name(make_frame, columns, target):
     np.testing.assert_array_equal(model.predict(mixed), expected)
     with pytest.raises(ValueError, match="now missing:\n- flag"):
         model.predict(pd.DataFrame(columns).drop(columns="flag"))
-    more = make_frame({"extra": ["x"] * len(target), **columns})
+    more = pd.DataFrame({"extra": ["x"] * len(target), **columns})
     np.testing.assert_array_equal(model.predict(more), expected)
 
 
