@@ -32,7 +32,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     names = ", ".join(name for name in FAMILIES if name != TEXT)
     composed = ", ".join(name for name, family in FAMILIES.items() if family.is_composed)
-    text = f"these, separated by commas: {names} (default: all that do the task, but for {composed}, which take long)"
+    special = ", ".join(name for name, family in FAMILIES.items() if family.is_special)
+    text = (
+        f"these, separated by commas: {names} (default: all that do the task, but for {composed}, which take long, and "
+        f"{special}, which are for tables of one kind)"
+    )
     add("--models", metavar="NAMES", help=text)
     add("--stack", action="store_true", help="also the models of the leaderboard stacked, as a row of its own")
     add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")

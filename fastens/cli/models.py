@@ -29,6 +29,8 @@ class Family:
         What `n_estimators` counts.
     is_composed : bool
         Whether it is made of other families, and so takes their time together.
+    is_special : bool
+        Whether it is for tables of one kind, or to learn from, and so is compared with others only by name.
     """
 
     title: str
@@ -36,6 +38,7 @@ class Family:
     regressor: Callable[..., Any] | None
     unit: str = "rounds"
     is_composed: bool = False
+    is_special: bool = False
 
     def estimator(self, task: str) -> Callable[..., Any] | None:
         """The class for a task."""
@@ -73,8 +76,71 @@ FAMILIES = {
     "cascade": Family(
         "layers of forests", fastens.CascadeForestClassifier, fastens.CascadeForestRegressor, is_composed=True
     ),
+    "weighted-majority": Family(
+        "several models that vote, by their mistakes", fastens.WeightedMajorityClassifier, None, is_composed=True
+    ),
+    "gibbs": Family(
+        "one of several models for each row, by their posterior", fastens.GibbsClassifier, None, is_composed=True
+    ),
+    "map": Family("the most probable of several models", fastens.MAPClassifier, None, is_composed=True),
+    "ml": Family("the most likely of several models", fastens.MLClassifier, None, is_composed=True),
+    "conformal": Family(
+        "boosting with sets and intervals that hold",
+        fastens.ConformalClassifier,
+        fastens.ConformalRegressor,
+        is_composed=True,
+    ),
+    "stump": Family(
+        "a tree of one split", fastens.DecisionStumpClassifier, fastens.DecisionStumpRegressor, is_special=True
+    ),
+    "version-space": Family(
+        "conjunctions of values, by their posterior",
+        # Without noise one wrong label leaves no conjunction.
+        partial(fastens.VersionSpaceClassifier, noise=0.1),
+        None,
+        is_special=True,
+    ),
+    "gaussian-nb": Family("naive Bayes of numbers, Gaussian", fastens.GaussianNB, None, is_special=True),
+    "categorical-nb": Family("naive Bayes of categories", fastens.CategoricalNB, None, is_special=True),
+    "bernoulli-nb": Family("naive Bayes of what is there and what is not", fastens.BernoulliNB, None, is_special=True),
+    "multinomial-nb": Family("naive Bayes of counts", fastens.MultinomialNB, None, is_special=True),
+    "complement-nb": Family("naive Bayes of counts, for rare classes", fastens.ComplementNB, None, is_special=True),
     TEXT: Family("naive Bayes on the words of a text", fastens.TextClassifier, None),
 }
+
+# The estimators that a table with a target is not enough for, by what they are asked for as, and what to do.
+ELSEWHERE: dict[str, tuple[type, str]] = {
+    "ranker": (
+        fastens.GradientBoostingRanker,
+        "ranking needs the query of each row; in Python: fastens.GradientBoostingRanker().fit(X, y, qid=queries)",
+    ),
+    "survival": (
+        fastens.GradientBoostingSurvival,
+        "survival needs times, and which of them are censored; in Python: "
+        "fastens.GradientBoostingSurvival().fit(X, times)",
+    ),
+    "isolation-forest": (
+        fastens.IsolationForest,
+        "anomalies have no target; in Python: fastens.IsolationForest().fit_predict(X)",
+    ),
+    "embedding": (
+        fastens.RandomTreesEmbedding,
+        "an embedding has no target; in Python: fastens.RandomTreesEmbedding().fit_transform(X)",
+    ),
+    "hypotheses": (
+        fastens.FiniteHypothesisLearner,
+        "hypotheses are given by their likelihoods; in Python: fastens.FiniteHypothesisLearner(likelihoods).fit(data)",
+    ),
+}
+
+
+def known_family(name: str) -> str:
+    """The name, if it is that of a family; else a CommandError that says what to do."""
+    if name in ELSEWHERE:
+        raise CommandError(f"--model {name}: {ELSEWHERE[name][1]}")
+    if name not in FAMILIES:
+        raise CommandError(f"--model {name}: there is no such kind; there are {', '.join(FAMILIES)}")
+    return name
 
 
 def families(task: str) -> dict[str, Callable[..., Any]]:
@@ -85,7 +151,7 @@ def families(task: str) -> dict[str, Callable[..., Any]]:
 
 def quick_families(task: str) -> list[str]:
     """The names of those that do not take the time of several others."""
-    return [name for name in families(task) if not FAMILIES[name].is_composed]
+    return [name for name in families(task) if not FAMILIES[name].is_composed and not FAMILIES[name].is_special]
 
 
 def estimator_class(name: str, task: str) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastens.cli.errors import CommandError, first_line
-from fastens.cli.models import DEFAULT, FAMILIES, TEXT, estimator_class, families
+from fastens.cli.models import DEFAULT, FAMILIES, TEXT, estimator_class, families, known_family
 
 # Where argparse keeps the parameters, apart from the other options.
 _PLACE = "parameter "
@@ -114,6 +114,12 @@ GROUPS = {
             "network raises: bic, aic, bdeu or k2",
         ),
         Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
+        Parameter(
+            "split_criterion",
+            str,
+            "NAME",
+            "what trees of boosting are chosen by: newton or squared_error",
+        ),
         Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
         Parameter("bootstrap", switch_or_word, "KIND", "draw rows for each tree: yes, no, stratified or balanced"),
         Parameter("max_samples", amount, "N", "rows drawn for each tree or member: a count or a share"),
@@ -161,7 +167,14 @@ GROUPS = {
         Parameter("tol", float, "TOL", "smallest change of the loss that counts as progress"),
     ),
     "AdaBoost": (
-        Parameter("algorithm", str, "NAME", "of AdaBoost: discrete, real, gentle or logit"),
+        Parameter(
+            "algorithm",
+            str,
+            "NAME",
+            "of AdaBoost: discrete, m1, real, gentle or logit; of a weighted majority: weighted_majority or "
+            "randomized_weighted_majority",
+        ),
+        Parameter("restart", switch_or_word, "KIND", "AdaBoost starts again after a bad round: yes, no or auto"),
         Parameter("resample", None, "", "AdaBoost draws the rows of each round instead of weighting them"),
     ),
     "combinations of models": (
@@ -174,10 +187,12 @@ GROUPS = {
         Parameter("passthrough", None, "", "the final estimator of a stack sees the columns too"),
         Parameter("max_layers", int, "N", "most layers of a cascade"),
         Parameter("inputs_from", str, "KIND", "levels see what the last one before says, or all before: last or all"),
+        Parameter("beta", float, "B", "of a weighted majority: the factor of a member that is wrong"),
     ),
     "Bayesian models": (
         Parameter("smoothing", str, "KIND", "of naive Bayes and networks: laplace, m, kt, bdeu or none"),
         Parameter("structure", str, "KIND", "of a network: hill-climb, chow-liu or tan"),
+        Parameter("noise", float, "P", "of a version space and of models by their posterior: wrong labels"),
         Parameter("max_parents", int, "N", "most parents of a column in a network that is searched for"),
         Parameter(
             "feature_prior", float, "P", "of naive Bayes: average over subsets of columns, each in with this chance"
@@ -199,7 +214,7 @@ PARAMETERS = tuple(parameter for group in GROUPS.values() for parameter in group
 def add_parameters(parser: argparse.ArgumentParser) -> None:
     """Add `--model` and an option for every parameter; those that are not given are left to the estimator."""
     text = f"kind of model, one of those below (default: {DEFAULT})"
-    parser.add_argument("--model", choices=FAMILIES, metavar="KIND", help=text)
+    parser.add_argument("--model", metavar="KIND", help=text)
     width = max(map(len, FAMILIES)) + 2
     kinds = "\n".join(f"  {name:{width}}{family.title}" for name, family in FAMILIES.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -224,7 +239,7 @@ def chosen_model(options: argparse.Namespace) -> str:
     if options.text is None:
         if options.model == TEXT:
             raise CommandError("--model text needs --text COL, the column with the texts")
-        return options.model or DEFAULT
+        return known_family(options.model or DEFAULT)
     if options.model not in (None, TEXT):
         raise CommandError(f"--text is for --model {TEXT}; --model {options.model} takes texts as categories")
     return TEXT

@@ -10,11 +10,9 @@ import pyarrow.parquet
 import pytest
 
 import fastens
-from fastens.cli.models import FAMILIES, families
-from fastens.cli.target import CLASSIFICATION, REGRESSION
+from fastens.cli.target import CLASSIFICATION
+from tests.cli.kinds import BOTH, quick
 
-BOTH = [(name, task) for task in (CLASSIFICATION, REGRESSION) for name in families(task)]
-FEW = {"boosting", "forest", "extra-trees", "bagging", "adaboost"}
 VOID = {"meta"}
 
 
@@ -60,10 +58,7 @@ def train(run, path, target, *options):
 def test_every_family(run, houses, write_csv, name, task):
     target, other = ("sold", "price") if task == CLASSIFICATION else ("price", "sold")
     path = write_csv(houses.drop_columns(other))
-    few = ("--n-estimators", 5) if name in FEW else ()
-    members = ("--members", "tree,forest") if FAMILIES[name].is_composed and name != "cascade" else ()
-    layers = ("--max-layers", 1) if name == "cascade" else ()
-    train(run, path, target, "--model", name, *few, *members, *layers)
+    train(run, path, target, "--model", name, *quick(name))
     done = run("explain", "model.fastens", path)
     assert (done.code, done.err) == (0, "")
     found = page()

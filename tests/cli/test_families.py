@@ -8,22 +8,17 @@ import pyarrow.csv
 import pytest
 
 import fastens
-from fastens.cli.models import FAMILIES, TEXT, estimator_class, families
+from fastens.cli.models import ELSEWHERE, FAMILIES, TEXT, estimator_class, families
 from fastens.cli.parameters import PARAMETERS, _signature, directions
-from fastens.cli.target import CLASSIFICATION, REGRESSION
-
-FEW = {"boosting", "forest", "extra-trees", "bagging", "adaboost"}
-BOTH = [(name, task) for task in (CLASSIFICATION, REGRESSION) for name in families(task)]
+from fastens.cli.target import CLASSIFICATION
+from tests.cli.kinds import BOTH, OF_COLUMNS, quick
 
 
 @pytest.mark.parametrize(("name", "task"), BOTH)
 def test_train_predict_evaluate(run, houses, write_csv, name, task):
     target, other = ("sold", "price") if task == CLASSIFICATION else ("price", "sold")
     path = write_csv(houses.drop_columns(other))
-    few = ("--n-estimators", 5) if name in FEW else ()
-    members = ("--members", "tree,forest") if FAMILIES[name].is_composed and name != "cascade" else ()
-    layers = ("--max-layers", 1) if name == "cascade" else ()
-    done = run("train", path, "--target", target, "--model", name, *few, *members, *layers)
+    done = run("train", path, "--target", target, "--model", name, *quick(name))
     assert (done.code, done.err) == (0, "")
     score, constant = re.search(
         rf"{'AUC' if task == CLASSIFICATION else 'RMSE'} +([\d.]+) +([\d.]+)", done.out
@@ -38,6 +33,41 @@ def test_train_predict_evaluate(run, houses, write_csv, name, task):
         np.testing.assert_allclose(both.sum(axis=1), 1)
     done = run("evaluate", "model.fastens", path)
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", OF_COLUMNS)
+def test_kinds_for_columns_of_one_kind(run, houses, write_csv, name):
+    large = pa.array(np.asarray(houses["price"]) > 330)
+    path = write_csv(houses.append_column("large", large).select([*OF_COLUMNS[name], "sold"]))
+    done = run("train", path, "--target", "sold", "--model", name)
+    assert done.code == 0
+    assert float(re.search(r"AUC +([\d.]+)", done.out)[1]) > 0.7
+    assert isinstance(fastens.load("model.fastens"), type(estimator_class(name, CLASSIFICATION)()))
+    assert [run(*command).code for command in others(path)] == [0, 0, 0]
+
+
+def others(path):
+    """What is done with a model besides."""
+    return (
+        ("predict", "model.fastens", path, "-o", "out.csv"),
+        ("evaluate", "model.fastens", path),
+        ("explain", "model.fastens", path, "-o", "report.html"),
+    )
+
+
+def test_every_public_estimator_is_a_kind_or_says_what_to_do(run, houses, write_csv):
+    kinds = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
+    known = {type(kind()) for kind in kinds} | {kind for kind, _ in ELSEWHERE.values()}
+    public = {getattr(fastens, name) for name in fastens.__all__}
+    assert known == {kind for kind in public if hasattr(kind, "set_params")}
+    path = write_csv(houses)
+    for name, (kind, _) in ELSEWHERE.items():
+        done = run("train", path, "--target", "sold", "--model", name)
+        assert done.code == 2
+        assert f"--model {name}" in done.err
+        assert f"in Python: fastens.{kind.__name__}(" in done.err
+    done = run("train", path, "--target", "sold", "--model", "oak")
+    assert done.err.startswith("fastens: --model oak: there is no such kind; there are boosting, forest")
 
 
 def test_every_option_is_a_parameter_of_some_model():
@@ -81,6 +111,11 @@ def test_every_option_is_a_parameter_of_some_model():
          {"boosting": "dart", "sampling": "goss", "categorical_missing": "category"}),
         (("--linear-leaves", "--early-stopping", "--refit"), {"linear_leaves": True, "refit": True}),
         (("--model", "forest", "--averaging", "posterior"), {"averaging": "posterior"}),
+        (("--model", "weighted-majority", "--members", "tree,stump", "--algorithm", "weighted_majority", "--beta", 0.7),
+         {"algorithm": "weighted_majority", "beta": 0.7}),
+        (("--model", "gibbs", "--members", "tree,stump", "--noise", 0.2), {"noise": 0.2}),
+        (("--model", "adaboost", "--algorithm", "m1", "--restart", "yes"), {"algorithm": "m1", "restart": True}),
+        (("--split-criterion", "squared_error"), {"split_criterion": "squared_error"}),
         (("--model", "cascade", "--max-layers", 1, "--members", "tree"), {"max_layers": 1}),
     ],
 )  # fmt: skip
