@@ -258,6 +258,24 @@ class NetworkQueries:
             parents' values.
         max_rows : int, default=8
             Most lines of a table; "..." stands for the others.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from fastens import BayesianNetwork
+        >>> net = BayesianNetwork.from_tables(
+        ...     {"rain": ["no", "yes"], "grass": ["dry", "wet"]},
+        ...     {"grass": ["rain"]},
+        ...     {"rain": [0.8, 0.2], "grass": [[0.9, 0.1], [0.1, 0.9]]},
+        ... )
+        >>> ax = net.plot(tables=True)
+        >>> print(ax.texts[-1].get_text())
+        rain |  dry  wet
+        no   | 0.90 0.10
+        yes  | 0.10 0.90
         """
         self._check_fitted()
         FLAG.check("tables", tables)

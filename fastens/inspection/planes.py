@@ -141,7 +141,7 @@ class Plane:
     # Columns --------------------------------------------------
 
     def values(self, column: int) -> list[Any]:
-        """What a column holds, as plain objects.
+        """What a column holds, as plain objects; None where it is missing.
 
         Parameters
         ----------
@@ -149,8 +149,10 @@ class Plane:
             Its position.
         """
         if self._is_array:
-            return list(self._table[:, column].tolist())
-        return list(self._table[self._table.columns[column]].to_list())
+            found = self._table[:, column].tolist()
+        else:
+            found = self._table[self._table.columns[column]].to_list()
+        return [None if is_missing(value) else value for value in found]
 
     def _holds_numbers(self, column: int, present: list[Any]) -> bool:
         return not self._flags[column] and all(kind in (int, float) for kind in set(map(type, present)))

@@ -11,6 +11,8 @@ from matplotlib import pyplot
 from matplotlib.colors import to_rgb
 from sklearn.datasets import load_iris, make_moons
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 import fastens
@@ -132,6 +134,19 @@ def test_frames_of_any_kind_have_the_same_picture(mixed):
         images.append(np.asarray(plot_decision_boundary(model, frame, y, features=[0, 1]).images[0].get_array()))
     for other in images[1:]:
         np.testing.assert_allclose(images[0], other, atol=1e-6)
+
+
+def test_types_with_a_missing_value_of_their_own(mixed):
+    table, y = mixed
+    table = table.assign(age=table["age"].astype("Int64"), smoker=table["smoker"].astype("boolean"))
+    table.loc[3, "age"], table.loc[4, "smoker"] = pd.NA, pd.NA
+    dated = table.assign(day=pd.date_range("2020", periods=300))  # held, not drawn
+    model = fastens.RandomForestClassifier(n_estimators=3, random_state=0).fit(table, y)
+    for features in (["age", "smoker"], ["size", "age"], ["smoker", "colour"]):
+        ax = plot_decision_boundary(model, table, y, features=features)
+        assert ax.get_xticklabels()[-1].get_text() == "missing"
+    foreign = make_pipeline(FunctionTransformer(lambda X: X[["size", "age"]].fillna(0).astype(float)), SVC())
+    plot_decision_boundary(foreign.fit(dated, y), dated, y, features=["size", "age"])
 
 
 def test_numbers_that_are_categories_have_strips(mixed):
