@@ -7,7 +7,6 @@ from functools import wraps
 from typing import Any, TypeVar
 
 Learn = TypeVar("Learn", bound=Callable[..., Any])
-REMADE = "_made_"  # how names of attributes begin that are made again where they are asked for, and may be large
 
 
 def keeps_model(learn: Learn) -> Learn:
@@ -15,7 +14,7 @@ def keeps_model(learn: Learn) -> Learn:
 
     @wraps(learn)
     def learn_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = {name: value for name, value in vars(self).items() if not name.startswith(REMADE)}
+        before = dict(vars(self))
         try:
             return learn(self, *args, **kwargs)
         except BaseException:

@@ -227,11 +227,11 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             )
         if self.positive is not None and self.positive not in self.classes_.tolist():
             raise ValueError(f"positive must be one of the classes {self.classes_.tolist()}; got {self.positive!r}.")
+        self._learn_positive()
         return index
 
-    @property
-    def _positive_index(self) -> int:
-        return 1 if self.positive is None else self.classes_.tolist().index(self.positive)
+    def _learn_positive(self) -> None:
+        self._positive_index = 1 if self.positive is None else self.classes_.tolist().index(self.positive)
 
     def _is_positive(self, y: Array) -> NDArray[np.bool_]:
         return y == self._positive_index
@@ -457,5 +457,6 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             raise ValueError("the examples are malformed")
         if (codes < ANYTHING).any() or (codes >= sizes).any() or len(self.classes_) != 2 or len(codes) == 0:
             raise ValueError("the examples are malformed")
+        self._learn_positive()
         self._seed = int(arrays["seed"])
         self._examples = Examples(codes, weight)

@@ -101,15 +101,25 @@ def test_a_wrong_list_of_classes_adds_no_rows(model):
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
-def test_what_is_made_again_is_not_kept():
+@pytest.mark.parametrize("wrong", [{"noise": 9}, {"positive": "maybe"}, {"prior": "x"}, {"categories": [[0]]}])
+def test_a_wrong_parameter_of_a_version_space_changes_no_answer(wrong):
+    model = VersionSpaceClassifier().fit(X, Y)
+    before = model.predict_proba(X), list(model.members())
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        model.set_params(**wrong).fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X), before[0])
+    assert list(model.members()) == before[1]
+
+
+def test_an_interrupted_fit_changes_nothing():
     class Model:
         @keeps_model
         def fit(self):
-            self._made_table, self.new = "new", True
+            self.old, self.new = 2, True
             raise KeyboardInterrupt
 
     model = Model()
-    model.old, model._made_table = 1, "old"
+    model.old = 1
     with pytest.raises(KeyboardInterrupt):
         model.fit()
     assert vars(model) == {"old": 1}
