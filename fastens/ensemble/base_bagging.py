@@ -66,6 +66,8 @@ LEARNED = (
     "_oob_mean",
 )
 SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
+# Rows that a bag of copies may hold: more would not fit into memory.
+MOST_COPIED = 10**8
 _MEMBERS, _FOREST = "members.", "forest."
 
 
@@ -247,6 +249,12 @@ class BaseBagging(BaseOneEstimator):
         )
         rows = np.flatnonzero(counts)
         if not as_weights:
+            n_copies = int(counts.sum())
+            if n_copies > MOST_COPIED:
+                raise ValueError(
+                    f"max_samples must draw at most {MOST_COPIED} rows where bags hold copies of rows in place of "
+                    f"weights; got {self.max_samples!r}, which draws {n_copies} of the copies in sample_weight."
+                )
             rows = np.repeat(rows, counts[rows])
         bag = data.take(rows)
         if self._draws.copies is not None and not self._draws.copies.are_weights:
