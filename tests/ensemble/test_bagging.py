@@ -248,3 +248,14 @@ def test_large_weights_without_replacement(rng):
     counts = model.fit(X, y, sample_weight=np.full(150, 1e12)).in_bag(0)
     np.testing.assert_allclose(counts, 5e11, rtol=1e-3)
     assert counts.sum() == 75 * 10**12
+
+
+def test_more_copies_than_fit_into_memory(rng):
+    X = rng.normal(size=(150, 2))
+    model = BaggingClassifier(KNeighborsClassifier(), 2, bootstrap=False, max_samples=0.5)
+    with pytest.raises(
+        ValueError, match=r"sample_weight must stand for at most 10000000 copies .*KNeighborsClassifier is given rows"
+    ):
+        model.fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
+    model.set_params(max_samples=60, random_state=0).fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
+    assert model.score(X, X[:, 0] > 0) > 0.8
