@@ -43,7 +43,8 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         Draw columns with replacement; one drawn twice counts once.
     sampling : {"auto", "weights", "rows"}, default="auto"
         How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often
-        as it was drawn. "auto": weights where the estimator's `fit` takes some.
+        as it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto":
+        weights where the estimator's `fit` takes some.
     voting : {"soft", "hard"}, default="soft"
         Average the members' probabilities, or count votes. Members without probabilities vote.
     oob_score : bool or function, default=False
@@ -174,7 +175,8 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         Draw columns with replacement; one drawn twice counts once.
     sampling : {"auto", "weights", "rows"}, default="auto"
         How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often
-        as it was drawn. "auto": weights where the estimator's `fit` takes some.
+        as it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto":
+        weights where the estimator's `fit` takes some.
     oob_score : bool or function, default=False
         Predict each row by the members whose bags do not have it, and score that: by R2, or by a function of targets
         and predictions.

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
+import signal
+import sys
+import threading
+import time
 import tracemalloc
 import warnings
 
@@ -231,3 +236,29 @@ def test_weights_to_score_by_are_any():
     assert model.score(X, Y, weight * 1e308) == pytest.approx(model.score(X, Y, weight))
     with pytest.raises(ValueError, match="sample_weight must be finite and not negative; got -1"):
         model.score(X, Y, -np.ones(N_ROWS))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to oneself")
+@pytest.mark.parametrize(
+    "model",
+    [
+        fastens.RandomForestClassifier(10**5, n_jobs=1),
+        fastens.RandomForestClassifier(10**5, n_jobs=2),
+        fastens.BaggingClassifier(fastens.GaussianNB(), 10**5, n_jobs=2),
+    ],
+    ids=["forest", "forest of two threads", "bags"],
+)
+def test_ctrl_c_ends_drawing(model):
+    rows, target = np.tile(X, (200, 1)), np.tile(Y, 200)
+    weight = np.tile(WEIGHTS["of a survey"], 200)
+    pressed = []
+
+    def press():
+        pressed.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(1.0, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(rows, target, sample_weight=weight)
+    assert time.monotonic() - pressed[0] < 3
