@@ -96,7 +96,7 @@ class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportance
 
     def _check_validated(self, validation: TrainingData | None) -> None:
         """Raise ValueError, or warn, for parameters that are read with rows to validate on, where there are none."""
-        known = constructor_defaults(type(self))
+        known = constructor_defaults(self)
         for name in OF_VALIDATION if validation is None else ():
             if name in known and not self._is_default(name):
                 self._not_read(
