@@ -3,11 +3,11 @@
 Rows are done in blocks of fixed size, so nothing depends on the number of threads.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 from fastens.engine.kernels.structs cimport float32_t, float64_t
+from fastens.engine.kernels.team cimport share_pieces
 
 
 cdef extern from "aft_loops.h" nogil:
@@ -92,6 +92,23 @@ cdef void _derivatives_of_block(
         h[i] = <real_t> max(bend[i] * by_square, SMALLEST_SECOND)
 
 
+cdef struct Derivatives:
+    const Rows* rows
+    Py_ssize_t n_rows
+    void* g
+    void* h
+    bint is_double
+
+
+cdef void _derivatives_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Derivatives* out = <const Derivatives*> job
+    cdef Py_ssize_t first = block * BLOCK, n = min(BLOCK, out.n_rows - first)
+    if out.is_double:
+        _derivatives_of_block(out.rows, first, n, <float64_t*> out.g + first, <float64_t*> out.h + first)
+    else:
+        _derivatives_of_block(out.rows, first, n, <float32_t*> out.g + first, <float32_t*> out.h + first)
+
+
 def derivatives(
     int distribution,
     double scale,
@@ -103,18 +120,13 @@ def derivatives(
 ):
     """Write the first and second derivatives by `raw` of each row's loss."""
     cdef Rows rows
-    cdef Py_ssize_t block, first, n_rows = raw.shape[0]
-    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
-    cdef real_t* g_start
-    cdef real_t* h_start
-    if n_rows == 0:
+    cdef Derivatives out
+    if raw.shape[0] == 0:
         return
     rows = Rows(&y[0, 0], &raw[0], scale, AFT_DERIVATIVES + distribution)
-    g_start = &g[0]
-    h_start = &h[0]
-    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        first = block * BLOCK
-        _derivatives_of_block(&rows, first, min(BLOCK, n_rows - first), g_start + first, h_start + first)
+    out = Derivatives(&rows, raw.shape[0], &g[0], &h[0], sizeof(real_t) == sizeof(float64_t))
+    with nogil:
+        share_pieces(_derivatives_of_piece, &out, (out.n_rows + BLOCK - 1) // BLOCK, n_threads)
 
 
 cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
@@ -128,6 +140,18 @@ cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, dou
             out[i] += log_of(rows.scale * y[2 * i])
 
 
+cdef struct RowLosses:
+    const Rows* rows
+    Py_ssize_t n_rows
+    double* out
+
+
+cdef void _losses_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const RowLosses* losses = <const RowLosses*> job
+    cdef Py_ssize_t first = block * BLOCK
+    _losses_of_block(losses.rows, first, min(BLOCK, losses.n_rows - first), losses.out + first)
+
+
 def row_losses(
     int distribution,
     double scale,
@@ -138,13 +162,10 @@ def row_losses(
 ):
     """Write minus the log likelihood of each row."""
     cdef Rows rows
-    cdef Py_ssize_t block, first, n_rows = raw.shape[0]
-    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
-    cdef float64_t* out_start
-    if n_rows == 0:
+    cdef RowLosses losses
+    if raw.shape[0] == 0:
         return
     rows = Rows(&y[0, 0], &raw[0], scale, AFT_LOSSES + distribution)
-    out_start = &out[0]
-    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        first = block * BLOCK
-        _losses_of_block(&rows, first, min(BLOCK, n_rows - first), out_start + first)
+    losses = RowLosses(&rows, raw.shape[0], &out[0])
+    with nogil:
+        share_pieces(_losses_of_piece, &losses, (losses.n_rows + BLOCK - 1) // BLOCK, n_threads)

@@ -7,12 +7,12 @@ order of the rows does not matter.
 
 import numpy as np
 
-from cython.parallel cimport prange
 from libc.math cimport fabs, floor, log2
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport qsort
 
 from fastens.engine.kernels.structs cimport float32_t, float64_t
+from fastens.engine.kernels.team cimport share_pieces
 
 
 cdef extern from "loss_loops.h" nogil:
@@ -132,6 +132,27 @@ cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, 
     return total
 
 
+cdef struct Scored:
+    # Queries whose documents have scores, and what is written of them.
+    void* queries                   # Ranker
+    const double* scores
+    Options options
+    float32_t* gradients
+    float32_t* hessians
+    double at
+    double* gains
+
+
+cdef void _lambdas_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+    cdef const Scored* scored = <const Scored*> job
+    (<Ranker> scored.queries).lambdas(query, scored.scores, scored.options, scored.gradients, scored.hessians)
+
+
+cdef void _gain_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+    cdef const Scored* scored = <const Scored*> job
+    scored.gains[query] = (<Ranker> scored.queries).share_of_best(query, scored.scores, scored.at)
+
+
 cdef class Ranker:
     """The queries of some rows.
 
@@ -219,20 +240,27 @@ cdef class Ranker:
         int n_threads,
     ):
         """Write LambdaMART's derivatives by the scores; options: steepness of the sigmoid, truncation, normalize."""
-        cdef Options chosen = Options(options[0], options[1], options[2])
-        cdef Py_ssize_t query, n_queries = self.starts.shape[0] - 1
-        for query in prange(n_queries, nogil=True, schedule="dynamic", chunksize=4, num_threads=n_threads):
-            self.lambdas(query, &scores[0], chosen, &gradients[0], &hessians[0])
+        cdef Scored scored
+        if scores.shape[0] == 0:
+            return
+        scored.queries, scored.scores = <void*> self, &scores[0]
+        scored.options = Options(options[0], options[1], options[2])
+        scored.gradients, scored.hessians = &gradients[0], &hessians[0]
+        with nogil:
+            share_pieces(_lambdas_of_query, &scored, self.starts.shape[0] - 1, n_threads)
+
+    cdef double share_of_best(self, Py_ssize_t query, const double* scores, double at) noexcept nogil:
+        cdef double best = self.best_gain(query, at)
+        cdef Py_ssize_t n_blocks = self.arrange(query, scores)
+        if best <= 0:
+            return 1.0
+        return gain_at((<Block*> &self.block_room[0]) + self.starts[query], n_blocks, self.upto, at) / best
 
     def ndcg(self, const float64_t[::1] scores, double at, float64_t[::1] out, int n_threads):
         """Write the normalised discounted gain of the first `at` places of each query; 1 where there is none to get."""
-        cdef Py_ssize_t query, n_blocks, n_queries = self.starts.shape[0] - 1
-        cdef double best
-        for query in prange(n_queries, nogil=True, schedule="dynamic", chunksize=4, num_threads=n_threads):
-            best = self.best_gain(query, at)
-            n_blocks = self.arrange(query, &scores[0])
-            out[query] = 1.0
-            if best > 0:
-                out[query] = gain_at(
-                    (<Block*> &self.block_room[0]) + self.starts[query], n_blocks, self.upto, at
-                ) / best
+        cdef Scored scored
+        if scores.shape[0] == 0:
+            return
+        scored.queries, scored.scores, scored.at, scored.gains = <void*> self, &scores[0], at, &out[0]
+        with nogil:
+            share_pieces(_gain_of_query, &scored, self.starts.shape[0] - 1, n_threads)
