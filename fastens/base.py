@@ -154,6 +154,11 @@ class BaseFastens(EncodesCategories, ChecksParameters):
         """Anything that is no frame, by scikit-learn's rules and messages: to an array, or a CSR matrix of floats."""
         if hasattr(X, "collect"):
             raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+        if isinstance(X, np.ndarray) and X.dtype.names:
+            fields = list(X.dtype.names)
+            raise ValueError(
+                f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one."
+            )
         if isinstance(X, np.ma.MaskedArray):
             X = with_missing(X)
         if isinstance(X, list | tuple):

@@ -353,6 +353,16 @@ def test_lazy_tables_are_named():
         Regressor().fit(lazy, [1.0, 2.0])
 
 
+def test_structured_arrays_are_refused_with_advice():
+    records = np.array([(1.0, 2.0)] * 6, dtype=[("a", float), ("b", float)])
+    for values in (records, np.rec.array(records)):
+        with pytest.raises(
+            ValueError, match=r"X must be a table; got a structured array of \['a', 'b'\], which pandas"
+        ):
+            start(X=values)
+    np.testing.assert_array_equal(start(X=pd.DataFrame(records)).X, [[1, 2]] * 6)
+
+
 # Masks --------------------------------------------------
 
 

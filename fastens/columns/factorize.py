@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.columns.arrow import read_texts
+from fastens.columns.faults import shown
 from fastens.columns.frames import index_values
 from fastens.columns.kernels.distinct import Distinct
 from fastens.columns.kernels.numbers import map_codes, mark_present, places_in_range, places_in_window, whole_range
@@ -99,7 +100,7 @@ def sorted_categories(values: list[Any], name: str) -> list[Any]:
         if not issubclass(kind, str | bool | int | float):
             wrong = next(value for value in values if type(value) is kind)
             raise ValueError(
-                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {wrong!r}."
+                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {shown(wrong)}."
             )
     return sorted(found, key=_order)
 
