@@ -207,7 +207,8 @@ class BaseCombination(BaseClassifier, BaseMembers):
         if self.noise is None:
             return found
         noise = self.noise_[place]
-        return np.where(found > 0, 1 - noise, noise / max(found.shape[1] - 1, 1))
+        # The models of several folds have shares of the votes.
+        return found * (1 - noise) + (1 - found) * noise / max(found.shape[1] - 1, 1)
 
     # Saving --------------------------------------------------
 

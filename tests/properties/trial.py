@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
 
 import fastens
@@ -82,6 +83,7 @@ def run(case: Case) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", LinAlgWarning)  # of linear models that a final estimator is
         if not _succeeds(lambda: model.fit(X, **fit_arguments)):
             return False
         found = _predictions(model, X)
