@@ -390,7 +390,9 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     def _leaf_prior(self) -> NumberPrior | RatePrior:
         if self.criterion == "poisson":
             return RatePrior(self._location, self.prior_weight)
-        return NumberPrior(self._location, self._variance, self.prior_weight, self.prior_shape, self.prior_scale)
+        return NumberPrior(
+            self._location, self._variance, float(self.prior_weight), float(self.prior_shape), float(self.prior_scale)
+        )
 
     @keeps_model
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:

@@ -175,7 +175,8 @@ class ComplementLikelihood(MultinomialLikelihood):
             self.log_prob = np.log(shares)
         finite = np.maximum(self.log_prob, IMPOSSIBLE)
         total = finite.sum(axis=1, keepdims=True)
-        self.weights = finite / total if self.norm else -finite
+        # Where a class can only be of one value, nothing is told by it.
+        self.weights = np.divide(finite, total, out=np.zeros_like(finite), where=total < 0) if self.norm else -finite
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood; these scores are no log probabilities of rows."""

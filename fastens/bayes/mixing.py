@@ -88,10 +88,12 @@ def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) ->
     ValueError
         If no hypothesis of positive prior makes the data possible.
     """
-    joint = xlogy(1, prior) + log_likelihoods / temperature
-    if np.isneginf(joint).all():
+    best = log_likelihoods[prior > 0].max()
+    if np.isneginf(best):
         raise ValueError("noise must be above 0: no member agrees with all rows.")
-    return normalised(joint)
+    # Differences are divided: the logarithms themselves would overflow for a temperature next to 0.
+    shares, log_evidence = normalised(xlogy(1, prior) + np.minimum(log_likelihoods - best, 0) / temperature)
+    return shares, log_evidence + float(best) / temperature
 
 
 def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float = 1e-10, max_iter: int = 2000) -> Array:

@@ -16,6 +16,7 @@ from fastens.bayes.kernels.cube import tree_evidence, tree_reach
 Floats = NDArray[np.float64]
 LEAF = -1
 MOST_TABLED = 1 << 16  # counts whose log gamma is looked up: a megabyte
+CLASSES_AT_ONCE = 64  # whose probabilities in all cells are held
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,11 @@ class TreeCube:
         """Log of the labels' probability, over all trees and all leaf values."""
         return float(self._log_q[-1])
 
-    def leaf_proba(self, cells: Any) -> Floats:
-        """The expected class probabilities of leaves on these cells."""
-        counts = self.cube.counts[cells] + self._alpha
-        return counts / counts.sum(axis=-1, keepdims=True)
+    def leaf_proba(self, cells: Any, classes: slice = slice(None)) -> Floats:
+        """The expected probabilities of classes in leaves on these cells."""
+        counts = self.cube.counts[cells]
+        totals = counts.sum(axis=-1, keepdims=True) + self._alpha * counts.shape[-1]
+        return (counts[..., classes] + self._alpha) / totals
 
     def predictions(self) -> Floats:
         """For each of the 2^p combinations of answers, as binary numbers, the average prediction of all trees.
@@ -139,9 +141,12 @@ class TreeCube:
         tree_reach(self._log_q, self._layout, self._log_prior, reach)
         log_stop = self._log_prior[0][self.cube.n_fixed()]
         ends = reach * np.exp(log_stop + self._log_f - self._log_q)
-        found = self.cube.spread(ends[:, None] * self.leaf_proba(slice(None)))
         every_answer = np.indices([2] * len(self.cube.sizes)).reshape(len(self.cube.sizes), -1).T
-        found = found[self.cube.cells_of(every_answer)]
+        cells = self.cube.cells_of(every_answer)
+        found = np.empty((len(cells), self.cube.counts.shape[1]))
+        for first in range(0, found.shape[1], CLASSES_AT_ONCE):
+            some = slice(first, first + CLASSES_AT_ONCE)
+            found[:, some] = self.cube.spread(ends[:, None] * self.leaf_proba(slice(None), some))[cells]
         return found / found.sum(axis=1, keepdims=True)
 
     # One tree --------------------------------------------------

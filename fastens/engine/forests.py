@@ -15,6 +15,7 @@ from fastens.engine.bin_values import values_of_bins
 from fastens.engine.kernels.forest_data import ForestData
 from fastens.engine.kernels.forest_grow import TreeWorker
 from fastens.engine.trees import MeasuredTree, SearchedTree, Tree
+from fastens.engine.whole import cap_limits
 
 if TYPE_CHECKING:
     from fastens.engine.binned import BinnedMatrix
@@ -79,6 +80,9 @@ class TreeRules:
     feature_weights: NDArray[np.float64] | None = None
     max_features_on_path: int | None = None
     feature_groups: NDArray[np.uint8] | None = None
+
+    def __post_init__(self) -> None:
+        cap_limits(self)
 
 
 class Target(NamedTuple):

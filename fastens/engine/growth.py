@@ -13,6 +13,7 @@ from fastens.engine.kernels.grow import Grower
 from fastens.engine.kernels.joint_grow import JointGrower
 from fastens.engine.kernels.values import bind_values, leaf_means
 from fastens.engine.trees import Tree
+from fastens.engine.whole import cap_limits
 
 if TYPE_CHECKING:
     from fastens.engine.binned import BinnedMatrix
@@ -99,6 +100,9 @@ class GrowthRules:
     min_samples_category: int = 1
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
+
+    def __post_init__(self) -> None:
+        cap_limits(self)
 
     @property
     def bind_values(self) -> bool:

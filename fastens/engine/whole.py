@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 # Sums of more whole numbers than this are not exact: such weights are no numbers of copies.
 MOST_COPIES = 2.0**53
+# No table has more rows, and no tree more leaves or levels, so that a larger limit means the same.
+LARGEST_LIMIT = 2**31 - 1
 
 
 def are_whole(numbers: NDArray[Any]) -> bool:
@@ -45,3 +47,17 @@ def as_copies(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
     (array([2., 3.]), array([0.5, 1.5]))
     """
     return weight if weight is None or are_copies(weight) else weight / weight.mean()
+
+
+def cap_limits(rules: Any) -> None:
+    """Give the whole numbers of a frozen record of limits that are larger than kernels count the largest they do.
+
+    Examples
+    --------
+    >>> from fastens.engine.growth import GrowthRules
+    >>> GrowthRules(min_samples_leaf=10**30).min_samples_leaf
+    2147483647
+    """
+    for name, value in vars(rules).items():
+        if isinstance(value, int | np.integer) and value > LARGEST_LIMIT:
+            object.__setattr__(rules, name, LARGEST_LIMIT)

@@ -21,7 +21,7 @@ NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2
 
 RULES = {
     "n_estimators": whole(1),
-    "learning_rate": real(0, open_low=True),
+    "learning_rate": real(0, 1e30, open_low=True),
     "max_leaf_nodes": whole(2) | NONE,
     "max_depth": whole(1) | NONE,
     "min_samples_leaf": whole(1),

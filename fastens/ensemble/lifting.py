@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.growth import GrowthRules
 from fastens.engine.sampling import content_hashes, mixed
-from fastens.engine.whole import are_copies
+from fastens.engine.whole import LARGEST_LIMIT, are_copies
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
@@ -61,7 +61,7 @@ class Lifting:
     @classmethod
     def of(cls, learning_rate: float, min_samples_category: int | None) -> Lifting:
         """Return the lifting of limits for a learning rate, and what `min_samples_category` was said to be."""
-        return cls(int(np.ceil(_LEARNED / learning_rate)), min_samples_category or 1)
+        return cls(int(np.ceil(min(_LEARNED / learning_rate, LARGEST_LIMIT))), min_samples_category or 1)
 
     def lifted(self, growth: GrowthRules) -> GrowthRules:
         """Return the limits that stay."""

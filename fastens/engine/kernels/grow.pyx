@@ -143,7 +143,7 @@ cdef class Grower:
         self.ws.rules.min_count = rules.min_samples_leaf
         if self.row_weights is None:
             # Without weights the count is the weight; packed cells know no other.
-            self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(rules.min_weight_leaf))
+            self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
         self.ws.rules.min_uncertain_count = self._min_uncertain_count()
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
@@ -305,7 +305,7 @@ cdef class Grower:
                 outcome = self._advance_together(outcome, reduce, &n_leaves)
             PyErr_CheckSignals()
         if outcome == NOT_FINITE:
-            raise FloatingPointError("the gradients of the loss are not finite: lower learning_rate")
+            raise ValueError("learning_rate must be lower: with it the gradients of the loss are not finite.")
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for the nodes of a tree of {n_leaves} leaves")
         return self._tree()
