@@ -79,7 +79,7 @@ class ChecksParameters(BaseEstimator):
         """Raise ValueError for a parameter that would be ignored, or warn if scikit-learn's checks set it."""
         if name not in _SET_BY_CHECKS:
             raise ValueError(text)
-        warnings.warn(text, stacklevel=6)
+        warnings.warn(text, stacklevel=7)
 
     def _is_default(self, name: str) -> bool:
         """Whether a parameter has the value that it has unless another is given."""

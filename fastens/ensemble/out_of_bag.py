@@ -53,7 +53,7 @@ class OutOfBag(BaseFastens):
         sums, n_trees, self.oob_error_curve_, self.oob_scores_ = self._sum_left_out(matrix, data)
         known = n_trees > 0
         if not known.all():
-            warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=4)
+            warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=5)
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
         self.oob_score_ = self._oob_score(mean[known], _taken(data, known)) if known.any() else np.nan
         if data.rows is not None:

@@ -11,7 +11,7 @@ import pytest
 
 import fastens
 from fastens.cli.target import CLASSIFICATION
-from tests.cli.kinds import BOTH, quick
+from reference.cli_kinds import BOTH, quick
 
 VOID = {"meta"}
 

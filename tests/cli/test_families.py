@@ -11,7 +11,7 @@ import fastens
 from fastens.cli.models import ELSEWHERE, FAMILIES, TEXT, estimator_class, families
 from fastens.cli.parameters import PARAMETERS, _signature, directions
 from fastens.cli.target import CLASSIFICATION
-from tests.cli.kinds import BOTH, OF_COLUMNS, quick
+from reference.cli_kinds import BOTH, OF_COLUMNS, quick
 
 
 @pytest.mark.parametrize(("name", "task"), BOTH)

@@ -15,7 +15,7 @@ from fastens.engine.binning import learn_binning
 from fastens.engine.stumps import StumpLearner
 from fastens.ensemble.weak_learners import BinnedRows, Stumps
 from fastens.ensemble.weak_rounds import VotingRules, VotingRun
-from tests.reference.adaboost import (
+from reference.adaboost import (
     naive_stump,
     notes_with_confidence,
     notes_with_learning_rate,

@@ -11,10 +11,10 @@ from sklearn.tree import DecisionTreeClassifier as PeerTree
 
 import fastens
 from fastens import AdaBoostClassifier, DecisionTreeClassifier
-from fastens.engine.sampling import random_stream
+from fastens.engine.sampling import stream_seeds
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.weak_rounds import MAX_RESTARTS
-from tests.reference.adaboost import adaboost_m1, naive_stump, notes_with_restarts
+from reference.adaboost import adaboost_m1, naive_stump, notes_with_restarts
 
 N_ROUNDS = 40
 
@@ -95,8 +95,9 @@ def drawing(X, y, learn, seed):
     def draw_and_learn(p, c, attempt):
         weights.whole = np.rint(p * 2.0**50).astype(np.int64)
         weights.total = int(weights.whole.sum())
-        stream = random_stream(stream_seed, c * (MAX_RESTARTS + 1) + attempt)
-        return learn(weights.draw(content_order(values, y), stream).astype(np.float64))
+        index = c * (MAX_RESTARTS + 1) + attempt
+        seeds = stream_seeds(stream_seed, index, index + 1)
+        return learn(weights.draw(content_order(values, y), seeds).astype(np.float64))
 
     return draw_and_learn
 

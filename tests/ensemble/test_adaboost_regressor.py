@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from fastens import AdaBoostRegressor
-from tests.reference.adaboost import drucker
+from reference.adaboost import drucker
 
 
 @pytest.fixture(scope="module")

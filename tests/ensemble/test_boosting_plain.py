@@ -10,7 +10,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.engine.least_squares import LeastSquares
 from fastens.engine.losses import BinaryLogLoss, Poisson
-from tests.reference import gradient_boosting
+from reference import gradient_boosting
 
 N_ROUNDS, RATE = 15, 0.3
 

@@ -195,9 +195,8 @@ def test_memory_follows_rows(model, weights):
         fastens.BaggingClassifier(fastens.GaussianNB(), sampling="rows"),
         fastens.AdaBoostRegressor(KNeighborsRegressor()),
         fastens.WeightedMajorityClassifier(),
-        fastens.BaggingClassifier(fastens.GaussianNB(), bootstrap=False, max_samples=0.5),
     ],
-    ids=["no weights", "rows", "boosting", "one by one", "without replacement"],
+    ids=["no weights", "rows", "boosting", "one by one"],
 )
 def test_copies_that_would_have_to_be_made_are_too_many(model):
     with pytest.raises(ValueError, match=r"copies of rows .*sample_weight|sample_weight .*copies of rows"):

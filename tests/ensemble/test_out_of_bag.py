@@ -280,7 +280,7 @@ def test_scores_of_trees_by_a_function_and_without_rows_out_of_the_bag(rows):
     forest.fit(X, y)
     out = forest.in_bag(3) == 0
     assert forest.oob_scores_[3] == pytest.approx(-np.abs(y[out] - forest.estimators_[3].predict(X[out])).max())
-    with pytest.warns(UserWarning, match="Some rows are in all bags"):
+    with pytest.warns(UserWarning, match="All rows are in all bags"):
         forest = RandomForestRegressor(3, oob_score=True, max_samples=50.0, random_state=0).fit(X[:8], y[:8])
     assert np.isnan(forest.oob_scores_).all()
 

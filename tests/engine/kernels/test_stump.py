@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fastens.engine.kernels.stump import CRITERIA, StumpFinder
 
-from tests.reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
+from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
 
 
 def make(rng, n_rows=60, n_features=5, n_classes=2, n_codes=9, dtype=np.uint8):
