@@ -120,5 +120,6 @@ def pseudo_bma(
 ) -> Array:
     """Pseudo-BMA+ weights: the posterior, averaged over the Bayesian bootstrap of the rows (Yao et al. 2018)."""
     shares = random.standard_gamma(weight, size=(n_draws, len(weight)))
+    shares[~shares.any(axis=1)] = weight  # tiny weights, whose draws vanish
     shares *= weight.sum() / shares.sum(axis=1, keepdims=True)
     return softmax(xlogy(1, prior) + shares @ log_by_row.T, axis=1).mean(axis=0)

@@ -218,7 +218,8 @@ class ClassPrior:
         """The posterior of one class's probability."""
         alphas = self._alphas(len(counts))
         first = counts[column] + alphas[column]
-        return first, counts.sum(axis=0) + alphas.sum() - first
+        # Above 0 also where an alpha next to nothing is lost beside the rows.
+        return first, np.maximum(counts.sum(axis=0) + alphas.sum() - first, np.finfo(np.float64).tiny)
 
 
 @cache

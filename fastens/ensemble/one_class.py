@@ -40,8 +40,13 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return 1 for each row, shape (n_samples, 1)."""
-        return np.ones((self._check_table(X).shape[0], 1))
+        return np.ones((_n_rows(X), 1))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class for each row, shape (n_samples,)."""
-        return np.repeat(self.classes_, self._check_table(X).shape[0])
+        return np.repeat(self.classes_, _n_rows(X))
+
+
+def _n_rows(X: Any) -> int:
+    """The rows of any table; what its columns hold does not matter, even if it would be of no type seen in `fit`."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)

@@ -237,6 +237,15 @@ def test_weights_to_score_by_are_any():
         model.score(X, Y, -np.ones(N_ROWS))
 
 
+@pytest.fixture
+def listens():
+    """Ctrl-C is an exception, also in a process that was started to ignore it, as in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listens")
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to oneself")
 @pytest.mark.parametrize(
     "model",

@@ -122,7 +122,7 @@ LABELS: dict[str, Draw] = {
     "two classes": lambda rng, n: rng.integers(0, 2, size=n),
     "three classes": lambda rng, n: rng.integers(0, 3, size=n) * 5 - 3,
     "many classes": lambda rng, n: rng.integers(0, 30, size=n),
-    "a class of its own for each row": lambda rng, n: np.arange(n),
+    "very many classes": lambda rng, n: np.arange(n) % 100,
     "rare class": lambda rng, n: (np.arange(n) == n // 2).astype(int),
     "words": lambda rng, n: rng.choice(["yes", "no", "perhaps"], size=n),
     "booleans": lambda rng, n: rng.random(n) < 0.5,

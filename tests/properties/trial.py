@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
+from sklearn.utils import _safe_indexing
 
 import fastens
 from properties.tables import LABELS, TARGETS, WEIGHTS, make_table
@@ -86,17 +87,18 @@ def run(case: Case) -> bool:
         warnings.simplefilter("ignore", LinAlgWarning)  # of linear models that a final estimator is
         if not _succeeds(lambda: model.fit(X, **fit_arguments)):
             return False
-        found = _predictions(model, X)
+        X_seen = _safe_indexing(X, np.arange(min(case.n_rows, 30)))
+        found = _predictions(model, X_seen)
         if "predict" not in found and hasattr(model, "predict"):
             raise FaultError("no prediction for the rows of fit")
         for answers in (found, _predictions(model, X_new)):
             for name, values in answers.items():
                 _check_numbers(name, values)
             _check_answers(model, answers)
-        _check_same(found, _predictions(pickle.loads(pickle.dumps(model)), X), "from a pickle")
+        _check_same(found, _predictions(pickle.loads(pickle.dumps(model)), X_seen), "from a pickle")
         if "n_jobs" in model.get_params(deep=False):
             again = clone(model).set_params(n_jobs=2).fit(X, **fit_arguments)
-            _check_same(found, _predictions(again, X), "with n_jobs=2")
+            _check_same(found, _predictions(again, X_seen), "with n_jobs=2")
     return True
 
 
