@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from fastens.labels import index_of_labels, learn_labels
 from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones, weights_to_score
 from fastens.tables import FLOATS, Table, TableEncoder, is_frame, named_columns, table_from_array, table_from_frame
 from fastens.targets import check_magnitude
+from fastens.warn import warn
 
 Floats = NDArray[np.floating]
 _FLOAT64, _FLOAT32 = FLOATS
@@ -217,11 +217,9 @@ class BaseFastens(EncodesCategories, ChecksParameters):
         name = type(self).__name__
         table = self._encoder.match(X)
         if table.names is not None and self._encoder.names is None:
-            warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=4)
+            warn(f"X has feature names, but {name} was fitted without feature names")
         if table.names is None and self._encoder.names is not None:
-            warnings.warn(
-                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4
-            )
+            warn(f"X does not have valid feature names, but {name} was fitted with feature names")
         if len(table) != self.n_features_in_:
             raise ValueError(
                 f"X has {len(table)} features, but {name} is expecting {self.n_features_in_} features as input."

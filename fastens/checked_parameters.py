@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from inspect import Parameter, signature
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from fastens.foreign_names import hint
 from fastens.parameters import Need, Rule
+from fastens.warn import warn
 
 # What `sklearn.utils.estimator_checks` sets on every estimator that has such a parameter.
 _SET_BY_CHECKS = ("alpha", "n_iter_no_change")
@@ -79,7 +79,7 @@ class ChecksParameters(BaseEstimator):
         """Raise ValueError for a parameter that would be ignored, or warn if scikit-learn's checks set it."""
         if name not in _SET_BY_CHECKS:
             raise ValueError(text)
-        warnings.warn(text, stacklevel=7)
+        warn(text)
 
     def _is_default(self, name: str) -> bool:
         """Whether a parameter has the value that it has unless another is given."""

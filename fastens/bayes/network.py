@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -29,6 +28,7 @@ from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, who
 from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
 from fastens.tables import TableEncoder
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 MANY_VALUES = 100  # of a column of fractions, which was hardly meant to be a discrete variable
@@ -261,10 +261,9 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
         """Tell of columns whose values are hardly those of a discrete variable."""
         for name, found in zip(names, states, strict=True):
             if len(found) > MANY_VALUES and isinstance(found[0], float) and any(value % 1 for value in found):
-                warnings.warn(
+                warn(
                     f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
-                    "max_bins=8 cuts such columns into bins.",
-                    stacklevel=5,
+                    "max_bins=8 cuts such columns into bins."
                 )
                 return
 

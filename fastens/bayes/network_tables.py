@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fastens.bayes.posterior import ParameterPosteriorMixin, generator
 from fastens.bayes.starting_tables import starting_tables
 from fastens.bayes.structures import Coded
 from fastens.tables import TableEncoder
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 CLIMBS = {"em": climb_by_em, "gradient": climb_by_gradient}
@@ -96,10 +96,9 @@ class NetworkTables(ParameterPosteriorMixin):
             **options,
         )
         if not climb.converged:
-            warnings.warn(
+            warn(
                 f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=6,
             )
         self._network, self._counts, self.history_ = climb.network, climb.counts, climb.history
         self.n_iter_ = len(climb.history) - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,6 +32,7 @@ from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
 from fastens.sample_weights import check_weights
 from fastens.saving import SavedEstimator
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
@@ -262,11 +262,10 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             return space
         if self.on_collapse == "set-aside":
             n_negative = len(self._examples.of_class(NEGATIVE))
-            warnings.warn(
+            warn(
                 f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct negative "
                 "instances are set aside. If labels may be wrong, noise=0.1, the probability of that, gives the exact "
-                "posterior of all conjunctions; on_collapse='max-consistent' lets those with the fewest errors vote.",
-                stacklevel=6,
+                "posterior of all conjunctions; on_collapse='max-consistent' lets those with the fewest errors vote."
             )
             return space
         if self.on_collapse == "raise":

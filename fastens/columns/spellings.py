@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from fastens.columns.factorize import is_missing
 from fastens.columns.faults import shown
+from fastens.warn import warn
 
 _WORDS = {True: ("true", "yes", "t", "y"), False: ("false", "no", "f", "n")}
 _BOOLEANS = {word for words in _WORDS.values() for word in words}
@@ -67,10 +67,9 @@ def recognised(values: Iterable[Any], categories: list[Any], name: str) -> dict[
     unknown = sorted((value for value in strange if value not in found and kind_of(value) not in known), key=str)
     if unknown and known:
         learned = ", ".join(f"{kind}, such as {shown(category)}" for kind, category in sorted(known.items()))
-        warnings.warn(
+        warn(
             f"Column {name} holds {kind_of(unknown[0])}, such as {shown(unknown[0])}; fit saw {learned}. "
-            "Values that cannot be told to be the same count as categories that fit did not see.",
-            stacklevel=2,
+            "Values that cannot be told to be the same count as categories that fit did not see."
         )
     return found
 

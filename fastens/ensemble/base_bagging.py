@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +32,7 @@ from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of
 from fastens.saving import nested_arrays, nested_model
 from fastens.table_parts import as_numbers, take_columns
 from fastens.tables import is_frame
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
@@ -150,7 +150,7 @@ class BaseBagging(BaseOneEstimator):
                 f"got {self.n_estimators}."
             )
         if len(kept) == self.n_estimators:
-            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=3)
+            warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         if not kept:
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -162,7 +162,7 @@ class BaseBagging(BaseOneEstimator):
             mean, self.oob_scores_ = self._left_out(data)
             known = ~np.isnan(mean[:, 0])
             if not known.all():
-                warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=3)
+                warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
             left_out = data.take(np.flatnonzero(known))
             self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
             self._oob_mean = given.scatter(mean)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -30,6 +29,7 @@ from fastens.ensemble.forest_uncertainty import ClassUncertainty, ForestUncertai
 from fastens.ensemble.posterior_averaging import AVERAGING, ClassAveraging, NumberAveraging, PosteriorAveraging
 from fastens.parameters import FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.sample_weights import multiplied
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
@@ -121,7 +121,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
                 f"got {self.n_estimators}."
             )
         if self.n_estimators == n_trees:
-            warnings.warn("Warm-start fitting without increasing n_estimators does not fit new trees.", stacklevel=4)
+            warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.walks import Walker
 from fastens.ensemble.bags import PERMUTING
 from fastens.ensemble.permutation import importance_bunch
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 _PREFIX = "out_of_bag."
@@ -53,7 +53,7 @@ class OutOfBag(BaseFastens):
         sums, n_trees, self.oob_error_curve_, self.oob_scores_ = self._sum_left_out(matrix, data)
         known = n_trees > 0
         if not known.all():
-            warnings.warn(IN_ALL_BAGS if known.any() else NEVER_OUT, stacklevel=5)
+            warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
         self.oob_score_ = self._oob_score(mean[known], _taken(data, known)) if known.any() else np.nan
         if data.rows is not None:

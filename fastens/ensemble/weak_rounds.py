@@ -7,7 +7,6 @@ estimator predicts) and votes by cell; a row's weight takes a step by its cell a
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +18,7 @@ from fastens.engine.sampling import stream_seeds
 from fastens.engine.weights import RowWeights, content_order
 from fastens.ensemble.measuring import History
 from fastens.ensemble.rounds import OnRound
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.unsignedinteger]
@@ -180,9 +180,8 @@ class VotingRun:
         if self.n_rounds:
             return None
         self._is_over = True
-        warnings.warn(
-            f"the first weak classifier is no better than chance (weighted error {vote.error:.3g}): it is all there is",
-            stacklevel=6,
+        warn(
+            f"the first weak classifier is no better than chance (weighted error {vote.error:.3g}): it is all there is"
         )
         return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
 

@@ -21,6 +21,7 @@ from fastens import (
     GradientBoostingRegressor,
     RandomForestClassifier,
 )
+from reference.models import same_python
 
 MODELS = {
     "boosting": lambda n_jobs: GradientBoostingClassifier(n_estimators=5, n_jobs=n_jobs),
@@ -123,7 +124,7 @@ except RuntimeError:
 
 
 def printed(script, before="true", **environment):
-    command = ["sh", "-c", f'{before} && exec "$@"', "sh", sys.executable, "-c", script]
+    command = ["sh", "-c", f'{before} && exec "$@"', "sh", *same_python(), "-c", script]
     done = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=120
     )
