@@ -79,15 +79,20 @@ def directives() -> dict[str, object]:
     }
 
 
+def header_folders(path: Path) -> set[Path]:
+    """Where the headers of a kernel are: beside it, in the room above, or at the engine's root."""
+    return {path.parent, path.parent.parent, PACKAGE / "engine"}
+
+
 def extensions() -> list[Extension]:
-    """Every .pyx file of the package, its C headers beside it, and the memoryview code that they share."""
+    """Every .pyx file of the package, its C headers, and the memoryview code that they share."""
     macros = [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
     kernels = [
         Extension(
             ".".join(path.with_suffix("").parts),
             [path.as_posix()],
-            include_dirs=[path.parent.as_posix()],
-            depends=[header.as_posix() for header in path.parent.glob("*.h")],
+            include_dirs=[PACKAGE.as_posix()],
+            depends=[header.as_posix() for folder in header_folders(path) for header in folder.glob("*.h")],
             define_macros=macros if COVERAGE else [],
         )
         for path in sorted(PACKAGE.rglob("*.pyx"))

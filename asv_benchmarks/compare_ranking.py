@@ -16,7 +16,7 @@ from sklearn.model_selection import GroupKFold
 
 from benchmarks.datasets import data_folder
 from fastens import GradientBoostingRanker
-from fastens.engine.ranking_loss import Queries
+from fastens.engine.losses.ranking_loss import Queries
 
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, argparse.Namespace], Callable[[np.ndarray], np.ndarray]]
 

@@ -5,38 +5,38 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastens.bayes.bayes_tree import BayesTreeClassifier, BayesTreeRegressor
+from fastens.adaboost.adaboost import AdaBoostClassifier
+from fastens.adaboost.adaboost_regressor import AdaBoostRegressor
+from fastens.adaboost.stump import DecisionStumpClassifier, DecisionStumpRegressor
 from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
-from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
+from fastens.bayes.concepts.conjunctions import ANY, Conjunction, sample_complexity
+from fastens.bayes.concepts.version_space import VersionSpaceClassifier
 from fastens.bayes.finite import FiniteHypothesisLearner
-from fastens.bayes.mixed import CategoricalNB, MixedNB
-from fastens.bayes.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
-from fastens.bayes.network import BayesianNetwork
-from fastens.bayes.one_dependence import AODEClassifier, TANClassifier
+from fastens.bayes.naive.mixed import CategoricalNB, MixedNB
+from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from fastens.bayes.naive.one_dependence import AODEClassifier, TANClassifier
+from fastens.bayes.naive.text import TextClassifier
+from fastens.bayes.networks.network import BayesianNetwork
 from fastens.bayes.posterior import estimate_errors
-from fastens.bayes.text import TextClassifier
-from fastens.bayes.tree_average import ExactTreeAverageClassifier
-from fastens.bayes.version_space import VersionSpaceClassifier
-from fastens.ensemble.adaboost import AdaBoostClassifier
-from fastens.ensemble.adaboost_regressor import AdaBoostRegressor
-from fastens.ensemble.bagging import BaggingClassifier, BaggingRegressor
-from fastens.ensemble.boosting import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.ensemble.callbacks import CallbackEnv, OptunaPruning, StopTraining
-from fastens.ensemble.cascade import CascadeForestClassifier, CascadeForestRegressor
-from fastens.ensemble.conformal import ConformalClassifier, ConformalRegressor
-from fastens.ensemble.embedding import RandomTreesEmbedding
-from fastens.ensemble.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.ensemble.forest import RandomForestClassifier, RandomForestRegressor
-from fastens.ensemble.isolation import IsolationForest
-from fastens.ensemble.ranker import GradientBoostingRanker
-from fastens.ensemble.stacking import StackingClassifier, StackingRegressor
-from fastens.ensemble.stump import DecisionStumpClassifier, DecisionStumpRegressor
-from fastens.ensemble.survival import GradientBoostingSurvival
-from fastens.ensemble.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.ensemble.voting import VotingClassifier, VotingRegressor
-from fastens.ensemble.weighted_majority import WeightedMajorityClassifier
+from fastens.bayes.trees.bayes_tree import BayesTreeClassifier, BayesTreeRegressor
+from fastens.bayes.trees.tree_average import ExactTreeAverageClassifier
+from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.boosting.ranker import GradientBoostingRanker
+from fastens.boosting.survival import GradientBoostingSurvival
+from fastens.combining.bagging import BaggingClassifier, BaggingRegressor
+from fastens.combining.cascade import CascadeForestClassifier, CascadeForestRegressor
+from fastens.combining.conformal import ConformalClassifier, ConformalRegressor
+from fastens.combining.stacking import StackingClassifier, StackingRegressor
+from fastens.combining.voting import VotingClassifier, VotingRegressor
+from fastens.combining.weighted_majority import WeightedMajorityClassifier
+from fastens.forests.embedding import RandomTreesEmbedding
+from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.isolation import IsolationForest
+from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
 from fastens.inspection.decision_plot import plot_decision_boundary
+from fastens.monitoring.callbacks import CallbackEnv, OptunaPruning, StopTraining
 from fastens.storage import ModelFileError, load_model, pickles_allowed
 
 __version__ = "0.1.0"

@@ -11,16 +11,31 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fastens.category_encoding import EncodesCategories
 from fastens.checked_parameters import ChecksParameters
-from fastens.columns.arrays import has_large_numbers, with_missing
-from fastens.columns.vectors import numbers_in, unmasked
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
-from fastens.labels import index_of_labels, learn_labels
-from fastens.sample_weights import check_weights, class_factors, multiplied, present, unless_ones, weights_to_score
-from fastens.tables import FLOATS, Table, TableEncoder, is_frame, named_columns, table_from_array, table_from_frame
-from fastens.targets import check_magnitude
+from fastens.table.category_encoding import EncodesCategories
+from fastens.table.columns.arrays import has_large_numbers, with_missing
+from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.table.labels import index_of_labels, learn_labels
+from fastens.table.sample_weights import (
+    check_weights,
+    class_factors,
+    multiplied,
+    present,
+    unless_ones,
+    weights_to_score,
+)
+from fastens.table.tables import (
+    FLOATS,
+    Table,
+    TableEncoder,
+    is_frame,
+    named_columns,
+    table_from_array,
+    table_from_frame,
+)
+from fastens.table.targets import check_magnitude
 from fastens.warn import warn
 
 Floats = NDArray[np.floating]

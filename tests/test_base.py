@@ -25,8 +25,8 @@ from fastens import (
     StackingClassifier,
 )
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.labels import encode_labels
 from fastens.parameters import real
+from fastens.table.labels import encode_labels
 
 
 class Regressor(BaseRegressor):

@@ -8,13 +8,22 @@ import sys
 import sysconfig
 from importlib.metadata import distributions, version
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 import fastens
-from fastens.engine import kernels
 
-KERNELS = [module.name for module in pkgutil.iter_modules(kernels.__path__, kernels.__name__ + ".")]
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+KERNELS = [
+    module.name
+    for module in pkgutil.walk_packages(fastens.__path__, "fastens.")
+    if not module.ispkg and Path(module.module_finder.path, module.name.rpartition(".")[2] + SUFFIX).is_file()
+]
+
+
+def test_kernels_are_found():
+    assert len(KERNELS) > 70
 
 
 def test_version_is_the_installed_one():

@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from reference.public_estimators import CLASSES, REQUIRED, make
 
-# Default members are full-sized ensembles, fitted several times: the same checks on small ones are in tests/ensemble.
+# Default members are full-sized ensembles, fitted several times: the same checks on small ones are beside each room.
 SLOW = {
     "BayesOptimalClassifier",
     "CascadeForestClassifier",

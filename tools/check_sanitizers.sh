@@ -5,4 +5,4 @@ source "$(dirname "$0")/copy_and_build.sh"
 # Python itself is not instrumented, so the runtime must be loaded before it; its own leaks are not ours.
 export LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libasan.so)
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
-"$PYTHON" -m pytest --capture=sys tests/engine/kernels tests/bayes/kernels tests/columns "$@"
+"$PYTHON" -m pytest --capture=sys tests/engine tests/bayes/counts tests/bayes/concepts tests/table/columns "$@"

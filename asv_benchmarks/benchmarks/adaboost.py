@@ -7,9 +7,9 @@ import numpy as np
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from fastens import AdaBoostClassifier, AdaBoostRegressor
-from fastens.engine.binning import learn_binning
-from fastens.engine.stumps import StumpLearner
-from fastens.engine.weights import RowWeights
+from fastens.adaboost.weights import RowWeights
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.grow.stumps import StumpLearner
 
 
 class OneStump(Benchmark):

@@ -8,8 +8,8 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from benchmarks.forest_models import FOREST_PEERS, ForestSettings
-from fastens.engine.binning import learn_binning
-from fastens.engine.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
 
 N_ROWS = 50_000
 N_FEATURES = 28

@@ -10,10 +10,10 @@ import numpy as np
 
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
-from fastens.engine.binning import learn_binning
-from fastens.engine.growth import GrowthRules, TreeGrower
-from fastens.engine.loss_names import REGRESSION, LossOptions, classification_loss, regression_loss
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.losses.loss_names import REGRESSION, LossOptions, classification_loss, regression_loss
+from fastens.engine.trees.trees import TreeEnsemble
 
 N_ROWS = 200_000
 N_FEATURES = 28

@@ -6,7 +6,7 @@ import numpy as np
 
 import fastens
 from benchmarks.common import Benchmark
-from fastens.bayes.counting import class_counts, encode_all, pair_counts
+from fastens.bayes.counts.counting import class_counts, encode_all, pair_counts
 
 N_ROWS = 200_000
 THREADS = [1, 2]

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 import fastens
 from comparison.measure import Goal, Result, Values, interleaved
-from fastens.bayes.counting import encode_all, pair_counts
+from fastens.bayes.counts.counting import encode_all, pair_counts
 from fastens.engine.threads import resolve_n_jobs
 
 DATA = Path(os.environ.get("FASTENS_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))

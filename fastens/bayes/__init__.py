@@ -1,12 +1,12 @@
 """Bayesian classifiers and learners."""
 
 from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
-from fastens.bayes.conjunctions import ANY, Conjunction, sample_complexity
+from fastens.bayes.concepts.conjunctions import ANY, Conjunction, sample_complexity
+from fastens.bayes.concepts.version_space import VersionSpaceClassifier
 from fastens.bayes.finite import FiniteHypothesisLearner
-from fastens.bayes.network import BayesianNetwork
+from fastens.bayes.networks.network import BayesianNetwork
 from fastens.bayes.posterior import ErrorEstimate, estimate_errors
-from fastens.bayes.tree_average import ExactTreeAverageClassifier
-from fastens.bayes.version_space import VersionSpaceClassifier
+from fastens.bayes.trees.tree_average import ExactTreeAverageClassifier
 
 __all__ = [
     "ANY",

@@ -12,11 +12,11 @@ from fastens.base import BaseClassifier
 from fastens.bayes.mixing import Evidence, posterior
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
+from fastens.combining.defaults import default_classifiers
+from fastens.combining.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
+from fastens.combining.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
+from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.engine.threads import resolve_n_jobs
-from fastens.ensemble.defaults import default_classifiers
-from fastens.ensemble.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
-from fastens.ensemble.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
-from fastens.ensemble.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.bayes.base_combination import BaseCombination
 from fastens.bayes.mixing import Evidence, pool, pseudo_bma
 from fastens.bayes.posterior import PosteriorMixin, draw_index, generator
-from fastens.ensemble.members import NamedMembers
+from fastens.combining.members import NamedMembers
 from fastens.parameters import one_of, real
 
 Array = NDArray[np.float64]

@@ -13,10 +13,10 @@ from scipy.special import logsumexp, softmax, xlogy
 
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
-from fastens.columns.factorize import is_missing
 from fastens.inspection.plotting import axes
 from fastens.parameters import ANYTHING, one_of, whole
 from fastens.saving import SavedEstimator
+from fastens.table.columns.factorize import is_missing
 
 Array = NDArray[np.float64]
 MODES = ("bayes", "map", "ml", "gibbs")

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import column_or_1d
 
-from fastens.labels import encode_labels, index_of_labels
 from fastens.parameters import one_of, whole
-from fastens.sample_weights import check_weights
+from fastens.table.labels import encode_labels, index_of_labels
+from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 VOTES = 100  # draws that stand for the posterior where votes are counted

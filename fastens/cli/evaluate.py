@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.card import ModelCard, load_model, model_features, predicted_values, text_columns
-from fastens.cli.columns import kind_of
 from fastens.cli.errors import CommandError, listed
-from fastens.cli.report import Report
-from fastens.cli.scores import Truth, score, score_constant
-from fastens.cli.tables import read_table
-from fastens.cli.target import CLASSIFICATION, required, target_values, weight_values
+from fastens.cli.models.card import ModelCard, load_model, model_features, predicted_values, text_columns
+from fastens.cli.report.report import Report
+from fastens.cli.report.scores import Truth, score, score_constant
+from fastens.cli.table.columns import kind_of
+from fastens.cli.table.tables import read_table
+from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:

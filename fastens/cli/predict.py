@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.card import load_model, model_features, predicted_values, text_columns
-from fastens.cli.report import Report
-from fastens.cli.tables import check_writable, read_table, table_format, write_table
+from fastens.cli.models.card import load_model, model_features, predicted_values, text_columns
+from fastens.cli.report.report import Report
+from fastens.cli.table.tables import check_writable, read_table, table_format, write_table
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cli.card import predicted_values
 from fastens.cli.errors import CommandError, first_line
-from fastens.cli.models import FAMILIES
-from fastens.cli.parameters import add_parameters, chosen_model, fit, make_model
-from fastens.cli.progress import training_progress, waiting
-from fastens.cli.report import Report, shown
-from fastens.cli.scores import Scores, Truth, constant_prediction, score, score_constant
-from fastens.cli.tables import check_writable
-from fastens.cli.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
+from fastens.cli.models.card import predicted_values
+from fastens.cli.models.models import FAMILIES
+from fastens.cli.models.parameters import add_parameters, chosen_model, fit, make_model
+from fastens.cli.report.progress import training_progress, waiting
+from fastens.cli.report.report import Report, shown
+from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
+from fastens.cli.table.tables import check_writable
+from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 
 DEFAULT_OUTPUT = "model.fastens"
 DESCRIPTION = """Train a model on a table and report how good it is on rows held out from training.

@@ -13,8 +13,8 @@ from typing import Any
 
 import joblib
 
-from fastens.engine.kernels.openmp import has_openmp, max_threads
-from fastens.engine.kernels.team import forget_helpers
+from fastens.engine.openmp import has_openmp, max_threads
+from fastens.engine.team import forget_helpers
 
 _IMPORTED_IN = os.getpid()
 if hasattr(os, "register_at_fork"):

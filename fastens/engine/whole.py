@@ -54,7 +54,7 @@ def cap_limits(rules: Any) -> None:
 
     Examples
     --------
-    >>> from fastens.engine.growth import GrowthRules
+    >>> from fastens.engine.grow.growth import GrowthRules
     >>> GrowthRules(min_samples_leaf=10**30).min_samples_leaf
     2147483647
     """

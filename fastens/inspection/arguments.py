@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.factorize import is_missing
 from fastens.parameters import NONE, Rule, whole
+from fastens.table.columns.factorize import is_missing
 
 POSITION = whole(0)
 COUNT = whole(1)

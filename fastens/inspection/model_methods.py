@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.contribution_plots import plot_contributions
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
 

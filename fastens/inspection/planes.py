@@ -11,8 +11,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.columns.factorize import is_missing
 from fastens.inspection.arguments import check_position
+from fastens.table.columns.factorize import is_missing
 
 Array = NDArray[np.float64]
 MOST_CATEGORIES = 30  # along an axis; the most frequent

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.arguments import DECIMALS, DEPTH
 from fastens.inspection.boxes import draw_box, measured, set_inches
 from fastens.inspection.model_plots import shortened

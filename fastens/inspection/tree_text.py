@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.paths import depths, parents
-from fastens.engine.trees import TreeEnsemble
+from fastens.engine.trees.paths import depths, parents
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.arguments import DECIMALS, DEPTH
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import pyarrow.csv
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from fastens.cli import models
 from fastens.cli.compare import STACK
-from fastens.cli.leaderboard import CONSTANT, Entry, ranked
+from fastens.cli.models import models
+from fastens.cli.report.leaderboard import CONSTANT, Entry, ranked
 
 
 @pytest.fixture

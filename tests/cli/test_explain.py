@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import fastens
-from fastens.cli.target import CLASSIFICATION
+from fastens.cli.table.target import CLASSIFICATION
 from reference.cli_kinds import BOTH, quick
 
 VOID = {"meta"}

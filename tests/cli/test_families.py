@@ -8,9 +8,9 @@ import pyarrow.csv
 import pytest
 
 import fastens
-from fastens.cli.models import ELSEWHERE, FAMILIES, TEXT, estimator_class, families
-from fastens.cli.parameters import PARAMETERS, _signature, directions
-from fastens.cli.target import CLASSIFICATION
+from fastens.cli.models.models import ELSEWHERE, FAMILIES, TEXT, estimator_class, families
+from fastens.cli.models.parameters import PARAMETERS, _signature, directions
+from fastens.cli.table.target import CLASSIFICATION
 from reference.cli_kinds import BOTH, OF_COLUMNS, quick
 
 

@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 import fastens
-from fastens.cli.tables import read_table
+from fastens.cli.table.tables import read_table
 
 
 @pytest.fixture

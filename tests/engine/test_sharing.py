@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fastens import GradientBoostingClassifier
-from fastens.engine.binning import learn_binning
+from fastens.engine.bins.binning import learn_binning
 from fastens.engine.sharing import shared_work
 from fastens.engine.threads import limited_threads, resolve_n_jobs
 

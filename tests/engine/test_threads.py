@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from fastens.engine.kernels.openmp import has_openmp
+from fastens.engine.openmp import has_openmp
 from threadpoolctl import threadpool_limits
 
 from fastens.engine import threads

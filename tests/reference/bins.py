@@ -1,4 +1,4 @@
-"""Bins, the plain way: the specification of fastens.engine.binning and its kernels."""
+"""Bins, the plain way: the specification of fastens.engine.bins.binning and its kernels."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastens.cli.models import FAMILIES, families
-from fastens.cli.target import CLASSIFICATION, REGRESSION
+from fastens.cli.models.models import FAMILIES, families
+from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 
 FEW = {"boosting", "forest", "extra-trees", "bagging", "adaboost"}
 # Those of one kind of column, and the columns that they are tried on.

@@ -1,4 +1,4 @@
-"""Families of columns, the plain way: the specification of fastens.bayes.kernels.families."""
+"""Families of columns, the plain way: the specification of fastens.bayes.counts.family_counts."""
 
 from __future__ import annotations
 

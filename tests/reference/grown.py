@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastens.engine.binning import learn_binning
+from fastens.engine.bins.binning import learn_binning
 
 ARRAYS = ("feature", "bin_threshold", "missing_left", "category_set", "category_words", "left_child", "value")
 

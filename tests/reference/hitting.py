@@ -1,4 +1,4 @@
-"""Families of sets as bit arrays, the plain way: the specification of fastens.bayes.kernels.hitting."""
+"""Families of sets as bit arrays, the plain way: the specification of fastens.bayes.concepts.hitting."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastens.bayes.discrete_network import DiscreteNetwork
+from fastens.bayes.networks.discrete_network import DiscreteNetwork
 
 FOLDER = Path(__file__).resolve().parents[1] / "bayes" / "networks"
 

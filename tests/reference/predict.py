@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.engine.trees.trees import Tree, TreeEnsemble
 
 
 def goes_left(ensemble, node, code):

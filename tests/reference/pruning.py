@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastens.engine.trees import Tree
+from fastens.engine.trees.trees import Tree
 
 
 def random_tree(rng, n_leaves):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastens.engine.binning import Binning
-from fastens.engine.trees import Tree, TreeEnsemble
+from fastens.engine.bins.binning import Binning
+from fastens.engine.trees.trees import Tree, TreeEnsemble
 
 
 def order_of(tree):

@@ -1,4 +1,4 @@
-"""Version spaces and trees by going through all of them: the specification of fastens.bayes.spaces and tree_average."""
+"""Version spaces and trees, gone through one by one: the specification of concepts.spaces and trees.tree_average."""
 
 from __future__ import annotations
 

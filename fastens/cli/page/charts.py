@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cli.explaining.subject import Dependence
 from fastens.cli.page.markup import Html
 from fastens.cli.page.svg import CHARACTER, N_COLOURS, N_SHADES, Chart, Range, short
-from fastens.cli.subject import Dependence
 from fastens.inspection.contribution_plots import rank_shares, swarm_heights
 from fastens.inspection.model_plots import shortened
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.columns import NUMBER, TIME, WORDS, kind_of
-from fastens.cli.contributions import affordable_rows, contributions, explains
+from fastens.cli.explaining.contributions import affordable_rows, contributions, explains
+from fastens.cli.explaining.single_rows import chosen_rows, reasons
+from fastens.cli.explaining.subject import Subject, as_numbers, dependence, shuffled_importance
 from fastens.cli.page import sections
 from fastens.cli.page.document import document
 from fastens.cli.page.markup import Html
 from fastens.cli.page.svg import N_COLOURS
-from fastens.cli.scores import score, score_constant
-from fastens.cli.single_rows import chosen_rows, reasons
-from fastens.cli.subject import Subject, as_numbers, dependence, shuffled_importance
+from fastens.cli.report.scores import score, score_constant
+from fastens.cli.table.columns import NUMBER, TIME, WORDS, kind_of
 from fastens.inspection.contribution_plots import explained_quantity
 
 Array = NDArray[np.float64]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cli.explaining.single_rows import Reasons
+from fastens.cli.explaining.subject import Dependence, Importance, Subject
 from fastens.cli.page import charts
 from fastens.cli.page.markup import Html, element, joined, table, wide_table
 from fastens.cli.page.svg import N_COLOURS, Range, short
-from fastens.cli.report import shown, with_error
-from fastens.cli.scores import Scores
-from fastens.cli.single_rows import Reasons
-from fastens.cli.subject import Dependence, Importance, Subject
+from fastens.cli.report.report import shown, with_error
+from fastens.cli.report.scores import Scores
 
 Array = NDArray[np.float64]
 # Beyond so many classes, the most frequent mistakes are listed instead of the whole table of them.

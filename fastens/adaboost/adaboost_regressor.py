@@ -1,0 +1,371 @@
+"""AdaBoost.R2: regressors on weights that follow the errors of those before, joined by a median (Drucker 1997)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import check_random_state
+
+from fastens.adaboost.weak_learners import (
+    BinnedRows,
+    Trees,
+    fitted_copy,
+    limited,
+    models_from_arrays,
+    models_to_arrays,
+    takes_weights,
+    tree_importances,
+)
+from fastens.adaboost.weights import RowWeights, content_order
+from fastens.base import BaseRegressor, TrainingData
+from fastens.boosting.parameters import RULES
+from fastens.combining.kinds import check_kind
+from fastens.combining.responses import number_response
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.forest.forests import TreeRules, number_target
+from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.rows.sampling import stream_seeds
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.medians import TreeMedian
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.monitoring.stages import StagedScore
+from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
+from fastens.table.tables import dense_blocks
+from fastens.tree_model.column_rules import (
+    CONSTRAINTS,
+    OF_OWN_TREES,
+    check_no_constraints,
+    monotone_columns,
+    path_rules,
+)
+from fastens.tree_model.saving import SavedEnsemble
+
+Array = NDArray[np.float64]
+
+_SHARED = (
+    "n_estimators",
+    "learning_rate",
+    "max_bins",
+    "categorical_features",
+    "categorical_encoding",
+    "categorical_missing",
+    "random_state",
+    "n_jobs",
+)
+
+
+class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
+    """AdaBoost.R2 on regression trees or any other regressor.
+
+    Each round fits a regressor to weighted rows and measures each row's loss L, between 0 and 1 for the largest error.
+    With the mean loss m and b = m / (1 - m), weights are multiplied by b^(1 - L), so that rows predicted well count
+    less; the prediction is the median of the regressors', weighted by log(1 / b).
+
+    Parameters
+    ----------
+    estimator : regressor, optional
+        What to boost; default: trees of `max_depth`, whose bins are made once for all rounds. A regressor whose `fit`
+        takes no weights is always fitted to rows drawn from the distribution.
+    n_estimators : int, default=50
+        Most rounds. Boosting ends earlier with a regressor without error (which gets the weight 1), and before one
+        whose mean loss is one half or more (if it is the first, it is all there is).
+    learning_rate : float, default=1.0
+        Exponent of b, and factor of the regressors' weights.
+    loss : {"linear", "square", "exponential"}, default="linear"
+        L = r, r^2 or 1 - exp(-r), r being the absolute error over the largest one.
+    resample : bool, default=True
+        Fit each round to as many rows as there are, drawn from the distribution, as in the paper; otherwise to all rows
+        with their weights.
+    max_depth : int, default=3
+        Depth of the trees.
+    max_bins : int, default=255
+        Most bins of a feature; a feature with no more distinct values keeps every one of them.
+    monotonic_cst : array of -1, 0, 1 or dict by name, default=None
+        Features with which the prediction must not fall (1) or rise (-1).
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group. An `estimator` has its own constraints.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 32 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
+    random_state : int, RandomState or None, default=None
+        Fixes the rows drawn; the model does not depend on `n_jobs`.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_estimators_ : int
+        Rounds kept.
+    estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
+        Weight and mean loss of each regressor.
+    estimators_ : list
+        The regressors, where `estimator` is given.
+    feature_importances_ : array of shape (n_features_in_,)
+        Share of each feature in the trees' gain, each tree by its weight.
+
+    References
+    ----------
+    Drucker (1997), "Improving regressors using boosting techniques", ICML, section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import AdaBoostRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = AdaBoostRegressor(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
+    True
+    """
+
+    _parameter_rules: ClassVar = {
+        "estimator": ESTIMATOR | NONE,
+        "loss": one_of("linear", "square", "exponential"),
+        "resample": FLAG,
+        "max_depth": whole(1, 30),
+        **CONSTRAINTS,
+        **{name: RULES[name] for name in _SHARED},
+    }
+    _parameter_needs: ClassVar = OF_OWN_TREES
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        learning_rate: float = 1.0,
+        loss: str = "linear",
+        resample: bool = True,
+        max_depth: int = 3,
+        max_bins: int = 255,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.loss = loss
+        self.resample = resample
+        self.max_depth = max_depth
+        self.max_bins = max_bins
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.categorical_features = categorical_features
+        self.categorical_encoding = categorical_encoding
+        self.categorical_missing = categorical_missing
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_no_constraints(self)
+        if self.estimator is not None:
+            check_kind("estimator", self.estimator, wants_classifier=False)
+
+    # Fit --------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdaBoostRegressor:
+        """Train.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            The distribution to start from. A weight of 2 is the same as the row given twice, 0 as the row left out.
+
+        Returns
+        -------
+        self
+        """
+        data = self._learn_statistics(self._start_fit(X, y, sample_weight), 0)
+        for name in ("_ensemble", "estimators_"):
+            self.__dict__.pop(name, None)
+        learner = self._learner(data)
+        weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, resolve_n_jobs(self.n_jobs))
+        fitted: list[Any] = []
+        votes: list[tuple[float, float]] = []
+        for model, prediction in self._rounds(learner, weights):
+            weight, error, steps = self._measure(np.abs(data.y - prediction), weights)
+            if weight == 0 and fitted:
+                break
+            fitted.append(model)
+            votes.append((weight or 1.0, error))
+            if steps is None or len(fitted) == self.n_estimators:
+                break
+            weights.add(steps)
+        self._finish(learner, fitted, votes)
+        return self
+
+    def _learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
+        if self.estimator is not None:
+            return _Regressors(self.estimator, data)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
+        matrix = binning.transform(data.X, n_threads)
+        rows = BinnedRows(binning, matrix.columns, None, n_threads)
+        center = weighted_mean(data.y, data.sample_weight)
+        rules = TreeRules("squared_error", self.max_depth, monotonic=monotone_columns(self), **path_rules(self))
+        target = number_target(data.y - center)
+        return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
+
+    def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
+        """Fit one regressor after another to the weights of the moment; with its predictions."""
+        drawing = self.resample or not (self.estimator is None or takes_weights(self.estimator))
+        if not drawing:
+            index = 0
+            while True:
+                yield learner.fit(weights, None, index)
+                index += 1
+        order = content_order(learner.content(), weights.classes)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        index = 0
+        while True:
+            yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
+            index += 1
+
+    def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
+        """A regressor's weight, its mean loss, and what the logarithms of the weights take; None: it is perfect."""
+        largest = float(error.max())
+        if largest == 0:
+            return 1.0, 0.0, None
+        loss = error / largest
+        if self.loss == "square":
+            loss = loss**2
+        elif self.loss == "exponential":
+            loss = 1 - np.exp(-loss)
+        mean = weighted_mean(loss, weights.whole.astype(np.float64))
+        if mean <= 0:
+            return 1.0, 0.0, None
+        if mean >= 0.5:
+            return 0.0, mean, None
+        log_b = math.log(mean / (1 - mean))
+        return -self.learning_rate * log_b, mean, self.learning_rate * log_b * (1 - loss)
+
+    def _finish(self, learner: Any, fitted: list[Any], votes: list[tuple[float, float]]) -> None:
+        self.n_estimators_ = len(fitted)
+        self.estimator_weights_, self.estimator_errors_ = np.array(votes).T.copy()
+        if self.estimator is not None:
+            self.estimators_ = fitted
+            return
+        self._ensemble = learner.ensemble(fitted)
+        self._restored()
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("n_estimators_", "estimator_weights_", "estimator_errors_")
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return super()._fitted_arrays() if self.estimator is None else models_to_arrays(self.estimators_)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        models = models_from_arrays(arrays)
+        if models:
+            self.estimators_ = models
+        else:
+            super()._restore_fitted(arrays)
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    def _restored(self) -> None:
+        self._median = TreeMedian(self._ensemble, self.estimator_weights_)
+
+    # Predict --------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the weighted median of the regressors' predictions, shape (n_samples,)."""
+        table = self._check_table(X)
+        if self.estimator is not None:
+            return self._medians(table, [self.n_estimators_])[0]
+        n_threads = resolve_n_jobs(self.n_jobs)
+        blocks = dense_blocks(table) if issparse(table) else [(0, table)]
+        return np.concatenate([self._median.predict(block, n_threads) for _, block in blocks])
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[Array]:
+        """Yield the predictions after each round."""
+        table = self._check_table(X)
+        if self.estimator is not None:
+            yield from self._medians(table, range(1, self.n_estimators_ + 1))
+            return
+        n_threads = resolve_n_jobs(self.n_jobs)
+        blocks = dense_blocks(table) if issparse(table) else [(0, table)]
+        leaves = np.concatenate([self._ensemble.apply(block, n_threads) for _, block in blocks])
+        for n_trees in range(1, self.n_estimators_ + 1):
+            yield self._median.of_leaves(leaves, n_threads, n_trees)
+
+    def _medians(self, X: Any, rounds: Any) -> list[Array]:
+        """Weighted medians of the first so many foreign regressors."""
+        predictions = np.hstack([number_response("estimator", model, X) for model in self.estimators_])
+        medians = []
+        for n in rounds:
+            order = np.argsort(predictions[:, :n], axis=1, kind="stable")
+            below = np.cumsum(self.estimator_weights_[:n][order], axis=1)
+            place = (below >= (0.5 - 1e-12) * below[:, -1:]).argmax(axis=1)
+            medians.append(predictions[np.arange(len(order)), order[np.arange(len(order)), place]])
+        return medians
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each feature in the gain of the trees, each by its weight, shape (n_features,)."""
+        self._check_fitted()
+        if self.estimator is not None:
+            importances = np.array([model.feature_importances_ for model in self.estimators_])
+        else:
+            importances = tree_importances(self._ensemble)
+        total = self._by_columns(self.estimator_weights_ @ importances)
+        return total / total.sum() if total.sum() > 0 else total
+
+
+class _TreeRegressors:
+    """Fits trees, and predicts the training rows with them."""
+
+    def __init__(self, trees: Trees, center: float) -> None:
+        self._trees, self._center = trees, center
+
+    def content(self) -> NDArray[Any]:
+        return np.vstack([self._trees.columns.astype(np.float64), self._trees.target.y.T])
+
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
+        tree = self._trees.grow(weights, drawn, index)
+        value = tree.value[:, 0].astype(np.float64) + self._center
+        return tree, value[self._trees.rows.nodes(tree)[0]]
+
+    def ensemble(self, trees: list[Any]) -> TreeEnsemble:
+        return self._trees.with_values(trees, [tree.value.astype(np.float64) + self._center for tree in trees])
+
+
+class _Regressors:
+    """Fits copies of any regressor."""
+
+    def __init__(self, estimator: Any, data: TrainingData) -> None:
+        self._estimator, self._data = estimator, data
+
+    def content(self) -> NDArray[Any]:
+        X = self._data.X.toarray() if issparse(self._data.X) else self._data.X
+        return np.vstack([np.asarray(X, dtype=np.float64).T, self._data.y[None]])
+
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
+        whole_weights = weights.whole if drawn is None else drawn
+        model = fitted_copy(self._estimator, self._data.X, self._data.y, whole_weights, index)
+        return model, number_response("estimator", model, self._data.X)[:, 0]

@@ -1,0 +1,272 @@
+"""What a weighted vote shows: margins, the bound on the training error, and each feature's part in the sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import BaseClassifier
+from fastens.engine.grow.stumps import feature_table
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.inspection.error_curves import plot_errors, staged_errors
+from fastens.inspection.plotting import axes
+
+Array = NDArray[np.float64]
+# The algorithms whose classifiers vote for one class each.
+CLASS_VOTES = ("discrete", "m1")
+
+
+class Contribution(NamedTuple):
+    """One feature's part in the raw prediction of a stump ensemble: a step function, exactly.
+
+    Attributes
+    ----------
+    name : str
+        The feature.
+    thresholds : float64 array of shape (n_steps,)
+        Where a numeric feature's curve jumps: ``values[i]`` holds up to ``thresholds[i]``, itself included; the last
+        value holds beyond all.
+    categories : list
+        Of a categorical feature; ``values[i]`` is that of ``categories[i]``.
+    values : float64 array of shape (n_steps + 1,) or (n_categories,)
+        What is added; with three or more classes, a column per class.
+    missing : float64 or array of shape (n_classes,)
+        What is added where the value is missing or unseen.
+    """
+
+    name: str
+    thresholds: Array
+    categories: list[Any]
+    values: Array
+    missing: Array
+
+
+class AdditiveVotes(BaseClassifier):
+    """Margins, bounds and curves of a classifier whose raw prediction is a sum of votes."""
+
+    if TYPE_CHECKING:
+        _ensemble: TreeEnsemble
+        algorithm: str
+        estimator: Any
+        estimator_weights_: Array
+        estimator_errors_: Array
+        restarted_: NDArray[np.bool_]
+        train_score_: Array
+
+        def _raw(self, X: Any) -> Array: ...
+
+    def training_error_bound(self) -> Array:
+        """Return what the training error after each round cannot exceed, shape (n_rounds,).
+
+        The product of sum(w exp(-y f / 2)) over the rounds: of 2 sqrt(e (1 - e)) for "m1", and for "discrete" with two
+        classes, at learning_rate=1 (Freund & Schapire 1997, theorem 6). After a restart the mean of exp(-y F / 2)
+        itself, which is the product where no round restarts.
+
+        Raises
+        ------
+        ValueError
+            For "logit", and for "real" and "gentle" with three or more classes, where it is no bound.
+        """
+        self._check_fitted()
+        of_classes = self.algorithm in CLASS_VOTES
+        if self.algorithm == "logit" or (not of_classes and len(self.classes_) > 2):
+            raise ValueError(
+                f"there is no such bound for algorithm={self.algorithm!r} and {len(self.classes_)} classes; "
+                "algorithm='discrete' and 'm1' have one."
+            )
+        if not of_classes:
+            return self.train_score_.copy()
+        if self.restarted_.any():
+            all_votes = np.cumsum(self.estimator_weights_)
+            return self.train_score_[: len(all_votes)] * np.exp(all_votes * (0.5 - 1 / len(self.classes_)))
+        half, error = 0.5 * self.estimator_weights_, self.estimator_errors_
+        return np.cumprod((1 - error) * np.exp(-half) + error * np.exp(half), dtype=np.float64)
+
+    def staged_errors(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
+        """Return the share of rows that are classified wrongly after each round, shape (n_rounds,).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their classes and weights.
+        """
+        return staged_errors(self, X, y, sample_weight)
+
+    def plot_errors(
+        self, X: ArrayLike, y: ArrayLike, X_val: ArrayLike | None = None, y_val: ArrayLike | None = None, ax: Any = None
+    ) -> Any:
+        """Draw `staged_errors` of training rows, and of others, beside `training_error_bound`; return the axes.
+
+        Parameters
+        ----------
+        X, y : table and array
+            The rows of `fit` and their classes.
+        X_val, y_val : table and array, optional
+            Other rows.
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure.
+        """
+        self._check_fitted()
+        return plot_errors(self, X, y, X_val, y_val, ax=ax)
+
+    def margins(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """Return the margin of each row, shape (n_samples,): votes for its class less the most for another.
+
+        As a share of all votes, so from -1 (all are wrong) to 1; positive where the row is classified rightly
+        (Schapire, Freund, Bartlett & Lee 1998).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        y : array of shape (n_samples,)
+            Their classes.
+        """
+        raw = self._raw(X)
+        index = self._encode_target(np.asarray(y)).astype(np.intp)
+        if len(index) != len(raw):
+            raise ValueError(f"X and y must have the same number of rows; got {len(raw)} and {len(index)}.")
+        if raw.shape[1] == 1:
+            difference = np.where(index == 1, raw[:, 0], -raw[:, 0])
+        else:
+            rows = np.arange(len(index))
+            own = raw[rows, index]
+            raw[rows, index] = -np.inf
+            difference = own - raw.max(axis=1)
+        return np.clip(difference / self._sum_of_votes(), -1.0, 1.0)
+
+    def _sum_of_votes(self) -> float:
+        """The largest difference that all votes together can make."""
+        if self.estimator is not None or self.algorithm in CLASS_VOTES:
+            return float(self._largest_votes().sum())
+        first, value = self._ensemble.node_offsets[:-1], np.array(self._ensemble.value)
+        spread = np.abs(value[:, 0]) if value.shape[1] == 1 else np.ptp(value, axis=1)
+        spread[self._ensemble.left_child > 0] = 0
+        return float(np.maximum.reduceat(spread, first).sum() + np.ptp(np.append(self._ensemble.baseline, 0.0)))
+
+    def _largest_votes(self) -> Array:
+        if self.algorithm in CLASS_VOTES:
+            return self.estimator_weights_
+        return np.array([np.ptp(values, axis=1).max() for values in self._values])
+
+    def plot_margins(self, X: ArrayLike, y: ArrayLike, ax: Any = None) -> Any:
+        """Plot the cumulative distribution of the margins.
+
+        Parameters
+        ----------
+        X, y : table and array
+            Rows and their classes.
+        ax : matplotlib Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        margins = np.sort(self.margins(X, y))
+        ax = axes(ax, figsize=(5.5, 3.6))
+        share = np.arange(1, len(margins) + 1) / len(margins)
+        ax.step(np.concatenate([[-1.0], margins, [1.0]]), np.concatenate([[0.0], share, [1.0]]), where="post")
+        ax.axvline(0.0, color="0.6", linewidth=0.8)
+        ax.set(xlim=(-1, 1), ylim=(0, 1), xlabel="margin", ylabel="share of the rows at or below")
+        return ax
+
+    def contribution_curve(self, feature: int | str) -> Contribution:
+        """Return one feature's part in the raw prediction, which is the sum of all features' parts.
+
+        Parameters
+        ----------
+        feature : int or str
+            Index or name of a column.
+
+        Raises
+        ------
+        ValueError
+            Where trees have more than one split, so that the sum has no such parts; for an unknown feature.
+        """
+        self._check_fitted()
+        if self.estimator is not None or self._ensemble.max_depth.max(initial=0) > 1:
+            raise ValueError("only ensembles of stumps have contribution curves: estimator=None and max_depth=1.")
+        index = self._feature_index(feature)
+        name = str(self._encoder.names[index]) if self._encoder.names is not None else f"feature {index}"
+        categories = self._encoder.categories[index]
+        if categories is not None:
+            values = self._of_categories(index, len(categories))
+            return Contribution(name, np.zeros(0), list(categories), values[:-1], values[-1])
+        table = feature_table(self._ensemble, index)
+        table = table[:, 0] if table.shape[1] == 1 else table
+        binning = self._ensemble.binning
+        jumps = np.flatnonzero((np.diff(table[1:], axis=0) != 0).reshape(len(table) - 2, -1).any(axis=1))
+        values = table[np.append(jumps, len(table) - 2) + 1]
+        return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
+
+    def _of_categories(self, column: int, n_categories: int) -> Array:
+        """What each category adds to the raw prediction, and last a missing value."""
+        rows = np.full((n_categories + 1, self.n_features_in_), np.nan)
+        rows[:-1, column] = np.arange(n_categories)
+        encoded = rows if self._statistics is None else self._statistics.transform(rows)
+        codes = self._ensemble.binning.codes(encoded, 1)
+        added = np.zeros((n_categories + 1, self._ensemble.n_outputs))
+        for feature in np.flatnonzero(self._column_of == column).tolist():
+            added += feature_table(self._ensemble, feature)[codes[feature]]
+        return added[:, 0] if added.shape[1] == 1 else added
+
+    def _feature_index(self, feature: int | str) -> int:
+        if isinstance(feature, str):
+            names = [] if self._encoder.names is None else list(self._encoder.names)
+            if feature not in names:
+                raise ValueError(f"feature must be the name or index of a column; got {feature!r}.")
+            return names.index(feature)
+        if not isinstance(feature, int | np.integer) or not 0 <= feature < self.n_features_in_:
+            raise ValueError(
+                f"feature must be less than {self.n_features_in_}, the number of columns; got {feature!r}."
+            )
+        return int(feature)
+
+    def plot_contribution(self, feature: int | str, ax: Any = None) -> Any:
+        """Plot one feature's part in the raw prediction (log odds): steps, or a bar per category.
+
+        Parameters
+        ----------
+        feature : int or str
+            Index or name of a column.
+        ax : matplotlib Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        curve = self.contribution_curve(feature)
+        ax = axes(ax, figsize=(5.5, 3.6))
+        columns = curve.values.reshape(len(curve.values), -1).T
+        labels = [str(label) for label in (self.classes_ if len(columns) > 1 else self.classes_[1:])]
+        for place, (column, label) in enumerate(zip(columns, labels, strict=True)):
+            if curve.categories:
+                width = 0.8 / len(columns)
+                ax.bar(np.arange(len(column)) + width * (place - 0.5 * (len(columns) - 1)), column, width, label=label)
+            else:
+                ends = _ends(curve.thresholds)
+                ax.step(
+                    np.concatenate([ends[:1], curve.thresholds, ends[1:]]),
+                    np.append(column, column[-1]),
+                    where="post",
+                    label=label,
+                )
+        if curve.categories:
+            ax.set_xticks(range(len(curve.categories)), [str(category) for category in curve.categories])
+        if len(columns) > 1:
+            ax.legend(title="class", fontsize="small")
+        ax.axhline(0.0, color="0.6", linewidth=0.8)
+        ax.set(xlabel=curve.name, ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes")
+        return ax
+
+
+def _ends(thresholds: Array) -> Array:
+    """Where to begin and end a curve: a little beyond its jumps."""
+    if len(thresholds) == 0:
+        return np.array([0.0, 1.0])
+    room = 0.1 * (thresholds[-1] - thresholds[0]) or 1.0
+    return np.array([thresholds[0] - room, thresholds[-1] + room])

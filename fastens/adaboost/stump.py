@@ -1,0 +1,263 @@
+"""Decision stumps: trees of a single split (Iba & Langley 1992)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+
+from fastens.adaboost.weak_learners import BinnedRows, Trees
+from fastens.adaboost.weights import RowWeights
+from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
+from fastens.boosting.parameters import RULES
+from fastens.engine.bins.binning import Binning, learn_binning
+from fastens.engine.forest.forests import TreeRules, number_target
+from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
+from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.parameters import ANYTHING, one_of
+from fastens.table.tables import dense_blocks
+from fastens.tree_model.saving import SavedEnsemble
+
+Array = NDArray[np.float64]
+
+_RULES = {name: RULES[name] for name in ("max_bins", "categorical_features", "n_jobs")}
+
+
+class _Stump(SavedEnsemble, BaseFastens):
+    """What both stumps share: bins, one tree, and how it reads."""
+
+    max_bins: int
+    n_jobs: int | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # One split: scikit-learn's checks must not expect a good score.
+        for kind in (tags.classifier_tags, tags.regressor_tags):
+            if kind is not None:
+                kind.poor_score = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Find the best split.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice, 0 as the row left out.
+
+        Returns
+        -------
+        self
+        """
+        data = self._start_fit(X, y, sample_weight)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        is_categorical = self._encoder.is_categorical
+        binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
+        self._ensemble = self._grow(data, binning, n_threads)
+        return self
+
+    def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
+        raise NotImplementedError
+
+    def _raw(self, X: Any) -> Array:
+        X = self._check_table(X)
+        blocks = dense_blocks(X) if issparse(X) else [(0, X)]
+        return np.concatenate([self._ensemble.predict_raw(block, resolve_n_jobs(self.n_jobs)) for _, block in blocks])
+
+    @property
+    def feature_(self) -> int:
+        """The feature split on; -1 where no split is possible."""
+        self._check_fitted()
+        return int(self._ensemble.feature[0])
+
+    @property
+    def threshold_(self) -> float:
+        """Values up to it, itself included, go left; NaN for categories."""
+        self._check_fitted()
+        return float(self._ensemble.threshold[0])
+
+    @property
+    def categories_left_(self) -> list[Any]:
+        """The categories that go left; none for a numeric feature."""
+        self._check_fitted()
+        first = self._ensemble.category_set[0]
+        categories = self._encoder.categories[self.feature_]
+        if first < 0 or categories is None:
+            return []
+        codes = np.asarray(self._ensemble.binning.category_codes[self.feature_])[: len(categories)].astype(np.int64)
+        words = self._ensemble.category_words[first + (codes >> 5)]
+        is_left = (words >> (codes & 31).astype(np.uint32)) & 1
+        return [category for category, left in zip(categories, is_left, strict=True) if left]
+
+    @property
+    def missing_left_(self) -> bool:
+        """Whether missing and unseen values go left."""
+        self._check_fitted()
+        first = self._ensemble.category_set[0]
+        return bool(self._ensemble.missing_left[0] if first < 0 else self._ensemble.category_words[first] & 1)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """1 for the feature split on, shape (n_features,)."""
+        self._check_fitted()
+        return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
+
+
+class DecisionStumpClassifier(_Stump, BaseClassifier):
+    """A tree of one split, for any number of classes.
+
+    Parameters
+    ----------
+    criterion : {"gini", "entropy", "error"}, default="gini"
+        What the split lowers: an impurity, or the weight of the rows outside the heaviest class of their side.
+    max_bins : int, default=255
+        Most bins of a feature; a feature with no more distinct values keeps every one of them, so that the split is
+        exact.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, multiplied with `sample_weight`.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    feature_, threshold_, categories_left_, missing_left_
+        The split.
+    feature_importances_ : array of shape (n_features_in_,)
+        1 for the feature split on.
+
+    References
+    ----------
+    Iba & Langley (1992), "Induction of one-level decision trees"; categories: Fisher (1958), exact for two classes; for
+    more, the best cut of the orders by each class's share.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fastens import DecisionStumpClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = DecisionStumpClassifier().fit(X, y)
+    >>> model.feature_, round(model.threshold_, 2)
+    (2, 2.45)
+    """
+
+    _parameter_rules: ClassVar = {
+        **_RULES,
+        "criterion": one_of("gini", "entropy", "error"),
+        "class_weight": ANYTHING,
+    }
+
+    def __init__(
+        self,
+        criterion: str = "gini",
+        *,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+
+    def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
+        classes = data.y.astype(np.uint16)
+        codes = binning.codes(data.X, n_threads)
+        weights = RowWeights(classes, data.sample_weight, n_threads)
+        stump = StumpLearner(binning, codes, classes, len(self.classes_), self.criterion, n_threads).fit(weights.whole)
+        shares = stump.sums / np.maximum(stump.sums.sum(axis=1, keepdims=True), 1)
+        values = shares[:, 1:] if self._n_outputs() == 1 else shares
+        return stump_ensemble([stump], values[None], codes, binning)
+
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the share of each class on the row's side, shape (n_samples, n_classes)."""
+        raw = self._raw(X)
+        return np.hstack([1 - raw, raw]) if raw.shape[1] == 1 else raw
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the heaviest class of the row's side, the first of equals, shape (n_samples,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+
+class DecisionStumpRegressor(_Stump, BaseRegressor):
+    """A regression tree of one split, of least squared error.
+
+    Parameters
+    ----------
+    max_bins : int, default=255
+        Most bins of a feature; a feature with no more distinct values keeps every one of them, so that the split is
+        exact.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    feature_, threshold_, categories_left_, missing_left_
+        The split.
+    feature_importances_ : array of shape (n_features_in_,)
+        1 for the feature split on.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen & Stone (1984), "Classification and regression trees", section 8.4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import DecisionStumpRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> DecisionStumpRegressor().fit(X, y).feature_
+    8
+    """
+
+    _parameter_rules: ClassVar = _RULES
+
+    def __init__(
+        self, *, max_bins: int = 255, categorical_features: Any = "from_dtype", n_jobs: int | None = None
+    ) -> None:
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.n_jobs = n_jobs
+
+    def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
+        matrix = binning.transform(data.X, n_threads)
+        center = weighted_mean(data.y, data.sample_weight)
+        rows = BinnedRows(binning, matrix.columns, None, n_threads)
+        trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", 1), n_threads)
+        weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
+        tree = trees.grow(weights, None, 0)
+        return trees.with_values([tree], [tree.value.astype(np.float64) + center])
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the mean of the row's side, shape (n_samples,)."""
+        return self._raw(X)[:, 0]

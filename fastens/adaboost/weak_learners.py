@@ -1,0 +1,200 @@
+"""The weak classifiers that AdaBoost can fit: stumps and trees on rows binned once, and any estimator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from fastens.adaboost.weak_rounds import Vote, Weak
+from fastens.adaboost.weights import RowWeights
+from fastens.combining.responses import label_places
+from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.binning import Binning
+from fastens.engine.forest.forests import ForestGrower, Target, TreeRules, TreeSample
+from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
+from fastens.engine.rows.copies import repeated
+from fastens.engine.trees.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.saving import nested_arrays, nested_model
+
+Codes = NDArray[np.unsignedinteger]
+MODELS = "estimators."
+MOST_LEAVES = 1 << 15
+
+# The forests' engine sums whole weights exactly where all together stay below 2**40.
+_TREE_BITS = 39
+
+
+class BinnedRows:
+    """Training rows, and perhaps rows to validate on, binned alike; columns are of shape (n_features, n_rows)."""
+
+    def __init__(self, binning: Binning, columns: Codes, elsewhere: Codes | None, n_threads: int) -> None:
+        self.binning, self.columns, self.elsewhere = binning, columns, elsewhere
+        self._n_threads = n_threads
+
+    def nodes(self, tree: Tree) -> tuple[Codes, Codes | None]:
+        """The leaves of a tree, as node numbers, that the rows fall into."""
+        elsewhere = None if self.elsewhere is None else self._nodes_of(tree, self.elsewhere)
+        return self._nodes_of(tree, self.columns), elsewhere
+
+    def _nodes_of(self, tree: Tree, columns: Codes) -> NDArray[np.uint16]:
+        numbers = np.zeros(columns.shape[1])
+        numbered = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
+        add_tree_to_raw(columns, numbered, numbers, self._n_threads)
+        return numbers.astype(np.uint16)
+
+
+class Stumps:
+    """Fits stumps."""
+
+    monotone: NDArray[np.int8] | None = None
+
+    def __init__(self, rows: BinnedRows, finder: StumpLearner) -> None:
+        self.rows, self._finder = rows, finder
+        self.columns = rows.columns
+
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+        """Fit a stump; of equal ones that on the first feature, at the lowest threshold."""
+        stump = self._finder.fit(weights.whole if drawn is None else drawn)
+        codes, elsewhere = self.columns[stump.feature], self.rows.elsewhere
+        codes_elsewhere = None if elsewhere is None else elsewhere[stump.feature]
+        return Weak(stump, codes, codes_elsewhere, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
+
+    def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
+        """The stumps as trees."""
+        values = np.array([tree_values(vote.values) for vote in votes])
+        return stump_ensemble([vote.weak.model for vote in votes], values, self.columns, self.rows.binning)
+
+
+class Trees:
+    """Fits trees on the forests' engine, each on one thread or more, to classes or numbers."""
+
+    def __init__(
+        self, rows: BinnedRows, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int
+    ) -> None:
+        self.rows, self.target = rows, target
+        self.columns = rows.columns
+        self.monotone = rules.monotonic
+        self._grower = ForestGrower(matrix, target, rules, n_threads)
+
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+        """Grow a tree; its cells are its nodes."""
+        tree = self.grow(weights, drawn, index)
+        share = tree.value
+        cell_class = (share[:, 0] > 0.5).astype(np.intp) if share.shape[1] == 1 else share.argmax(axis=1)
+        codes, elsewhere = self.rows.nodes(tree)
+        return Weak(tree, codes, elsewhere, None, cell_class, None)
+
+    def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
+        """Grow the tree of a round on the rows as they are weighted, or as they were drawn."""
+        sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
+        [tree] = self._grower.grow([TreeSample(sample.astype(np.float64), None, index)])
+        return tree
+
+    def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
+        """The trees with their votes as values."""
+        return self.with_values([vote.weak.model for vote in votes], [tree_values(vote.values) for vote in votes])
+
+    def with_values(self, trees: Sequence[Tree], values: Sequence[NDArray[np.float64]]) -> TreeEnsemble:
+        """Trees with other values."""
+        renewed = [replace(tree, value=value) for tree, value in zip(trees, values, strict=True)]
+        return TreeEnsemble.from_trees(
+            renewed, np.zeros(len(renewed)), np.zeros(renewed[0].value.shape[1]), self.rows.binning
+        )
+
+
+def limited(rules: TreeRules, n_rows: int) -> TreeRules:
+    """Rules of trees whose nodes have numbers of 16 bits: where there could be more, the best `MOST_LEAVES` leaves."""
+    depth = rules.max_depth or n_rows
+    if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MOST_LEAVES:
+        return rules
+    return replace(rules, max_leaf_nodes=MOST_LEAVES)
+
+
+def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Votes by cell and class as trees have them: for two classes the difference, otherwise one value per class."""
+    return values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
+
+
+def class_values(values: NDArray[np.float64], is_real: bool) -> NDArray[np.float64]:
+    """The inverse of `tree_values`."""
+    if values.shape[1] > 1:
+        return values
+    if is_real:
+        return np.hstack([-0.5 * values, 0.5 * values])
+    return np.hstack([np.maximum(-values, 0), np.maximum(values, 0)])
+
+
+class Estimators:
+    """Fits copies of any classifier: with weights where it takes them, otherwise on as many copies of a row."""
+
+    monotone: NDArray[np.int8] | None = None
+
+    def __init__(self, estimator: Any, labels: NDArray[Any], X: Any, classes: NDArray[np.uint16], X_val: Any) -> None:
+        self._estimator, self._labels = estimator, labels
+        self._X, self._classes, self._X_val = X, classes, X_val
+        dense = X.toarray() if hasattr(X, "toarray") else X
+        self.columns = np.asarray(dense, dtype=np.float64).T
+
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+        """Fit a copy; its cells are the classes it predicts."""
+        y = self._labels[self._classes]
+        return self.again(fitted_copy(self._estimator, self._X, y, weights.whole if drawn is None else drawn, index))
+
+    def again(self, model: Any) -> Weak:
+        """A fitted copy as a weak classifier."""
+        elsewhere = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
+        predicted = class_indices(model, self._labels, self._X)
+        return Weak(model, predicted, elsewhere, None, np.arange(len(self._labels)), None)
+
+
+def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int64], index: int) -> Any:
+    """A copy of an estimator, fitted with whole weights, or to as many copies of each row where it takes none."""
+    model = clone(estimator)
+    if "random_state" in model.get_params(deep=False) and model.random_state is None:
+        model.set_params(random_state=index)
+    if takes_weights(model):
+        return model.fit(X, y, sample_weight=weights / weights.mean())
+    rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
+    return model.fit(X[rows], y[rows])
+
+
+def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
+    """The index, in sorted labels, of the class that an estimator predicts for each row."""
+    return label_places("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
+
+
+def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """Fitted copies as arrays of a model file; those of other libraries only as pickles, where these are allowed."""
+    found: dict[str, NDArray[Any]] = {}
+    for number, model in enumerate(models):
+        found |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
+    return found
+
+
+def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
+    """The fitted copies again; none where the arrays hold none."""
+    numbers = {int(name.removeprefix(MODELS).split(".")[0]) for name in arrays if name.startswith(MODELS)}
+    return [nested_model(f"{MODELS}{number}.", arrays, f"Estimator {number}") for number in range(len(numbers))]
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether `fit` has a parameter `sample_weight`."""
+    return "sample_weight" in inspect.signature(estimator.fit).parameters
+
+
+def tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    """Share of each feature in the gain of each tree, shape (n_trees, n_features)."""
+    gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
+    tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))
+    inner = ensemble.feature >= 0
+    # A split without gain on the way to better ones, or alone, is a split all the same.
+    gain = np.maximum(ensemble.gain[inner], np.finfo(float).tiny)
+    np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
+    total = gains.sum(axis=1, keepdims=True)
+    return np.divide(gains, total, out=gains, where=total > 0)

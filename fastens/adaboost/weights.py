@@ -1,0 +1,153 @@
+"""The weights of the rows while AdaBoost runs: kept as logarithms, used as whole numbers."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.adaboost.reweight import advance, class_sums, make_whole
+from fastens.engine.rows.sampling import Bootstrap, mixed
+from fastens.engine.threads import threads_for
+from fastens.engine.whole import are_whole
+
+# Rows worth a thread: some tens of microseconds of work.
+_GRAIN = 1 << 14
+# Whole weights stay below 2**50, their sum below 2**62.
+_WEIGHT_BITS = 50
+_SUM_BITS = 62
+# The shift may be above the largest logarithm by so much: 4 of at least 40 bits are lost, which no sum notices.
+_SLACK = 3.0
+
+
+class RowWeights:
+    """Weights that rounds of boosting change, one of each row.
+
+    A weight is exp(logarithm), so that it may fall below the smallest float and rise again, whatever the number of
+    rounds. For sums it is rounded to a multiple of 2**-40 or less of the largest weight: sums of whole numbers are
+    exact, and do not depend on the order or the threads.
+
+    Parameters
+    ----------
+    classes : uint16 array of shape (n_rows,)
+        The class of each row.
+    sample_weight : float64 array of shape (n_rows,) or None
+        Positive. Whole numbers mean so many copies, to the bit.
+    n_threads : int
+        Most threads; no matter to the result.
+
+    Attributes
+    ----------
+    whole : int64 array of shape (n_rows,)
+        The weights, rounded; those of whole sample weights times `copies`.
+    total : int
+        Their sum.
+    """
+
+    def __init__(
+        self, classes: NDArray[np.uint16], sample_weight: NDArray[np.float64] | None = None, n_threads: int = 1
+    ) -> None:
+        self.classes = classes
+        self.n_rows = len(classes)
+        self.logs = np.zeros(self.n_rows)
+        self.copies: NDArray[np.int64] | None = None
+        if sample_weight is not None:
+            self._start(sample_weight)
+        self.n_copies = self.n_rows if self.copies is None else int(self.copies.sum())
+        self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
+        self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
+        self.whole = np.empty(self.n_rows, dtype=np.int64)
+        self._start_logs = self.logs.copy() if self.logs.any() else 0.0
+        self._largest = float(self.logs.max())
+        self._make_whole()
+        self._log_start = self._log_sum
+
+    def _start(self, sample_weight: NDArray[np.float64]) -> None:
+        is_whole = are_whole(sample_weight)
+        if is_whole and sample_weight.sum() < 2.0**40:
+            self.copies = sample_weight.astype(np.int64)
+        else:
+            np.log(sample_weight, out=self.logs)
+
+    def _make_whole(self) -> None:
+        self._shift = self._largest
+        self.total = make_whole(
+            self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, self._n_threads
+        )
+
+    def advance(self, codes: NDArray[np.unsignedinteger], steps: NDArray[np.float64]) -> None:
+        """Add ``steps[code, class]`` to the logarithm of each row's weight."""
+        self._shift = self._largest + float(steps.max())
+        self.total, self._largest = advance(
+            self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, codes, steps, self._n_threads
+        )
+        if self._shift - self._largest > _SLACK:
+            self._make_whole()
+
+    def add(self, steps: NDArray[np.float64]) -> None:
+        """Add a step of its own to the logarithm of each row's weight."""
+        self.logs += steps
+        self._largest = float(self.logs.max())
+        self._make_whole()
+
+    def copy(self) -> RowWeights:
+        """Weights that change apart from these."""
+        other = copy(self)
+        other.logs, other.whole = self.logs.copy(), self.whole.copy()
+        return other
+
+    def restart(self) -> None:
+        """Return to the weights of the start."""
+        self.logs[:] = self._start_logs
+        self._largest = float(self.logs.max())
+        self._make_whole()
+
+    @property
+    def _log_sum(self) -> float:
+        return math.log(self.total) - math.log(self._scale) + self._shift
+
+    @property
+    def log_loss_ratio(self) -> float:
+        """Logarithm of the sum of the weights over that of the start: of the mean exponential loss."""
+        return self._log_sum - self._log_start
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The distribution: weights that sum to 1."""
+        return self.whole / self.total
+
+    def rounded(self, n_bits: int) -> NDArray[np.int64]:
+        """The whole weights in fewer bits: their sum is about 2**n_bits or less; copies of a row stay alike."""
+        surplus = max(0, self.total.bit_length() - n_bits)
+        if self.copies is None:
+            return (self.whole + ((1 << surplus) >> 1)) >> surplus
+        return ((self.whole // self.copies + ((1 << surplus) >> 1)) >> surplus) * self.copies
+
+    def sums(self, cells: NDArray[np.unsignedinteger], n_cells: int, n_classes: int) -> NDArray[np.int64]:
+        """Sum of the weights by cell and class."""
+        sums = np.zeros((n_cells, n_classes), dtype=np.int64)
+        class_sums(cells, self.classes, self.whole, sums)
+        return sums
+
+    def draw(self, order: NDArray[np.uint32], seed: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Draw rows with replacement from the distribution, as many as there are; how often each was drawn.
+
+        `order` is that of `content_order`: draws then depend on what the rows hold, not on where they stand. `seed` is
+        an array of one.
+        """
+        ends = np.cumsum(self.whole[order]).astype(np.float64)
+        offsets, draws = np.array([0, self.n_rows]), np.array([0, self.n_copies])
+        return Bootstrap(order, ends, offsets, draws).counts(seed)[0].astype(np.int64)
+
+
+def content_order(columns: NDArray[Any], classes: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Rows in the order of a hash of what they hold; `columns` has shape (n_features, n_rows)."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
+    for column in columns:
+        bits = (column + 0.0).view(np.uint64) if column.dtype.kind == "f" else column.astype(np.uint64)
+        hashes = mixed((hashes ^ bits) + step)
+    return np.argsort(hashes, kind="stable").astype(np.uint32)

@@ -1,0 +1,281 @@
+"""Conjunctions of constraints on attributes: the hypotheses, their order, and learning by going through all of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlog1py, xlogy
+
+from fastens.bayes.counts.attributes import plain_rows, truth_values
+from fastens.bayes.posterior import check_prior, normalised
+from fastens.parameters import PROBABILITY, real, whole
+from fastens.table.columns.factorize import is_missing
+
+
+class _Any:
+    """The constraint that every value meets; one object, equal to nothing that a table may hold."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+    def __reduce__(self) -> str:
+        return "ANY"
+
+
+ANY = _Any()
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """A hypothesis: for each attribute the one value it asks for, or `ANY`; `values` None rejects every instance.
+
+    ``h >= g`` says that h is more general than g or equal to it: every instance that satisfies g satisfies h. The order
+    is partial; it is exact where every attribute has at least two values.
+
+    Parameters
+    ----------
+    values : tuple, list or None
+        One entry for each attribute. The text "?" is a value like any other, and is printed in quotes; `ANY`, printed
+        without, is the constraint that every value meets.
+
+    Raises
+    ------
+    ValueError
+        If an entry is missing or no single value, or hypotheses over other numbers of attributes are compared.
+
+    Examples
+    --------
+    >>> from fastens import ANY, Conjunction
+    >>> specific, general = Conjunction(("sunny", "warm", ANY)), Conjunction(("sunny", ANY, ANY))
+    >>> general > specific, specific >= general
+    (True, False)
+    >>> general.covers([["sunny", "cold", "strong"], ["rainy", "cold", "strong"]])
+    array([ True, False])
+    >>> specific, Conjunction(("sunny", "warm", "?"))
+    (<sunny, warm, ?>, <sunny, warm, '?'>)
+    """
+
+    values: tuple[Any, ...] | None
+
+    def __post_init__(self) -> None:
+        if self.values is None:
+            return
+        if not isinstance(self.values, tuple | list):
+            raise ValueError(
+                f"values must be a tuple with a value, or ANY, for each attribute, or None; got {self.values!r}."
+            )
+        for value in self.values:
+            if is_missing(value) or not isinstance(value, Hashable):
+                raise ValueError(
+                    f"values must hold a value of each attribute, or ANY for no constraint; got {value!r}."
+                )
+        object.__setattr__(self, "values", tuple(self.values))
+
+    def __repr__(self) -> str:
+        return "<nothing>" if self.values is None else f"<{', '.join(map(_shown, self.values))}>"
+
+    def __len__(self) -> int:
+        """Number of constraints."""
+        return sum(value is not ANY for value in self.values or ())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __ge__(self, other: Conjunction) -> bool:
+        if not isinstance(other, Conjunction):
+            return NotImplemented
+        if other.values is None or self.values is None:
+            return other.values is None
+        if len(self.values) != len(other.values):
+            raise ValueError(
+                f"hypotheses must have as many attributes to be compared; got {self!r} with {len(self.values)} and "
+                f"{other!r} with {len(other.values)}."
+            )
+        return all(mine is ANY or mine == its for mine, its in zip(self.values, other.values, strict=True))
+
+    def __gt__(self, other: Conjunction) -> bool:
+        return self >= other and not other >= self if isinstance(other, Conjunction) else NotImplemented
+
+    def __le__(self, other: Conjunction) -> bool:
+        return other >= self if isinstance(other, Conjunction) else NotImplemented
+
+    def __lt__(self, other: Conjunction) -> bool:
+        return other > self if isinstance(other, Conjunction) else NotImplemented
+
+    def covers(self, X: Any) -> NDArray[np.bool_]:
+        """Return for each instance whether it satisfies the hypothesis; missing values satisfy only `ANY`."""
+        rows = plain_rows(X)
+        if self.values is None:
+            return np.zeros(len(rows), dtype=bool)
+        if rows.shape[1] != len(self.values):
+            raise ValueError(f"X must have {len(self.values)} columns, as the hypothesis has; got {rows.shape[1]}.")
+        covered = np.ones(len(rows), dtype=bool)
+        for column, value in zip(rows.T, self.values, strict=True):
+            if value is not ANY:
+                covered &= np.array([not is_missing(found) and found == value for found in column.tolist()], dtype=bool)
+        return covered
+
+    def is_consistent(self, X: Any, is_positive: ArrayLike) -> bool:
+        """Whether h(x) = c(x) for all examples; `is_positive` holds c(x) as truth values, or 1 and 0."""
+        covered = self.covers(X)
+        return bool((covered == truth_values("is_positive", is_positive, len(covered))).all())
+
+
+def _shown(value: Any) -> str:
+    """A value as hypotheses print it: text in quotes where without it would read as something else."""
+    if not isinstance(value, str):
+        return str(value)
+    is_plain = value == value.strip() and value not in ("", "?", "True", "False") and "," not in value
+    return value if is_plain and not _is_number(value) else repr(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+
+
+NOTHING = Conjunction(None)
+
+
+class SpaceSizes(NamedTuple):
+    """How many there are: instances, hypotheses as written, and hypotheses that differ in what they cover."""
+
+    instances: int
+    syntactic: int
+    semantic: int
+
+
+def space_sizes(n_values: Sequence[int]) -> SpaceSizes:
+    """Count instances and conjunctions over attributes with so many values each.
+
+    Examples
+    --------
+    >>> from fastens.bayes.concepts.conjunctions import space_sizes
+    >>> space_sizes([3, 2, 2, 2, 2, 2])  # EnjoySport, Mitchell (1997), chapter 2
+    SpaceSizes(instances=96, syntactic=5120, semantic=973)
+    """
+    if not _is_list(n_values):
+        raise ValueError(f"n_values must hold the number of values of each attribute; got {n_values!r}.")
+    for size in n_values:
+        whole(1).check("each of n_values", size)
+    return SpaceSizes(math.prod(n_values), math.prod(n + 2 for n in n_values), 1 + math.prod(n + 1 for n in n_values))
+
+
+def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunction]:
+    """Every conjunction over attributes with these values, one after another, the one that covers nothing first."""
+    if not _is_list(categories):
+        raise ValueError(f"categories must hold a list of values for each attribute; got {categories!r}.")
+    for number, values in enumerate(categories):
+        if not _is_list(values) or len(set(values)) < len(values):
+            raise ValueError(
+                f"categories must hold a list of distinct values for each attribute; got {values!r} in place {number}."
+            )
+    choices = itertools.product(*([*values, ANY] for values in categories))
+    return itertools.chain([NOTHING], map(Conjunction, choices))
+
+
+def sample_complexity(n_hypotheses: int, epsilon: float, delta: float) -> int:
+    """Return how many examples make every consistent hypothesis's error at most epsilon, with probability 1 - delta.
+
+    m >= (ln |H| + ln 1/delta) / epsilon, for noise-free examples of a concept in H (Haussler 1988).
+
+    Parameters
+    ----------
+    n_hypotheses : int
+        Size of the hypothesis space.
+    epsilon, delta : float
+        Error and risk, between 0 and 1.
+
+    Examples
+    --------
+    >>> from fastens import sample_complexity
+    >>> sample_complexity(3**10, epsilon=0.1, delta=0.05)
+    140
+    """
+    PROBABILITY.check("epsilon", epsilon)
+    PROBABILITY.check("delta", delta)
+    whole(1).check("n_hypotheses", n_hypotheses)
+    return math.ceil((math.log(n_hypotheses) - math.log(delta)) / epsilon)
+
+
+class BruteForce(NamedTuple):
+    """What the brute-force learner computes of all hypotheses, in their order."""
+
+    posterior: NDArray[np.float64]  # P(h | D) of each
+    map_index: int  # place of the most probable one, the first of equals
+    n_consistent: int  # how many agree with all examples
+    log_evidence: float  # log P(D)
+    log_likelihoods: NDArray[np.float64]  # log P(D | h) of each
+
+
+def brute_force_map(
+    hypotheses: Iterable[Conjunction], X: Any, is_positive: ArrayLike, prior: Any = None, noise: float = 0.0
+) -> BruteForce:
+    """Learn by computing P(h | D) of every hypothesis, as the textbook's brute-force MAP learner does.
+
+    Without noise P(D | h) is 1 for a consistent hypothesis and 0 otherwise: under a uniform prior all consistent ones
+    have the posterior probability 1 / |VS|, and P(D) = |VS| / |H|.
+
+    Parameters
+    ----------
+    hypotheses : iterable of Conjunction
+        The hypothesis space; anything with `covers(X)`.
+    X : array-like or data frame
+        The instances.
+    is_positive : array-like of bool
+        c(x) of each, as truth values, or 1 and 0.
+    prior : array-like, optional
+        Probability of each hypothesis; None is uniform.
+    noise : float, default=0
+        Probability that a label is wrong, independently for each example.
+
+    Raises
+    ------
+    ValueError
+        If no hypothesis of the space explains the examples, or an argument breaks a rule.
+
+    Examples
+    --------
+    >>> from fastens.bayes.concepts.conjunctions import all_conjunctions, brute_force_map
+    >>> space = list(all_conjunctions([["sun", "rain"], ["warm", "cold"]]))
+    >>> found = brute_force_map(space, [["sun", "warm"], ["rain", "warm"]], [True, False])
+    >>> found.n_consistent, space[found.map_index], round(float(found.posterior.max()), 3)
+    (2, <sun, warm>, 0.5)
+    """
+    real(0, 0.5, open_high=True).check("noise", noise)
+    rows, space = plain_rows(X), _listed(hypotheses)
+    truth = truth_values("is_positive", is_positive, len(rows))
+    log_prior = xlogy(1, check_prior("prior", prior, len(space)))
+    errors = np.array([np.count_nonzero(hypothesis.covers(rows) != truth) for hypothesis in space])
+    log_likelihoods = xlogy(errors, noise) + xlog1py(len(truth) - errors, -noise)
+    joint = log_prior + log_likelihoods
+    if np.isneginf(joint).all():
+        raise ValueError("no hypothesis of the space agrees with all examples: set noise above 0.")
+    posterior, log_evidence = normalised(joint)
+    return BruteForce(posterior, int(posterior.argmax()), int((errors == 0).sum()), log_evidence, log_likelihoods)
+
+
+def _listed(hypotheses: Any) -> list[Any]:
+    """The hypotheses of a space, at least one."""
+    space = list(hypotheses) if isinstance(hypotheses, Iterable) else None
+    if not space:
+        raise ValueError(f"hypotheses must be a list of at least one Conjunction; got {hypotheses!r}.")
+    for place, hypothesis in enumerate(space):
+        if not callable(getattr(hypothesis, "covers", None)):
+            raise ValueError(
+                f"hypotheses must hold Conjunctions, or objects with covers(X); got {hypothesis!r} in place {place}."
+            )
+    return space

@@ -1,0 +1,478 @@
+"""All sets of attributes that meet every demand: counted, weighed and drawn exactly, or by sampling with a bound.
+
+A demand is a set of attributes of which at least one must be chosen. The sets that meet all of them are held as a tree:
+attributes that a demand alone forces, attributes no demand names, independent parts side by side, bit arrays of all
+subsets for parts of up to 30 attributes, and before larger ones a branch on one attribute. A set weighs q for each
+attribute it holds and 1 - q for each other: q = 1/2 weighs all sets alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from fastens.bayes.concepts.hitting import close_downward, count_by_size, draw_sets, weigh_subsets
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+MAX_TABLE = 30  # attributes of the largest bit array: 2^30 bits are 128 MB
+MAX_LEAF = 22  # and of those below a branch, of which there are many: half a megabyte
+BUDGET_BITS = 1 << 30  # of all bit arrays together
+COMPARED_AT_ONCE = 1024
+
+
+class TooManyError(Exception):
+    """The demands need more than the budget for an exact answer."""
+
+
+# The tree --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Free:
+    """Attributes that may be chosen or not."""
+
+    attributes: list[int]
+
+    def weigh(self, allowed: Bools, q: float) -> Floats:
+        """For each mask of allowed attributes the weight of the sets within it."""
+        return (1 - q) ** np.count_nonzero(~allowed[:, self.attributes], axis=1)
+
+    def counts(self) -> list[int]:
+        """Number of sets of each size."""
+        return reduce(_times, [[1, 1]] * len(self.attributes), [1])
+
+    def smallest(self) -> list[int]:
+        """The attributes of a smallest set."""
+        return []
+
+    def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
+        """Fill rows of `out` with sets drawn by their weight."""
+        out[_grid(rows, self.attributes)] = random.random((len(rows), len(self.attributes))) < q
+
+
+@dataclass(frozen=True)
+class _Forced:
+    """Attributes that every set must hold."""
+
+    attributes: list[int]
+
+    def weigh(self, allowed: Bools, q: float) -> Floats:
+        return np.where(allowed[:, self.attributes].all(axis=1), q ** len(self.attributes), 0.0)
+
+    def counts(self) -> list[int]:
+        return [0] * len(self.attributes) + [1]
+
+    def smallest(self) -> list[int]:
+        return self.attributes
+
+    def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
+        out[_grid(rows, self.attributes)] = True
+
+
+@dataclass(frozen=True)
+class _Both:
+    """Independent parts."""
+
+    parts: list[Any]
+
+    def weigh(self, allowed: Bools, q: float) -> Floats:
+        return np.prod([part.weigh(allowed, q) for part in self.parts], axis=0)
+
+    def counts(self) -> list[int]:
+        return reduce(_times, [part.counts() for part in self.parts], [1])
+
+    def smallest(self) -> list[int]:
+        return [attribute for part in self.parts for attribute in part.smallest()]
+
+    def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
+        for part in self.parts:
+            part.draw(out, rows, q, random)
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """Two cases: the attribute is chosen, or not."""
+
+    attribute: int
+    chosen: Any
+    left: Any
+
+    def weigh(self, allowed: Bools, q: float) -> Floats:
+        with_it = allowed[:, self.attribute] * q * self.chosen.weigh(allowed, q)
+        return with_it + (1 - q) * self.left.weigh(allowed, q)
+
+    def counts(self) -> list[int]:
+        with_it, without = [0, *self.chosen.counts()], self.left.counts()
+        longest = max(len(with_it), len(without))
+        return [_at(with_it, size) + _at(without, size) for size in range(longest)]
+
+    def smallest(self) -> list[int]:
+        return min([self.attribute, *self.chosen.smallest()], self.left.smallest(), key=len)
+
+    def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
+        everything = np.ones((1, out.shape[1]), dtype=bool)
+        with_it = q * self.chosen.weigh(everything, q)[0]
+        share = with_it / (with_it + (1 - q) * self.left.weigh(everything, q)[0])
+        is_chosen = random.random(len(rows)) < share
+        out[rows, self.attribute] = is_chosen
+        self.chosen.draw(out, rows[is_chosen], q, random)
+        self.left.draw(out, rows[~is_chosen], q, random)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A bit for each subset of a few attributes: whether it fails a demand."""
+
+    attributes: list[int]
+    failing: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, demands: Bools, attributes: list[int]) -> _Table:
+        """From demands that name only these attributes."""
+        n = len(attributes)
+        failing = np.zeros(1 << max(0, n - 6), dtype=np.uint64)
+        if n < 6:
+            failing[0] = np.uint64(2**64 - (1 << (1 << n)))  # places beyond the last subset
+        largest = _masks(~demands[:, attributes])  # the largest set that misses a demand is its complement
+        np.bitwise_or.at(failing, largest >> np.uint64(6), np.uint64(1) << (largest & np.uint64(63)))
+        close_downward(failing, n)
+        return cls(attributes, failing)
+
+    def _size_weight(self, q: float) -> Floats:
+        n = len(self.attributes)
+        sizes = np.arange(n + 7)
+        return np.where(sizes <= n, q**sizes * (1 - q) ** np.maximum(n - sizes, 0), 0.0)
+
+    def weigh(self, allowed: Bools, q: float) -> Floats:
+        out = np.empty(len(allowed))
+        weigh_subsets(self.failing, _masks(allowed[:, self.attributes]), self._size_weight(q), out)
+        return out
+
+    def counts(self) -> list[int]:
+        found = np.zeros(len(self.attributes) + 7, dtype=np.int64)
+        count_by_size(self.failing, found)
+        return found[: len(self.attributes) + 1].tolist()
+
+    def smallest(self) -> list[int]:
+        weight = np.zeros(len(self.attributes) + 7)
+        weight[np.flatnonzero(self.counts())[0]] = 1
+        return np.array(self.attributes)[self._sets_at(np.zeros(1), weight)[0]].tolist()
+
+    def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
+        total = self.weigh(np.ones((1, out.shape[1]), dtype=bool), q)[0]
+        places = random.random(len(rows)) * total
+        order = np.argsort(places, kind="stable")
+        out[_grid(rows[order], self.attributes)] = self._sets_at(places[order], self._size_weight(q))
+
+    def _sets_at(self, places: Floats, size_weight: Floats) -> Bools:
+        found = np.empty(len(places), dtype=np.uint64)
+        draw_sets(self.failing, size_weight, places, found)
+        shifts = np.arange(len(self.attributes), dtype=np.uint64)
+        return (found[:, None] >> shifts & np.uint64(1)).astype(bool)
+
+
+def _grid(rows: NDArray[np.intp], attributes: list[int]) -> tuple[NDArray[Any], ...]:
+    return np.ix_(rows, np.array(attributes, dtype=np.intp))
+
+
+def _masks(sets: Bools) -> NDArray[np.uint64]:
+    """Rows of truth values as bit masks."""
+    return sets.astype(np.uint64) @ (np.uint64(1) << np.arange(sets.shape[1], dtype=np.uint64))
+
+
+def _at(numbers: Sequence[int], place: int) -> int:
+    return numbers[place] if place < len(numbers) else 0
+
+
+def _times(left: list[int], right: list[int]) -> list[int]:
+    """The product of two polynomials with whole coefficients of any size."""
+    out = [0] * (len(left) + len(right) - 1)
+    for i, a in enumerate(left):
+        for j, b in enumerate(right):
+            out[i + j] += a * b
+    return out
+
+
+# From demands to the tree --------------------------------------------------
+
+
+def minimal_demands(demands: Bools) -> Bools:
+    """The demands that contain no other: the rest is met with them."""
+    demands = np.unique(demands, axis=0)
+    demands = demands[np.argsort(demands.sum(axis=1), kind="stable")]
+    kept = demands[:0]
+    for first in range(0, len(demands), COMPARED_AT_ONCE):
+        block = demands[first : first + COMPARED_AT_ONCE]
+        block = block[~_contains_one(block, kept, strictly=False)]
+        kept = np.concatenate([kept, block[~_contains_one(block, block, strictly=True)]])
+    return kept
+
+
+def _contains_one(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
+    """Whether each set contains one of the others."""
+    if len(others) == 0:
+        return np.zeros(len(sets), dtype=bool)
+    contains = np.ones((len(sets), len(others)), dtype=bool)
+    for first in range(0, sets.shape[1], 64):
+        words, parts = _masks(sets[:, first : first + 64]), _masks(others[:, first : first + 64])
+        contains &= words[:, None] & parts == parts
+    if strictly:
+        contains &= sets.sum(axis=1)[:, None] > others.sum(axis=1)
+    return np.asarray(contains.any(axis=1))
+
+
+@dataclass
+class _Budget:
+    bits: int
+
+    def spend(self, n_attributes: int) -> None:
+        self.bits -= 1 << n_attributes
+        if self.bits < 0:
+            raise TooManyError
+
+
+def compile_demands(demands: Bools, attributes: list[int], budget_bits: int = BUDGET_BITS) -> Any:
+    """The tree of all sets of `attributes` that meet the demands.
+
+    Raises
+    ------
+    TooManyError
+        If its bit arrays would take more than the budget.
+    """
+    return _compile(minimal_demands(demands), attributes, _Budget(budget_bits), MAX_TABLE)
+
+
+def _compile(demands: Bools, attributes: list[int], budget: _Budget, max_table: int) -> Any:
+    named: Bools = np.asarray(demands.any(axis=0))
+    single = demands.sum(axis=1) == 1
+    forced: Bools = np.asarray(demands[single].any(axis=0))
+    parts: list[Any] = []
+    for kind, chosen in ((_Forced, forced), (_Free, ~named)):
+        found = [j for j in attributes if chosen[j]]
+        if found:
+            parts.append(kind(found))
+    parts += [_compile_component(component, budget, max_table) for component in _components(demands[~single])]
+    return parts[0] if len(parts) == 1 else _Both(parts) if parts else _Free([])
+
+
+def _compile_component(demands: Bools, budget: _Budget, max_table: int) -> Any:
+    attributes = np.flatnonzero(demands.any(axis=0)).tolist()
+    if len(attributes) <= max_table:
+        budget.spend(len(attributes))
+        return _Table.of(demands, attributes)
+    budget.spend(10)
+    attribute = int(demands.sum(axis=0).argmax())
+    rest = [j for j in attributes if j != attribute]
+    has_it = demands[:, attribute]
+    shorter = demands.copy()
+    shorter[:, attribute] = False
+    chosen = _compile(demands[~has_it], rest, budget, MAX_LEAF)
+    return _Branch(attribute, chosen, _compile(minimal_demands(shorter), rest, budget, MAX_LEAF))
+
+
+def _components(demands: Bools) -> list[Bools]:
+    """Demands in groups that share no attribute."""
+    groups = []
+    left = np.ones(len(demands), dtype=bool)
+    while left.any():
+        reached = np.zeros(demands.shape[1], dtype=bool)
+        grown = demands[left.argmax()]
+        while (grown & ~reached).any():
+            reached = reached | grown
+            grown = demands[demands[:, reached].any(axis=1)].any(axis=0)
+        member = left & demands[:, reached].any(axis=1)
+        groups.append(demands[member])
+        left &= ~member
+    return groups
+
+
+# Families of sets --------------------------------------------------
+
+
+class ExactFamily:
+    """All sets that meet the demands, by the tree."""
+
+    is_exact = True
+
+    def __init__(self, tree: Any, n_attributes: int, q: float) -> None:
+        self._tree, self._n, self._q = tree, n_attributes, q
+
+    @cached_property
+    def mass(self) -> float:
+        """The weight of all sets together: their share of all sets where q = 1/2."""
+        return float(self._tree.weigh(np.ones((1, self._n), dtype=bool), self._q)[0])
+
+    @cached_property
+    def n_sets(self) -> int:
+        """How many sets there are."""
+        return sum(self._tree.counts())
+
+    def bounds(self) -> tuple[int, int]:
+        """Where the number of sets lies."""
+        return self.n_sets, self.n_sets
+
+    def vote(self, allowed: Bools) -> Floats:
+        """For each mask of attributes the probability that a set drawn by its weight lies within it."""
+        masks, index = np.unique(allowed, axis=0, return_inverse=True)
+        return (self._tree.weigh(masks, self._q) / self.mass)[index.ravel()]
+
+    def draw(self, n: int, random: np.random.Generator) -> Bools:
+        """Draw sets by their weight."""
+        out = np.zeros((n, self._n), dtype=bool)
+        self._tree.draw(out, np.arange(n), self._q, random)
+        return out
+
+    def smallest(self) -> Bools:
+        """A set with the fewest attributes."""
+        out = np.zeros(self._n, dtype=bool)
+        out[self._tree.smallest()] = True
+        return out
+
+
+class SampledFamily:
+    """The sets that meet the demands, where they are too many for an exact answer.
+
+    The failing sets are a union of boxes, "misses demand i", whose share Karp and Luby's estimator finds: draw a box
+    by its weight, then a set in it, and see whether no earlier box holds it. Votes are shares among sets drawn by
+    rejection.
+    """
+
+    is_exact = False
+    n_draws = 100_000
+    pool_size = 10_000
+    confidence = 0.99
+
+    def __init__(self, demands: Bools, q: float, random: np.random.Generator) -> None:
+        self._demands, self._q = demands, q
+        self._boxes = (1 - q) ** demands.sum(axis=1)
+        first = self._count_first(random)
+        total = self._boxes.sum()
+        low, high = _share_bounds(first, self.n_draws, self.confidence)
+        n = demands.shape[1]
+        smallest_mass = q**n  # that of the set of all attributes, which meets every demand
+        self.mass = max(1 - total * first / self.n_draws, smallest_mass)
+        self._mass_bounds = max(1 - total * high, smallest_mass), min(1 - total * low, 1.0)
+        self._pool = self._draw(self.pool_size, random)
+
+    def _count_first(self, random: np.random.Generator) -> int:
+        """How many of the sets drawn from a box are in no earlier one."""
+        box = random.choice(len(self._boxes), self.n_draws, p=self._boxes / self._boxes.sum())
+        found = 0
+        for start in range(0, self.n_draws, COMPARED_AT_ONCE):
+            chosen = box[start : start + COMPARED_AT_ONCE]
+            sets = self._random_sets(len(chosen), random) & ~self._demands[chosen]
+            found += int((self._missed(sets).argmax(axis=1) == chosen).sum())
+        return found
+
+    def _random_sets(self, n: int, random: np.random.Generator) -> Bools:
+        return random.random((n, self._demands.shape[1])) < self._q
+
+    def _missed(self, sets: Bools) -> Bools:
+        return sets.astype(np.float32) @ self._demands.T.astype(np.float32) == 0
+
+    def _draw(self, n: int, random: np.random.Generator) -> Bools:
+        found: list[Bools] = []
+        missing = n
+        for _ in range(100 * n // COMPARED_AT_ONCE):
+            sets = self._random_sets(COMPARED_AT_ONCE, random)
+            found.append(sets[~self._missed(sets).any(axis=1)][:missing])
+            missing -= len(found[-1])
+            if missing == 0:
+                return np.concatenate(found)
+        raise ValueError(
+            f"the version space over {self._demands.shape[1]} constrained attributes is too large to count and too "
+            "small a share of all conjunctions to be drawn from; give it fewer attributes or more positive examples."
+        )
+
+    @property
+    def n_sets(self) -> int:
+        """About how many sets there are."""
+        return round(self.mass * 2 ** self._demands.shape[1])
+
+    def bounds(self) -> tuple[int, int]:
+        """Where the number of sets lies, with a confidence of 99 %."""
+        low, high = self._mass_bounds
+        scale = 2 ** self._demands.shape[1]
+        return max(1, int(low * scale)), int(high * scale) + 1
+
+    def vote(self, allowed: Bools) -> Floats:
+        """For each mask of attributes the share of the drawn sets within it."""
+        outside = self._pool.astype(np.float32) @ (~allowed).T.astype(np.float32)
+        return (outside == 0).mean(axis=0)
+
+    def draw(self, n: int, random: np.random.Generator) -> Bools:
+        """Draw from the sets drawn at first."""
+        return self._pool[random.integers(0, len(self._pool), n)]
+
+    def smallest(self) -> Bools:
+        """A small set: of those drawn, with attributes left out while the demands are met."""
+        best = self._pool[self._pool.sum(axis=1).argmin()].copy()
+        for attribute in np.flatnonzero(best):
+            best[attribute] = False
+            best[attribute] = self._missed(best[None, :]).any()
+        return best
+
+
+def _share_bounds(found: int, n: int, confidence: float) -> tuple[float, float]:
+    """Clopper and Pearson's bounds of a probability."""
+    tail = (1 - confidence) / 2
+    low = 0.0 if found == 0 else float(betaincinv(found, n - found + 1, tail))
+    high = 1.0 if found == n else float(betaincinv(found + 1, n - found, 1 - tail))
+    return low, high
+
+
+def family_of(demands: Bools, q: float, random: np.random.Generator, budget_bits: int = BUDGET_BITS) -> Any:
+    """All sets that meet the demands, none of them empty: exactly within the budget, sampled beyond it."""
+    n = demands.shape[1]
+    try:
+        return ExactFamily(compile_demands(demands, list(range(n)), budget_bits), n, q)
+    except TooManyError:
+        return SampledFamily(minimal_demands(demands), q, random)
+
+
+# Minimal sets --------------------------------------------------
+
+
+def minimal_hitting_sets(demands: Sequence[int], rivals: Sequence[int], limit: int) -> list[int]:
+    """The minimal sets that meet all demands, one demand after another (Berge), as bit masks.
+
+    Parameters
+    ----------
+    demands : sequence of int
+        Bit masks of items.
+    rivals : sequence of int
+        For each item the mask of those that may not stand beside it.
+    limit : int
+        The most sets to hold.
+
+    Raises
+    ------
+    TooManyError
+        If there are more on the way.
+    """
+    found = [0]
+    for demand in sorted(set(demands), key=int.bit_count):
+        hit = [s for s in found if s & demand]
+        items = [item for item in range(demand.bit_length()) if demand >> item & 1]
+        longer = {s | 1 << item for s in found if not s & demand for item in items if not rivals[item] & s}
+        if len(hit) + len(longer) > limit:
+            raise TooManyError
+        found = hit + [s for s in longer if not any(h & s == h for h in hit)]
+        found = _without_supersets(found)
+    return found
+
+
+def _without_supersets(sets: list[int]) -> list[int]:
+    kept: list[int] = []
+    for candidate in sorted(sets, key=lambda s: (s.bit_count(), s)):
+        if not any(smaller & candidate == smaller for smaller in kept):
+            kept.append(candidate)
+    return kept

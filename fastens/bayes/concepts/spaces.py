@@ -1,0 +1,308 @@
+"""Posteriors over conjunctions, as integer codes: those that agree with all examples, or all of them under noise.
+
+A hypothesis is one code for each attribute: the value it asks for, `ANYTHING`, or in all places `NEVER` for the one
+that covers nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.bayes.concepts.count_cube import CountCube
+from fastens.bayes.concepts.hitting_sets import family_of, minimal_demands, minimal_hitting_sets
+from fastens.bayes.concepts.listing import all_hitting_sets
+from fastens.bayes.posterior import draw_index
+
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+ANYTHING, NEVER = -1, -2
+NEGATIVE, POSITIVE = 0, 1
+
+# Prior weight of a hypothesis: this to the power of its number of constraints. The one that covers nothing counts as
+# one with a constraint on every attribute.
+CONSTRAINT_WEIGHT = {"uniform": 1.0, "length": 0.5}
+
+
+class SpaceError(ValueError, AttributeError):
+    """What a version space cannot give: to a method a ValueError, of a property an AttributeError."""
+
+
+class Examples(NamedTuple):
+    """Distinct rows of codes, and for each the weight of its negative and of its positive labels."""
+
+    codes: Codes
+    weight: Floats
+
+    @classmethod
+    def of(cls, codes: Codes, is_positive: NDArray[np.bool_], weight: Floats | None = None) -> Examples:
+        """From rows with labels."""
+        both = np.zeros((len(codes), 2))
+        both[np.arange(len(codes)), is_positive.astype(np.intp)] = 1 if weight is None else weight
+        return cls(codes, both).distinct()
+
+    def and_also(self, other: Examples) -> Examples:
+        """Both together."""
+        return Examples(
+            np.concatenate([self.codes, other.codes]), np.concatenate([self.weight, other.weight])
+        ).distinct()
+
+    def distinct(self) -> Examples:
+        """Each row once, in a fixed order."""
+        codes, index = np.unique(self.codes, axis=0, return_inverse=True)
+        weight = np.zeros((len(codes), 2))
+        np.add.at(weight, index.ravel(), self.weight)
+        return Examples(codes, weight)
+
+    def of_class(self, label: int) -> Codes:
+        """The rows with that label."""
+        return self.codes[self.weight[:, label] > 0]
+
+
+def covers(hypotheses: Codes, codes: Codes) -> NDArray[np.bool_]:
+    """Whether each hypothesis covers the row of codes of the same place."""
+    return ((hypotheses == ANYTHING) | (hypotheses == codes)).all(axis=1)
+
+
+def log_prior_mass(sizes: Sequence[int], prior: str) -> float:
+    """Log of the summed prior weights of all conjunctions."""
+    weight = CONSTRAINT_WEIGHT[prior]
+    logs = [math.log1p(weight * size) for size in sizes]
+    return float(np.logaddexp(math.fsum(logs), len(sizes) * math.log(weight)))
+
+
+class ConsistentSpace:
+    """The conjunctions that cover every positive example and no negative one.
+
+    All of them relax the least general one, s: they keep a subset of its constraints that meets every negative
+    example's demand, to keep one of the constraints that it breaks (Hirsh 1994). Negatives that s covers, which no
+    conjunction can tell from the positives, are set aside.
+    """
+
+    noise = 0.0
+
+    def __init__(self, examples: Examples, sizes: Sequence[int], prior: str, random: np.random.Generator) -> None:
+        positives, negatives = examples.of_class(POSITIVE), examples.of_class(NEGATIVE)
+        is_constrained = (positives == positives[0]).all(axis=0) & (positives[0] != ANYTHING)
+        self.specific = np.where(is_constrained, positives[0], ANYTHING)
+        self._sizes, self._prior = sizes, prior
+        self._places = np.flatnonzero(is_constrained)
+        demands = ~self._agrees(negatives)
+        is_possible = demands.any(axis=1)
+        self.n_set_aside = int(np.count_nonzero(~is_possible))
+        self._demands = demands[is_possible]
+        weight = CONSTRAINT_WEIGHT[prior]
+        self._family = family_of(self._demands, weight / (1 + weight), random)
+        self.is_exact = self._family.is_exact
+
+    def _agrees(self, codes: Codes) -> NDArray[np.bool_]:
+        return codes[:, self._places] == self.specific[self._places]
+
+    @property
+    def n_hypotheses(self) -> int:
+        """How many there are."""
+        return self._family.n_sets
+
+    def bounds(self) -> tuple[int, int]:
+        """Where their number lies, where it is estimated."""
+        return self._family.bounds()
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the prior probability of the consistent hypotheses."""
+        log_relaxations = len(self._places) * math.log1p(CONSTRAINT_WEIGHT[self._prior])
+        return math.log(self._family.mass) + log_relaxations - log_prior_mass(self._sizes, self._prior)
+
+    def cover_proba(self, codes: Codes) -> Floats:
+        """The posterior probability of the hypotheses that cover each row."""
+        return self._family.vote(self._agrees(codes))
+
+    def map_codes(self) -> Codes:
+        """Under a uniform prior all are alike, and this is s; otherwise one with the fewest constraints."""
+        if CONSTRAINT_WEIGHT[self._prior] == 1:
+            return self.specific
+        return self._keep(self._family.smallest()[None, :])[0]
+
+    def ml_codes(self) -> Codes:
+        """All have the same likelihood: s."""
+        return self.specific
+
+    def draw(self, n: int, random: np.random.Generator) -> Codes:
+        """Draw hypotheses from the posterior."""
+        return self._keep(self._family.draw(n, random))
+
+    def _keep(self, kept: NDArray[np.bool_]) -> Codes:
+        out = np.full((len(kept), len(self.specific)), ANYTHING)
+        out[:, self._places] = np.where(kept, self.specific[self._places], ANYTHING)
+        return out
+
+    def question(self) -> tuple[Codes, float]:
+        """An instance that close to half of the hypotheses cover, and the share that does; attributes are flipped."""
+        can_differ = np.array(self._sizes)[self._places] > 1
+        instance = np.where(self.specific == ANYTHING, 0, self.specific)
+        agrees, share = np.ones(len(self._places), dtype=bool), 1.0
+        while can_differ.any():
+            neighbours = agrees ^ np.eye(len(agrees), dtype=bool)[can_differ]
+            votes = self._family.vote(neighbours)
+            best = int(np.abs(votes - 0.5).argmin())
+            if abs(votes[best] - 0.5) >= abs(share - 0.5):
+                break
+            agrees, share = neighbours[best], float(votes[best])
+        differs = self._places[~agrees]
+        instance[differs] = (instance[differs] + 1) % np.array(self._sizes)[differs]
+        return instance, share
+
+    def general(self, limit: int) -> Codes:
+        """The most general ones: the minimal sets of constraints that meet the demands."""
+        found = minimal_hitting_sets(self._masks(self._demands), [0] * len(self._places), limit)
+        return self._keep(np.array([self._chosen(s) for s in found]).reshape(len(found), -1))
+
+    def all_codes(self) -> Iterator[Codes]:
+        """Yield all of them, s first."""
+        masks = self._masks(minimal_demands(self._demands))
+        for found in all_hitting_sets(masks, len(self._places)):
+            yield self._keep(np.array([self._chosen(found)], dtype=bool))[0]
+
+    def _masks(self, demands: NDArray[np.bool_]) -> list[int]:
+        powers = [1 << item for item in range(len(self._places))]
+        return [sum(power for power, asked in zip(powers, row, strict=True) if asked) for row in demands.tolist()]
+
+    def _chosen(self, mask: int) -> list[bool]:
+        return [bool(mask >> item & 1) for item in range(len(self._places))]
+
+    def posterior(self) -> Floats:
+        """The probability of each, in the order of `all_codes`."""
+        n, weight = self.n_hypotheses, CONSTRAINT_WEIGHT[self._prior]
+        if weight == 1:
+            return np.full(n, 1 / n)
+        masks = all_hitting_sets(self._masks(minimal_demands(self._demands)), len(self._places))
+        return self._probability(np.fromiter((mask.bit_count() for mask in masks), dtype=np.int64, count=n))
+
+    def posterior_of(self, codes: Codes) -> float:
+        """That of one conjunction; 0 where it is not among them."""
+        kept = codes != ANYTHING
+        is_relaxed = bool((codes[kept] == self.specific[kept]).all())
+        if not is_relaxed or not (self._demands & kept[self._places]).any(axis=1).all():
+            return 0.0
+        if CONSTRAINT_WEIGHT[self._prior] == 1:
+            return 1 / self.n_hypotheses
+        return float(self._probability(np.count_nonzero(kept)))
+
+    def _probability(self, n_constraints: Any) -> Any:
+        """That of a hypothesis with so many constraints."""
+        weight, n = CONSTRAINT_WEIGHT[self._prior], len(self._places)
+        return weight**n_constraints / (1 + weight) ** n / self._family.mass
+
+
+class WeightedSpace:
+    """All conjunctions with their posterior weights, from the count cube.
+
+    P(y | h, x) is 1 - noise where h agrees with y, and noise otherwise. In the limit of no noise (`noise` None) those
+    with the fewest errors share the posterior: the version space where it is not empty.
+    """
+
+    is_exact = True
+    n_set_aside = 0
+
+    def __init__(self, examples: Examples, sizes: Sequence[int], prior: str, noise: float | None) -> None:
+        codes = np.repeat(examples.codes, 2, axis=0)
+        classes = np.tile(np.array([NEGATIVE, POSITIVE]), len(examples.codes))
+        self._cube = CountCube(codes, classes, examples.weight.ravel(), sizes, 2)
+        n, n_positive = float(self._cube.counts[-1].sum()), float(self._cube.counts[-1, POSITIVE])
+        self.noise = 0.0 if noise is None else noise
+        # The prior has a factor for each constraint, the likelihood one for each error; the hypothesis that covers
+        # nothing comes last.
+        per_constraint, per_error = math.log(CONSTRAINT_WEIGHT[prior]), 0.0
+        weights = np.empty(len(self._cube) + 1)
+        most_errors = math.inf
+        if noise is None:
+            most_errors = min(self._cube.log_weights(0.0, 0.0, math.inf, weights[:-1])[0], n_positive)
+        else:
+            per_error = math.log(noise) - math.log1p(-noise)
+        found = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
+        weights[-1] = per_error * n_positive + per_constraint * len(sizes) if n_positive <= most_errors else -math.inf
+        self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
+        del self._cube.counts  # as large as all the rest
+        largest = float(weights.max())
+        np.exp(np.subtract(weights, largest, out=weights), out=weights)
+        total = float(weights.sum())
+        self._posterior = np.divide(weights, total, out=weights)
+        log_constant = 0.0 if noise is None else n * math.log1p(-noise)
+        self.log_evidence = largest + math.log(total) + log_constant - log_prior_mass(sizes, prior)
+        self._cover = self._cube.spread(self._posterior[:-1])
+        self.n_hypotheses = int(np.count_nonzero(weights)) if noise is None else len(weights)
+
+    def bounds(self) -> tuple[int, int]:
+        """Exact."""
+        return self.n_hypotheses, self.n_hypotheses
+
+    def cover_proba(self, codes: Codes) -> Floats:
+        """The posterior probability of the hypotheses that cover each row."""
+        return np.minimum(self._cover[self._cube.cells_of(codes)], 1.0)
+
+    def map_codes(self) -> Codes:
+        """The most probable one, the first of equals."""
+        return self._codes_of(int(self._posterior.argmax()))
+
+    def ml_codes(self) -> Codes:
+        """The one with the fewest errors, the first of equals."""
+        return self._codes_of(self._ml_place)
+
+    def draw(self, n: int, random: np.random.Generator) -> Codes:
+        """Draw hypotheses from the posterior."""
+        found, index = np.unique(draw_index(self._posterior, n, random), return_inverse=True)
+        return np.array([self._codes_of(int(place)) for place in found])[index]
+
+    def _codes_of(self, place: int) -> Codes:
+        if place == len(self._cube):
+            return np.full(len(self._cube.sizes), NEVER)
+        return self._cube.digits_of(place)
+
+    def all_codes(self) -> Iterator[Codes]:
+        """Yield those that vote: all of them under noise, the one that covers nothing last."""
+        return map(self._codes_of, self._voting().tolist())
+
+    def _voting(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self._posterior) if self.noise == 0 else np.arange(len(self._posterior))
+
+    def posterior(self) -> Floats:
+        """The probability of each, in the order of `all_codes`."""
+        return self._posterior[self._voting()]
+
+    def posterior_of(self, codes: Codes) -> float:
+        """That of one conjunction; 0 of one with a value that is none of its attribute's."""
+        is_never = codes == NEVER
+        if is_never.any():
+            return float(self._posterior[-1]) if is_never.all() else 0.0
+        return float(self._posterior[self._cube.cells_of(codes[None, :])[0]])
+
+    def question(self) -> tuple[Codes, float]:
+        """The instance that closest to half of the posterior covers, and how much does."""
+        instances = np.stack([grid.ravel() for grid in np.indices(self._cube.sizes.tolist())], axis=1)
+        shares = self.cover_proba(instances)
+        best = int(np.abs(shares - 0.5).argmin())
+        return instances[best], float(shares[best])
+
+
+def general_without_positives(negatives: Codes, sizes: Sequence[int], limit: int) -> Codes:
+    """The most general conjunctions that cover no negative example, before any positive one."""
+    first = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    attribute = np.repeat(np.arange(len(sizes)), sizes)
+    block = [((1 << size) - 1) << start for size, start in zip(sizes, first, strict=False)]
+    rivals = [block[j] for j in attribute.tolist()]
+    everything = (1 << first[-1]) - 1
+    masks = [
+        everything & ~sum(1 << (first[j] + code) for j, code in enumerate(row) if code != ANYTHING)
+        for row in negatives.tolist()
+    ]
+    found = minimal_hitting_sets(masks, rivals, limit)
+    out = np.full((max(len(found), 1), len(sizes)), ANYTHING if found else NEVER)
+    for row, items in zip(out, found, strict=False):
+        for item in range(items.bit_length()):
+            if items >> item & 1:
+                row[attribute[item]] = item - first[attribute[item]]
+    return out

@@ -1,0 +1,58 @@
+"""The door of models with columns of categories: values that no row has, and categories that `fit` did not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy import sparse
+
+from fastens.bayes.counts.declared import declared_values, with_categories, with_values
+from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
+from fastens.parameters import one_of
+from fastens.table.tables import is_frame
+
+UNSEEN = one_of("ignore", "smooth", "error")
+
+
+class CategoryDoor(BaseNaiveBayes):
+    """What models with columns of categories share: what becomes of categories that `fit` did not see."""
+
+    categorical_features: Any = "from_dtype"
+    unseen: str
+
+    def _learn_table(self, X: Any) -> Any:
+        table = super()._learn_table(X)
+        # A copy: models of one table may share what was learned of it.
+        encoder = with_categories(self._encoder, list(self._encoder.categories))
+        encoder.unseen = -1.0
+        self._encoder, table = with_values(encoder, table, declared_values(X))
+        return table
+
+    def _check_table(self, X: Any) -> Any:
+        if sparse.issparse(X) and hasattr(self, "_encoder") and self._encoder.is_categorical.any():
+            X = X.toarray()
+        return super()._check_table(X)
+
+    def _restore_door(self, state: dict[str, Any]) -> None:
+        super()._restore_door(state)
+        self._encoder.unseen = -1.0
+
+    def _check_categories(self, table: Any, X: Any) -> None:
+        for likelihood in self._likelihoods:
+            found = likelihood.first_unseen(table) if likelihood.unseen == "error" else None
+            if found is not None:
+                row, column = found
+                name = repr(self._encoder.names[column]) if self._encoder.names else str(column)
+                value = _value_at(X, row, self._encoder.names[column] if self._encoder.names else column)
+                raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
+
+
+def _value_at(X: Any, row: int, column: Any) -> Any:
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        name = column if isinstance(column, str) and column in frame.columns else frame.columns[int(column)]
+        return frame.get_column(name).to_list()[row]
+    rows = X[row : row + 1]
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)[0][column].item()

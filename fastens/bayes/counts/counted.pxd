@@ -1,0 +1,17 @@
+from fastens.engine.structs cimport float64_t, int64_t, uint8_t, uint16_t, uint32_t
+
+ctypedef fused any_code_t:
+    uint8_t
+    uint16_t
+    uint32_t
+
+ctypedef fused count_t:
+    int64_t         # rows
+    float64_t       # sums of weights
+
+
+cdef inline const float64_t* first_of(const float64_t[::1] weight) noexcept:
+    # NULL: all weights are 1.
+    if weight is None:
+        return NULL
+    return &weight[0]

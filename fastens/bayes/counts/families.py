@@ -1,0 +1,201 @@
+"""Families, variables and their parents: counts of their values in one pass over the rows, and sums of log tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.bayes.counts.counting import GRAIN, Counts
+from fastens.bayes.counts.family_counts import add_family_entries, add_margins, count_families, find_complete
+from fastens.engine.threads import threads_for
+
+Array = NDArray[np.float64]
+Family = tuple[int, ...]
+MOST_CELLS = 1 << 27  # of one table: a gigabyte
+JOIN_GRAIN = 2_000_000  # families times rows from which on it pays to look for families to count together
+JOINT_CELLS = 1 << 10  # that the kernel counts side by side
+NEAR_FAMILIES = 4  # the last ones, which a family may be put together with
+LOOK_GRAIN = 10_000_000  # codes that are looked at, in some 300 microseconds
+COUNT_GRAIN = 1_000_000  # codes that are counted: some 300 microseconds
+
+
+def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
+    """Combinations of the values of a family's variables."""
+    return math.prod([sizes[column] for column in family])
+
+
+class FamilyLayout:
+    """The columns of families, and where their cells stand, those of one family after those of another.
+
+    Parameters
+    ----------
+    families : sequence of tuples of int
+        The variables of each family.
+    sizes : array of int64, shape (n_variables,)
+        Number of values of each variable.
+    """
+
+    def __init__(self, families: Sequence[Family], sizes: NDArray[np.int64]) -> None:
+        known = sizes.tolist()
+        self.families, self.sizes = families, sizes
+        self.shapes = [tuple([known[column] for column in family]) for family in families]
+        self.starts = _running([len(family) for family in families])
+        self.columns = np.array([column for family in families for column in family], dtype=np.int64)
+        strides = [math.prod(shape[place + 1 :]) for shape in self.shapes for place in range(len(shape))]
+        self.strides = np.array(strides, dtype=np.int64)
+        self.offsets = _running(map(math.prod, self.shapes))
+
+    def count(
+        self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], n_threads: int
+    ) -> Counts:
+        """The counts of `family_counts`, in one array; `is_complete` is what `complete_columns` says."""
+        out = np.zeros(self.offsets[-1], dtype=np.int64 if weights is None else np.float64)
+        if not codes.size or not out.size:
+            return out
+        n_rows = codes.shape[1]
+        is_large = len(self.families) * n_rows >= JOIN_GRAIN and out.size <= n_rows
+        if is_large and weights is None and is_complete[self.columns].all():
+            families, places = _joined_families(self.families, self.sizes.tolist())
+            joint = FamilyLayout(families, self.sizes)
+            found = np.zeros(joint.offsets[-1], dtype=np.int64)
+            joint._count_rows(codes, None, is_complete, found, n_threads)
+            self._add_margins(joint, places, found, out)
+        else:
+            self._count_rows(codes, weights, is_complete, out, n_threads)
+        return out
+
+    def _count_rows(
+        self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
+    ) -> None:
+        """Count each family by itself."""
+        n_threads = min(threads_for(self.columns.size * codes.shape[1], n_threads, COUNT_GRAIN), len(self.shapes))
+        where = self.starts, self.columns, self.strides, self.offsets
+        count_families(codes, self.sizes, *where, weights, is_complete, out, n_threads)
+
+    def _add_margins(self, joint: FamilyLayout, places: list[int], counts: Counts, out: Counts) -> None:
+        """Add the counts of joint families to those of the families at `places` in them."""
+        axes = [joint.families[place] for place in places]
+        known, strides = self.sizes.tolist(), self.strides.tolist()
+        own = [
+            dict(zip(family, strides[first:last], strict=True))
+            for family, (first, last) in zip(self.families, pairwise(self.starts.tolist()), strict=True)
+        ]
+        add_margins(
+            counts,
+            joint.offsets[places],
+            _running(map(len, axes)),
+            np.array([known[column] for found in axes for column in found], dtype=np.int64),
+            np.array([own[f].get(column, 0) for f, found in enumerate(axes) for column in found], dtype=np.int64),
+            self.offsets,
+            np.zeros(max(map(len, axes)), dtype=np.int64),
+            out,
+        )
+
+    def split(self, cells: NDArray[Any]) -> list[NDArray[Any]]:
+        """The part of each family, with an axis for each of its variables."""
+        parts = zip(self.shapes, pairwise(self.offsets.tolist()), strict=True)
+        return [cells[first:last].reshape(shape) for shape, (first, last) in parts]
+
+
+def _joined_families(families: Sequence[Family], sizes: list[int]) -> tuple[list[Family], list[int]]:
+    """Families put together where the values of all their variables have few combinations, and the place of each."""
+    joined: list[set[int]] = []
+    cells: list[int] = []
+    places: list[int] = []
+    for family in families:
+        best, fewest = len(joined), math.inf
+        for place in range(max(0, len(joined) - NEAR_FAMILIES), len(joined)):
+            n_more = math.prod([sizes[column] for column in family if column not in joined[place]])
+            if n_more < fewest and n_more * cells[place] <= JOINT_CELLS:
+                best, fewest = place, n_more
+        if best == len(joined):
+            joined.append(set(family))
+            cells.append(n_cells(family, sizes))
+        else:
+            joined[best].update(family)
+            cells[best] *= int(fewest)
+        places.append(best)
+    return [tuple(sorted(found)) for found in joined], places
+
+
+def _running(numbers: Iterable[int]) -> NDArray[np.int64]:
+    """Sums of the first 0, 1, 2, ... numbers."""
+    return np.array(list(accumulate(numbers, initial=0)), dtype=np.int64)
+
+
+def family_counts(
+    codes: NDArray[Any],
+    sizes: NDArray[np.int64],
+    families: Sequence[Family],
+    weights: Array | None = None,
+    n_threads: int = 1,
+) -> list[Counts]:
+    """Count the rows, or sum their weights, by the values of the variables of each family.
+
+    Parameters
+    ----------
+    codes : array of uint8, uint16 or uint32, shape (n_variables, n_rows)
+        0 for a missing value, p + 1 for position p; other codes count as missing.
+    sizes : array of int64, shape (n_variables,)
+        Number of values of each variable.
+    families : sequence of tuples of int
+        The variables of each family, at least one.
+    weights : array of float64, shape (n_rows,), optional
+        Weights of the rows.
+    n_threads : int, default=1
+        Threads; the counts do not depend on it.
+
+    Returns
+    -------
+    list of arrays
+        For each family an array with an axis for each of its variables; int64 without weights, float64 with them. Rows
+        with a missing value in the family are left out.
+    """
+    layout = FamilyLayout(families, sizes)
+    return layout.split(layout.count(codes, weights, complete_columns(codes, sizes, n_threads), n_threads))
+
+
+def complete_columns(codes: NDArray[Any], sizes: NDArray[np.int64], n_threads: int = 1) -> NDArray[np.uint8]:
+    """For each column 1 where every code is that of a position."""
+    out = np.ones(len(codes), dtype=np.uint8)
+    if codes.size:
+        find_complete(codes, sizes, out, threads_for(codes.size, n_threads, LOOK_GRAIN))
+    return out
+
+
+def add_family_logs(
+    codes: NDArray[Any],
+    sizes: NDArray[np.int64],
+    families: Sequence[Family],
+    tables: Sequence[Array],
+    out: Array,
+    n_threads: int = 1,
+) -> None:
+    """Add to out[row] the entry of each family's table that the row's values choose, none where a value is missing.
+
+    Parameters
+    ----------
+    codes, sizes, families
+        As in `family_counts`; a family may be empty here.
+    tables : list of arrays
+        For each family, an axis for each of its variables and a last one as long as that of `out`.
+    out : array of shape (n_rows, n_entries)
+        Added to in place.
+    n_threads : int, default=1
+        Threads; the sums do not depend on it.
+    """
+    if not out.size or not families:
+        return
+    layout = FamilyLayout(families, sizes)
+    joined = np.ascontiguousarray(np.concatenate([table.reshape(-1, out.shape[1]) for table in tables]))
+    n_threads = threads_for((layout.columns.size + len(families) * out.shape[1]) * len(out), n_threads, GRAIN)
+    # No column at all still needs an address.
+    columns, strides = (
+        found if found.size else np.zeros(1, dtype=np.int64) for found in (layout.columns, layout.strides)
+    )
+    add_family_entries(codes, sizes, layout.starts, columns, strides, layout.offsets, joined, out, n_threads)

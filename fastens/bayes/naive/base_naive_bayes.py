@@ -1,0 +1,388 @@
+"""What all naive Bayes classifiers share: statistics that add up, the posterior of the classes, merging and saving."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import BaseClassifier, TrainingData
+from fastens.bayes.counts.declared import declared_values
+from fastens.bayes.naive.likelihoods import Batch, Likelihood
+from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
+from fastens.bayes.rollback import keeps_model
+from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule
+from fastens.saving import SavedEstimator
+from fastens.table.sample_weights import check_weights
+from fastens.table.tables import TableEncoder, is_frame, table_from_array
+
+Array = NDArray[np.float64]
+
+
+def _is_vector_of_numbers(value: Any) -> bool:
+    return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
+
+
+PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
+COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
+
+
+def _holds_whole_numbers(X: Any) -> bool:
+    """Whether `X` is a NumPy matrix of native integers, which need no conversion."""
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.flags.aligned and X.size > 0
+
+
+class BaseNaiveBayes(BaseClassifier, SavedEstimator):
+    """Base of the naive Bayes classifiers; a subclass says in `_make_likelihoods` what its columns are."""
+
+    categorical_features: Any = None
+    _likelihoods: list[Any]
+    class_count_: Array
+    class_log_prior_: Array
+    fit_prior: bool
+    class_prior: Any
+    n_jobs: int | None
+
+    def _make_likelihoods(self) -> list[Likelihood]:
+        raise NotImplementedError
+
+    def _given_prior(self) -> tuple[bool, Any]:
+        """Whether the prior of the classes is their share of the rows, and the one given."""
+        return self.fit_prior, self.class_prior
+
+    # Fit --------------------------------------------------
+
+    @keeps_model
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Fit to rows and their labels.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The rows. Missing values are skipped.
+        y : array of shape (n_samples,)
+            The labels.
+        sample_weight : array of shape (n_samples,), optional
+            Weight 2 is the row twice.
+
+        Returns
+        -------
+        self
+        """
+        data = self._start_fit(X, y, sample_weight)
+        self._take(self._count_first(data), self._class_counts(data))
+        return self
+
+    @keeps_model
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Add rows to those seen so far; the model is that of one fit to all of them.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            More rows. Categories that are new are added.
+        y : array of shape (n_samples,)
+            Their labels.
+        classes : array, optional
+            All the labels there will be; needed in the first call.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        is_first = not hasattr(self, "class_count_")
+        self._learn_classes(classes, is_first=is_first)
+        if is_first:
+            self._learn_table(X)
+        else:
+            self._learn_categories(X)
+        data = _without_absent(self._check_validation(X, y, sample_weight))
+        likelihoods = self._count_first(data) if is_first else self._count(data)
+        class_count = self._class_counts(data)
+        if not is_first:
+            for new, old in zip(likelihoods, self._likelihoods, strict=True):
+                new.add(copy.copy(old))
+            class_count = class_count + self.class_count_
+        self._take(likelihoods, class_count)
+        return self
+
+    def _learn_classes(self, classes: Any, *, is_first: bool) -> None:
+        if classes is None:
+            if is_first:
+                raise ValueError("classes must be passed on the first call to partial_fit; got None.")
+            return
+        if is_first:
+            self.classes_ = read_classes(classes)
+        else:
+            check_classes(classes, self.classes_)
+
+    def _learn_categories(self, X: Any) -> None:
+        if self._encoder.is_categorical.any():
+            table = self._encoder.match(X) if is_frame(X) else table_from_array(self._validate_array(X, reset=False))
+            if len(table) == self.n_features_in_:
+                self._encoder = self._encoder.extended(table)
+                if declared := declared_values(table):
+                    self._encoder = self._encoder.with_categories(declared)
+
+    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        """Count the first rows, by which the kind of a column may still be chosen."""
+        return self._count(data)
+
+    def _count(self, data: TrainingData) -> list[Likelihood]:
+        likelihoods = self._make_likelihoods()
+        n_threads = resolve_n_jobs(self.n_jobs)
+        y = data.y.astype(np.int32)
+        for likelihood in likelihoods:
+            likelihood.count(Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names))
+        return likelihoods
+
+    def _class_counts(self, data: TrainingData) -> Array:
+        counts = np.bincount(data.y.astype(np.intp), weights=data.sample_weight, minlength=len(self.classes_))
+        return counts.astype(np.float64)
+
+    def _take(self, likelihoods: list[Any], class_count: Array) -> None:
+        self.class_log_prior_ = self._log_prior(class_count)
+        for likelihood in likelihoods:
+            likelihood.estimate("bayes")
+        self._likelihoods = likelihoods
+        self.class_count_ = class_count
+
+    def _log_prior(self, class_count: Array) -> Array:
+        fit_prior, given = self._given_prior()
+        if given is not None:
+            prior = np.asarray(given, dtype=np.float64)
+            if len(prior) != len(class_count):
+                raise ValueError(
+                    f"Number of priors must match number of classes, {len(class_count)}; got {len(prior)}."
+                )
+            if not (prior >= 0).all():
+                raise ValueError(f"Priors must be non-negative; got {prior.tolist()}.")
+            if not np.isclose(prior.sum(), 1.0):
+                raise ValueError(f"The sum of the priors should be 1; got {prior.sum()}.")
+        else:
+            prior = class_count if fit_prior else np.ones(len(class_count))
+        with np.errstate(divide="ignore"):
+            return np.log(prior) - np.log(prior.sum())
+
+    # The door --------------------------------------------------
+
+    def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+        # A row of weight 0 is absent, also from the categories that a table is searched for.
+        if sample_weight is not None and y is not None and _may_hold_categories(X):
+            weight = check_weights(sample_weight, X.shape[0])
+            y = np.asarray(y)
+            if weight is not None and not weight.all() and y.shape[:1] == weight.shape:
+                X, y, sample_weight = _rows(X, weight > 0), y[weight > 0], weight[weight > 0]
+        return super()._start_fit(X, y, sample_weight)
+
+    def _learn_table(self, X: Any) -> Any:
+        if not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
+            return super()._learn_table(X)
+        self.n_features_in_ = X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        self._encoder = TableEncoder(None, [None] * X.shape[1])
+        self._set_plain()
+        return X
+
+    def _takes_numbers_as_they_are(self) -> bool:
+        """Whether an array of numbers has no column that the door is to encode as categories."""
+        return True
+
+    def _check_table(self, X: Any) -> Any:
+        if _holds_whole_numbers(X) and X.shape[1] == self._n_plain_features:
+            return X
+        return super()._check_table(X)
+
+    # Predict --------------------------------------------------
+
+    def predict_joint_log_proba(self, X: ArrayLike) -> Array:
+        """Return log P(class) + log P(row | class), shape (n_samples, n_classes)."""
+        self._check_fitted()
+        table = self._check_table(X)
+        self._check_categories(table, X)
+        out = np.empty((table.shape[0], len(self.classes_)))
+        out[:] = self._prior_of_scores()
+        n_threads = resolve_n_jobs(self.n_jobs)
+        for likelihood in self._likelihoods:
+            likelihood.add_log_likelihood(table, out, n_threads)
+        return out
+
+    def _prior_of_scores(self) -> Array:
+        return self.class_log_prior_
+
+    def _check_categories(self, table: Any, X: Any) -> None:
+        """Refuse categories that `fit` did not see, where the model is to do so."""
+
+    def _scores(self, X: ArrayLike) -> Array:
+        # Joint log probabilities, less the best of the row. Where no class could have made the row, the prior decides.
+        scores = self.predict_joint_log_proba(X)
+        best = scores.max(axis=1, keepdims=True)
+        if best.min() == -np.inf:
+            impossible = best[:, 0] == -np.inf
+            scores[impossible], best[impossible] = self.class_log_prior_, self.class_log_prior_.max()
+        scores -= best
+        return scores
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Return log P(class | row), shape (n_samples, n_classes)."""
+        scores = self._scores(X)
+        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return scores
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return P(class | row), shape (n_samples, n_classes)."""
+        scores = self._scores(X)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        return scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each row, shape (n_samples,)."""
+        best = np.argmax(self._scores(X), axis=1)
+        return self.classes_[best]
+
+    # Merge and save --------------------------------------------------
+
+    def merge(self, other: Any) -> Any:
+        """Return the model of the rows of both: of classes, categories and counts that either has.
+
+        Parameters
+        ----------
+        other : fitted model of the same class and columns
+            As from another part of the rows.
+
+        Returns
+        -------
+        A new fitted model with the parameters of this one; both others stay as they are.
+        """
+        self._check_fitted()
+        if type(other) is not type(self):
+            raise ValueError(f"other must be a fitted {type(self).__name__}; got {other!r}.")
+        other._check_fitted()
+        self._check_mergeable(other)
+        merged, added = copy.copy(self), copy.copy(other)
+        classes = np.union1d(self.classes_, other.classes_)
+        encoder = self._encoder.with_categories(other._encoder.categories)
+        for model in (merged, added):
+            model._move_into(classes, encoder)
+        for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):
+            mine.add(others)
+        merged._take(merged._likelihoods, merged.class_count_ + added.class_count_)
+        return merged
+
+    def _check_mergeable(self, other: Any) -> None:
+        name = type(self).__name__
+        if other.n_features_in_ != self.n_features_in_ or other._encoder.names != self._encoder.names:
+            raise ValueError(f"other must have the columns of this {name}; their numbers or names differ.")
+        if not np.array_equal(other._encoder.is_categorical, self._encoder.is_categorical):
+            raise ValueError(f"other must have the columns of this {name}; other columns hold categories there.")
+        if (self.classes_.dtype.kind == "U") != (other.classes_.dtype.kind == "U"):
+            raise ValueError("other must have labels of the same kind, strings or numbers.")
+
+    def _move_into(self, classes: NDArray[Any], encoder: TableEncoder) -> None:
+        # Statistics in the order of more classes and categories.
+        places = np.searchsorted(classes, self.classes_)
+        count = np.zeros(len(classes))
+        count[places] = self.class_count_
+        self.class_count_ = count
+        likelihoods = []
+        for old in self._likelihoods:
+            likelihood = copy.copy(old)
+            likelihood.place_classes(places, len(classes))
+            likelihood.place_categories(self._encoder.categories, encoder.categories)
+            likelihoods.append(likelihood)
+        self._likelihoods = likelihoods
+        self.classes_, self._encoder = classes, encoder
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("class_count_", "class_log_prior_")
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return {
+            f"likelihood{index}.{name}": getattr(likelihood, name)
+            for index, likelihood in enumerate(self._likelihoods)
+            for name in (*likelihood.statistics, *likelihood.tables)
+        }
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        n_classes = len(self.classes_)
+        if self.class_count_.shape != (n_classes,) or self.class_log_prior_.shape != (n_classes,):
+            raise ValueError("the counts of the classes are malformed")
+        if not (self.class_count_ >= 0).all() or not (self.class_log_prior_ <= 1e-9).all():
+            raise ValueError("the counts of the classes are malformed")
+        self._likelihoods = self._make_likelihoods()
+        for index, likelihood in enumerate(self._likelihoods):
+            for name in (*likelihood.statistics, *likelihood.tables):
+                setattr(likelihood, name, arrays[f"likelihood{index}.{name}"])
+            n_features = self.n_features_in_ if likelihood.columns is None else len(likelihood.columns)
+            likelihood.check(n_classes, n_features)
+
+
+class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
+    """Naive Bayes models whose parameters have a posterior: its mean answers, its peak, or a draw; and evidence."""
+
+    def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
+        self._check_fitted()
+        model = copy.copy(self)
+        model._likelihoods = [copy.copy(likelihood) for likelihood in self._likelihoods]
+        for likelihood in model._likelihoods:
+            likelihood.estimate(mode, rng)
+        return model
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log probability of the columns given the classes, the parameters averaged out under their prior."""
+        self._check_fitted()
+        values = [likelihood.log_evidence() for likelihood in self._likelihoods]
+        if any(value is None for value in values):
+            raise AttributeError("log_evidence_ needs a proper prior of the parameters of every column; there is none.")
+        return float(sum(values))
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: of the prior of the classes, and of the columns."""
+        self._check_fitted()
+        return len(self.classes_) - 1 + sum(likelihood.n_parameters() for likelihood in self._likelihoods)
+
+    def log_likelihood(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the sum of log P(row, label) over rows."""
+        self._check_fitted()
+        index = self._check_validation(X, y).y.astype(np.intp)
+        weight = check_weights(sample_weight, len(index))
+        joint = self.predict_joint_log_proba(X)[np.arange(len(index)), index]
+        return float(joint.sum() if weight is None else joint[weight > 0] @ weight[weight > 0])
+
+    def aic(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""
+        return -2 * self.log_likelihood(X, y) + 2 * self.n_parameters_
+
+    def bic(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
+        return -2 * self.log_likelihood(X, y) + self.n_parameters_ * float(np.log(len(np.asarray(y))))
+
+
+def _may_hold_categories(X: Any) -> bool:
+    return is_frame(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUT")
+
+
+def _rows(X: Any, chosen: NDArray[np.bool_]) -> Any:
+    if is_frame(X):
+        return nw.from_native(X, eager_only=True).filter(chosen.tolist()).to_native()
+    return X[np.flatnonzero(chosen)]
+
+
+def _without_absent(data: TrainingData) -> TrainingData:
+    """The rows of a weight that is not zero."""
+    if data.sample_weight is None or data.sample_weight.all():
+        return data
+    rows = np.flatnonzero(data.sample_weight)
+    return TrainingData(data.X[rows], data.y[rows], data.sample_weight[rows])

@@ -1,0 +1,307 @@
+"""Likelihoods of yes-or-no columns, of counts, and of numbers: see fastens.bayes.naive.likelihoods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.bayes.naive.dirichlet import Smoothing
+from fastens.bayes.naive.likelihoods import Array, Batch, CategoricalLikelihood, DirichletLikelihood, Likelihood
+from fastens.bayes.naive.moments import add_gaussian, add_moments, add_sparse_sums
+from fastens.engine.threads import threads_for
+from fastens.table.tables import FLOATS, dense_blocks
+
+GRAIN = 100_000  # values
+IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is zero
+
+
+def _as_floats(X: NDArray[Any]) -> NDArray[Any]:
+    return X if X.dtype in FLOATS else X.astype(np.float64)
+
+
+def _sparse_sums(X: Any, data: Array, batch: Batch) -> Array:
+    """Sums by class and column of `data`, which takes the place of the entries of the CSR matrix X."""
+    out = np.zeros((batch.n_classes, X.shape[1]))
+    if data.size:
+        indptr = X.indptr.astype(X.indices.dtype, copy=False)
+        add_sparse_sums(data.astype(np.float64, copy=False), X.indices, indptr, batch.y, batch.weight, out)
+    return out
+
+
+class BernoulliLikelihood(CategoricalLikelihood):
+    """Each column is a yes or a no: whether the value is above `threshold`."""
+
+    def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None, *, threshold: Any = 0.0) -> None:
+        super().__init__(smoothing, columns, minimum=2)
+        self.threshold = 0.0 if threshold is None else threshold
+
+    def positions(self, X: Any) -> NDArray[np.float32]:
+        """See CategoricalLikelihood: 0 for no, 1 for yes."""
+        X = self.select(X)
+        X = X if isinstance(X, np.ndarray) else X.toarray()
+        positions = np.greater(X, self.threshold).astype(np.float32)
+        if X.dtype.kind == "f":
+            positions[np.isnan(X)] = np.nan
+        return positions
+
+    def count(self, batch: Batch) -> None:
+        """See Likelihood."""
+        X = self.select(batch.X)
+        if isinstance(X, np.ndarray):
+            super().count(batch)
+            return
+        if self.threshold < 0:
+            raise ValueError(f"binarize must be at least 0 for a sparse X; got {self.threshold!r}.")
+        total = np.bincount(batch.y, weights=batch.weight, minlength=batch.n_classes)[:, None]
+        known = total - _sparse_sums(X, np.isnan(X.data), batch)
+        yes = _sparse_sums(X, X.data > self.threshold, batch)
+        self.sizes = np.full(X.shape[1], 2, dtype=np.int64)
+        self.counts = np.stack([known - yes, yes], axis=2).reshape(batch.n_classes, -1)
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """See Likelihood."""
+        selected = self.select(X)
+        if isinstance(selected, np.ndarray):
+            super().add_log_likelihood(X, out, n_threads)
+        elif np.isfinite(self.log_prob).all():
+            self._add_sparse(selected, out)
+        else:
+            for first, block in dense_blocks(X):
+                super().add_log_likelihood(block, out[first : first + len(block)], n_threads)
+
+    def _add_sparse(self, X: Any, out: Array) -> None:
+        no, yes = self.log_prob[:, ::2].T, self.log_prob[:, 1::2].T
+        is_yes = X.copy()
+        is_yes.data = (X.data > self.threshold).astype(np.float64)
+        out += no.sum(axis=0) + is_yes @ (yes - no)
+        if np.isnan(X.data).any():
+            is_missing = X.copy()
+            is_missing.data = np.isnan(X.data).astype(np.float64)
+            out -= is_missing @ no
+
+
+class MultinomialLikelihood(DirichletLikelihood):
+    """The columns are counts of events: the row says how often each event came in as many draws as it has counts."""
+
+    def pseudo_of_cells(self) -> Array:
+        """See DirichletLikelihood; an array of pseudo-counts has one for each event."""
+        pseudo = self.smoothing.of_groups(np.repeat(self.sizes, self.sizes), len(self.counts))
+        return np.ascontiguousarray(pseudo)
+
+    def count(self, batch: Batch) -> None:
+        """See Likelihood."""
+        X = self.select(batch.X)
+        self._refuse(X, batch.names)
+        self.sizes = np.array([X.shape[1]], dtype=np.int64)
+        if isinstance(X, np.ndarray):
+            shape = (batch.n_classes, X.shape[1])
+            self.counts, total = np.zeros(shape), np.zeros(shape)
+            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+            add_moments(_as_floats(X), batch.y, batch.weight, None, total, self.counts, n_threads)
+        else:
+            self.counts = _sparse_sums(X, np.nan_to_num(X.data), batch)
+        with np.errstate(over="ignore"):
+            is_finite = np.isfinite(self.counts.sum())
+        if not is_finite:
+            column = self.column_name(batch.names, int(self.counts.max(axis=0).argmax()))
+            raise ValueError(f"Columns of counts must have finite sums; column {column} is too large: scale it.")
+
+    def _refuse(self, X: Any, names: list[str] | None) -> None:
+        data = X if isinstance(X, np.ndarray) else X.data
+        if not data.size or (np.nanmin(data, initial=0) >= 0 and not np.isinf(data).any()):
+            return
+        bad = X if isinstance(X, np.ndarray) else X.toarray()
+        row, column = (int(found[0]) for found in np.nonzero((bad < 0) | np.isinf(bad)))
+        raise ValueError(
+            f"Negative values in data passed to columns of counts, or infinite ones: column "
+            f"{self.column_name(names, column)} must hold finite numbers of at least 0; got {bad[row, column]}."
+        )
+
+    def add(self, other: MultinomialLikelihood) -> None:
+        """See Likelihood."""
+        self.counts = self.counts + other.counts
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """See Likelihood."""
+        table = np.maximum(self.log_prob, IMPOSSIBLE).T
+        for first, block in _filled_blocks(self.select(X)):
+            scores = _finite_scores(block, table)
+            scores[scores < IMPOSSIBLE / 1e10] = -np.inf
+            out[first : first + len(scores)] += scores
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        """See Likelihood."""
+        super().check(n_classes, n_features)
+        if self.sizes.tolist() != [n_features]:
+            raise ValueError("the numbers of events do not fit the columns")
+
+
+def _filled_blocks(X: Any) -> Any:
+    """Blocks of rows as floats, missing values as 0; a CSR matrix is one block."""
+    if isinstance(X, np.ndarray):
+        for first, block in dense_blocks(X):
+            yield first, np.nan_to_num(block.astype(np.float64), nan=0.0)
+        return
+    if np.isnan(X.data).any():
+        X = X.copy()
+        X.data = np.nan_to_num(X.data, nan=0.0)
+    yield 0, X
+
+
+def _finite_scores(counts: Any, table: Array) -> Array:
+    """Counts times a table; infinite scores of several classes would have no difference."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = counts @ table
+    return np.nan_to_num(scores, copy=False, nan=0.0, posinf=-IMPOSSIBLE, neginf=IMPOSSIBLE)
+
+
+class ComplementLikelihood(MultinomialLikelihood):
+    """Counts of events, each class judged by the rows of all others (Rennie et al. 2003, section 3.1)."""
+
+    tables = ("log_prob", "weights")
+
+    def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None, *, norm: bool = False) -> None:
+        super().__init__(smoothing, columns)
+        self.norm = norm
+        self.weights: Any = None
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """See Likelihood."""
+        others = self.counts.sum(axis=0) - self.counts
+        shares = self.groups().estimate(np.maximum(others, 0), mode)
+        with np.errstate(divide="ignore"):
+            self.log_prob = np.log(shares)
+        finite = np.maximum(self.log_prob, IMPOSSIBLE)
+        total = finite.sum(axis=1, keepdims=True)
+        # Where a class can only be of one value, nothing is told by it.
+        self.weights = np.divide(finite, total, out=np.zeros_like(finite), where=total < 0) if self.norm else -finite
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """See Likelihood; these scores are no log probabilities of rows."""
+        for first, block in _filled_blocks(self.select(X)):
+            scores = _finite_scores(block, self.weights.T)
+            out[first : first + len(scores)] += scores
+
+    def log_evidence(self) -> None:
+        """See Likelihood."""
+        return
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        """See Likelihood."""
+        super().check(n_classes, n_features)
+        if self.weights.shape != self.counts.shape or not np.isfinite(self.weights).all():
+            raise ValueError("the weights are malformed")
+
+
+class GaussianLikelihood(Likelihood):
+    """Each column is normal in every class, with a mean and a variance of its own."""
+
+    statistics = ("weight", "mean", "squares")
+    tables = ("theta", "var")
+
+    def __init__(self, var_smoothing: float, columns: NDArray[np.intp] | None = None) -> None:
+        super().__init__(columns)
+        self.var_smoothing = var_smoothing
+        self.weight: Any = None
+        self.mean: Any = None
+        self.squares: Any = None
+        self.theta: Any = None
+        self.var: Any = None
+
+    def count(self, batch: Batch) -> None:
+        """See Likelihood."""
+        X = self.select(batch.X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._count_blocks(X, batch)
+            variances = self._pooled()[1]
+        if not np.isfinite(variances).all():
+            column = self.column_name(batch.names, int(np.argmin(np.isfinite(variances))))
+            raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
+
+    def _count_blocks(self, X: Any, batch: Batch) -> None:
+        if isinstance(X, np.ndarray):
+            self._count_dense(X, batch)
+            return
+        weight = batch.weight
+        parts = []
+        for first, block in dense_blocks(X):
+            rows = slice(first, first + len(block))
+            part = GaussianLikelihood(self.var_smoothing, self.columns)
+            part._count_dense(block, batch._replace(y=batch.y[rows], weight=None if weight is None else weight[rows]))
+            parts.append(part)
+        self.weight, self.mean, self.squares = parts[0].weight, parts[0].mean, parts[0].squares
+        for part in parts[1:]:
+            self.add(part)
+
+    def _count_dense(self, X: NDArray[Any], batch: Batch) -> None:
+        X = _as_floats(X)
+        if np.isinf(X).any():
+            column = int(np.nonzero(np.isinf(X))[1][0])
+            raise ValueError(
+                f"Input X contains infinity: column {self.column_name(batch.names, column)} must hold finite numbers."
+            )
+        shape = (batch.n_classes, X.shape[1])
+        n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+        self.weight, total, self.squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        add_moments(X, batch.y, batch.weight, None, self.weight, total, n_threads)
+        self.mean = total / np.where(self.weight > 0, self.weight, 1)
+        add_moments(X, batch.y, batch.weight, self.mean, self.weight, self.squares, n_threads)
+
+    def add(self, other: GaussianLikelihood) -> None:
+        """See Likelihood: means and squares as in Chan, Golub & LeVeque (1979), eq. 2.1."""
+        weight = self.weight + other.weight
+        share = np.divide(other.weight, weight, out=np.zeros(weight.shape), where=weight > 0)
+        gap = other.mean - self.mean
+        self.squares = self.squares + other.squares + gap * gap * self.weight * share
+        self.mean = self.mean + gap * share
+        self.weight = weight
+
+    def _pooled(self) -> tuple[Array, Array]:
+        # Mean and variance of each column over all classes.
+        weight = self.weight.sum(axis=0)
+        weight = np.where(weight > 0, weight, 1)
+        mean = (self.weight * self.mean).sum(axis=0) / weight
+        squares = self.squares.sum(axis=0) + (self.weight * (self.mean - mean) ** 2).sum(axis=0)
+        return mean, squares / weight
+
+    @property
+    def epsilon(self) -> float:
+        """What every variance is made larger by."""
+        return float(self.var_smoothing * self._pooled()[1].max(initial=0))
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """See Likelihood: the maximum likelihood in every mode; draws are under the prior 1 / variance."""
+        pooled_mean, pooled_var = self._pooled()
+        is_known = self.weight > 0
+        mean = np.where(is_known, self.mean, pooled_mean)
+        var = np.where(is_known, self.squares / np.where(is_known, self.weight, 1), pooled_var)
+        if rng is not None:
+            freedom = np.maximum(self.weight - 1, 0)
+            chi2 = 2 * rng.standard_gamma(freedom / 2)
+            var = np.divide(self.squares, chi2, out=var.copy(), where=chi2 > 0)
+            mean = mean + rng.standard_normal(mean.shape) * np.sqrt(var / np.maximum(self.weight, 1))
+        self.theta = mean
+        self.var = np.maximum(var + self.epsilon, np.finfo(np.float64).tiny)
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """See Likelihood."""
+        table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * np.log(2 * np.pi * self.var.T)], axis=1)
+        for first, block in [(0, X)] if isinstance(X, np.ndarray) else dense_blocks(X):
+            selected = _as_floats(self.select(block))
+            work = selected.size * out.shape[1]
+            rows = out[first : first + len(selected)]
+            add_gaussian(selected, np.ascontiguousarray(table), rows, threads_for(work, n_threads, GRAIN))
+
+    def n_parameters(self) -> int:
+        """See Likelihood."""
+        return 2 * self.weight.size
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        """See Likelihood."""
+        arrays = (self.weight, self.mean, self.squares, self.theta, self.var)
+        if any(array.shape != (n_classes, n_features) or not np.isfinite(array).all() for array in arrays):
+            raise ValueError("the moments are malformed")
+        if (self.weight < 0).any() or (self.squares < 0).any() or not (self.var > 0).all():
+            raise ValueError("the moments are malformed")

@@ -1,0 +1,342 @@
+"""What the classes say about columns: statistics that add up over batches of rows, and log probabilities made of them.
+
+Every likelihood has statistics, whose first axis is the class. `count` takes them from rows, `add` adds those of other
+rows, `estimate` makes the tables that `add_log_likelihood` uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.bayes.counts.codes import add_entries
+from fastens.bayes.counts.counting import MOST_CATEGORIES, class_counts, encode, encode_all, offsets_of, without_missing
+from fastens.bayes.naive.dirichlet import Groups, Smoothing
+from fastens.engine.threads import threads_for
+
+Array = NDArray[np.float64]
+GRAIN = 100_000  # table entries
+
+
+class Batch(NamedTuple):
+    """Rows to count."""
+
+    X: Any  # array or CSR matrix
+    y: NDArray[np.int32]
+    weight: Array | None
+    n_classes: int
+    n_threads: int
+    names: list[str] | None  # of the columns
+
+
+class NotPositionsError(ValueError):
+    """Columns that should hold category positions hold other numbers."""
+
+    def __init__(self, columns: NDArray[np.intp], name: str) -> None:
+        super().__init__(
+            f"Column {name} must hold category positions, whole numbers from 0 to {MOST_CATEGORIES - 1}, as in the "
+            "first rows; it holds other numbers."
+        )
+        self.columns = columns
+
+
+class Likelihood:
+    """Base of the kinds of likelihood; `columns` None stands for all columns."""
+
+    statistics: ClassVar[tuple[str, ...]]
+    per_column: ClassVar[tuple[str, ...]] = ()  # statistics that have no class axis
+    tables: ClassVar[tuple[str, ...]]
+    unseen: str = "ignore"  # what becomes of categories that were not in fit
+
+    def __init__(self, columns: NDArray[np.intp] | None = None) -> None:
+        self.columns = columns
+
+    def select(self, X: Any) -> Any:
+        """The likelihood's own columns."""
+        return X if self.columns is None else X[:, self.columns]
+
+    def column_name(self, names: list[str] | None, index: int) -> str:
+        """What an error calls one of the likelihood's columns."""
+        column = index if self.columns is None else int(self.columns[index])
+        return repr(names[column]) if names else str(column)
+
+    def count(self, batch: Batch) -> None:
+        """Take the statistics of the rows."""
+        raise NotImplementedError
+
+    def add(self, other: Any) -> None:
+        """Add the statistics of other rows, which has the same classes and categories."""
+        raise NotImplementedError
+
+    def place_classes(self, places: NDArray[np.intp], n_classes: int) -> None:
+        """Make room for more classes: those there are go to `places`."""
+        for name in self.statistics:
+            old = getattr(self, name)
+            if name not in self.per_column:
+                new = np.zeros((n_classes, *old.shape[1:]), dtype=old.dtype)
+                new[places] = old
+                setattr(self, name, new)
+
+    def place_categories(self, old: list[Any], new: list[Any]) -> None:
+        """Put the categories that a table's columns had in the order of a longer list."""
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """Make the tables: by the estimate "bayes", "map" or "ml" of the parameters, or by a draw of `rng`."""
+        raise NotImplementedError
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """Add log P(columns | class) to out[row, class]."""
+        raise NotImplementedError
+
+    def n_parameters(self) -> int:
+        """Free parameters."""
+        raise NotImplementedError
+
+    def log_evidence(self) -> float | None:
+        """Log probability of the columns given the classes, parameters averaged out; None without a proper prior."""
+        return None
+
+    def first_unseen(self, X: Any) -> tuple[int, int] | None:
+        """Row and column of a value that is neither missing nor a known category."""
+        return None
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        """Raise ValueError unless statistics and tables, read from a file, fit each other."""
+        raise NotImplementedError
+
+
+class DirichletLikelihood(Likelihood):
+    """Counts of cells; each group of cells has a Dirichlet prior."""
+
+    statistics: ClassVar[tuple[str, ...]] = ("counts", "sizes")
+    per_column: ClassVar[tuple[str, ...]] = ("sizes",)
+    tables: ClassVar[tuple[str, ...]] = ("log_prob",)
+
+    def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None) -> None:
+        super().__init__(columns)
+        self.smoothing = smoothing
+        self.counts: Any = None
+        self.sizes: Any = None
+        self.log_prob: Any = None
+
+    def pseudo_of_cells(self) -> Array:
+        """The pseudo-count of each cell."""
+        return np.repeat(self.smoothing.of_groups(self.sizes, len(self.counts)), self.sizes)
+
+    def groups(self) -> Groups:
+        """The groups of cells."""
+        return Groups(self.sizes, self.pseudo_of_cells())
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """See Likelihood."""
+        self.log_prob = log_probability(self._probabilities(mode, rng))
+
+    def _probabilities(self, mode: str, rng: np.random.Generator | None) -> Array:
+        groups = self.groups()
+        return groups.estimate(self.counts, mode) if rng is None else groups.draw(self.counts, rng)
+
+    def n_parameters(self) -> int:
+        """See Likelihood."""
+        return int(len(self.counts) * np.maximum(self.sizes - 1, 0).sum())
+
+    def log_evidence(self) -> float | None:
+        """See Likelihood."""
+        groups = self.groups()
+        return float(groups.log_evidence(self.counts).sum()) if (groups.pseudo > 0).all() else None
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        """See Likelihood."""
+        sizes, counts = self.sizes, self.counts
+        if sizes.dtype != np.int64 or sizes.ndim != 1 or (sizes < 0).any() or (sizes > MOST_CATEGORIES).any():
+            raise ValueError("the numbers of categories are malformed")
+        if counts.shape != (n_classes, sizes.sum()) or not np.isfinite(counts).all() or (counts < 0).any():
+            raise ValueError("the counts are malformed")
+        if self.log_prob.shape != counts.shape or not (self.log_prob <= 0).all():
+            raise ValueError("the log probabilities are malformed")
+
+
+class CellLikelihood(DirichletLikelihood):
+    """Counts by category, with room for categories that come later."""
+
+    def add(self, other: Any) -> None:
+        """See Likelihood."""
+        sizes = np.maximum(self.sizes, other.sizes)
+        self.widen(sizes)
+        other.widen(sizes)
+        self.counts = self.counts + other.counts
+
+    def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
+        """Make room for more categories: those of column j go to places[j], or stay first."""
+        if places is None and np.array_equal(sizes, self.sizes):
+            return
+        old, new = offsets_of(self.sizes), offsets_of(sizes)
+        sources, targets = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+        for index, place in enumerate(self._targets(places)):
+            sources.append(old[index] + np.arange(len(place)))
+            targets.append(new[index] + place)
+        self._move_cells(np.concatenate(sources), np.concatenate(targets), int(new[-1]))
+        self.sizes = sizes
+
+    def _targets(self, places: dict[int, NDArray[np.intp]] | None) -> list[NDArray[np.intp]]:
+        """Where each column's categories go: see `widen`."""
+        return [(places or {}).get(index, np.arange(size))[:size] for index, size in enumerate(self.sizes.tolist())]
+
+    def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
+        counts = np.zeros((len(self.counts), n_cells), dtype=self.counts.dtype)
+        counts[:, targets] = self.counts[:, sources]
+        self.counts = counts
+
+    def place_categories(self, old: list[Any], new: list[Any]) -> None:
+        """See Likelihood."""
+        columns = range(len(self.sizes)) if self.columns is None else self.columns.tolist()
+        sizes, places = self.sizes.copy(), {}
+        for index, column in enumerate(columns):
+            if old[column] is not None:
+                order = {value: place for place, value in enumerate(new[column])}
+                places[index] = np.array([order[value] for value in old[column]], dtype=np.intp)
+                sizes[index] = max(sizes[index], len(new[column]))
+        if places:
+            self.widen(sizes, places)
+
+    def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
+        """The codes of the rows: see fastens.bayes.counts.counting."""
+        raise NotImplementedError
+
+    def first_unseen(self, X: Any) -> tuple[int, int] | None:
+        """See Likelihood."""
+        columns, rows = np.nonzero(self.codes(X) == (self.sizes + 1)[:, None])
+        if not rows.size:
+            return None
+        column = int(columns[0])
+        return int(rows[0]), column if self.columns is None else int(self.columns[column])
+
+
+class CategoricalLikelihood(CellLikelihood):
+    """Each column has categories, whose probabilities depend on the class.
+
+    With `feature_prior`, the probability that a column depends on the class at all, tables are averages over all
+    subsets of the columns (Dash & Cooper 2004).
+    """
+
+    tables = ("log_prob", "log_unseen", "feature_posterior")
+
+    def __init__(
+        self,
+        smoothing: Smoothing,
+        columns: NDArray[np.intp] | None = None,
+        *,
+        unseen: str = "ignore",
+        minimum: Any = None,
+        feature_prior: float | None = None,
+    ) -> None:
+        super().__init__(smoothing, columns)
+        self.unseen = unseen
+        self.minimum = minimum
+        self.feature_prior = feature_prior
+        self.log_unseen: Any = None
+        self.feature_posterior: Any = None
+
+    def positions(self, X: Any) -> Any:
+        """The table of category positions."""
+        return self.select(X)
+
+    def count(self, batch: Batch) -> None:
+        """See Likelihood."""
+        found = encode_all(self.positions(batch.X), batch.n_threads)
+        faulty = np.flatnonzero(found.faults | (found.largest >= MOST_CATEGORIES))
+        if faulty.size:
+            raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
+        self.sizes = found.largest + 1
+        if self.minimum is not None:
+            self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
+        counts = class_counts(found.codes, batch.y, self.sizes + 1, batch.n_classes, batch.weight, batch.n_threads)
+        self.counts = without_missing(counts, self.sizes + 1)
+
+    # Estimates --------------------------------------------------
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """See Likelihood."""
+        groups = self.groups()
+        depends = self._probabilities(mode, rng)
+        unseen = groups.unseen(self.counts, mode)
+        self.feature_posterior = np.ones(len(self.sizes))
+        if self.feature_prior is not None:
+            total = self.counts.sum(axis=0, keepdims=True)
+            self.feature_posterior = self._feature_posterior(groups, total)
+            share = self._share_of_dependence(mode, rng)
+            alike = groups.estimate(total, mode) if rng is None else groups.draw(total, rng)
+            depends = _mix(groups.spread(share), depends, alike)
+            unseen = _mix(share, unseen, groups.unseen(total, mode))
+        self.log_prob = log_probability(depends)
+        self.log_unseen = (
+            log_probability(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
+        )
+
+    def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
+        assert self.feature_prior is not None
+        odds = np.log(self.feature_prior) - np.log1p(-self.feature_prior)
+        return odds + groups.log_evidence(self.counts).sum(axis=0) - groups.log_evidence(total)[0]
+
+    def _feature_posterior(self, groups: Groups, total: Array) -> Array:
+        odds = self._log_odds_of_dependence(groups, total)
+        return np.exp(-np.logaddexp(0, -odds))
+
+    def _share_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
+        # Weight of "the column depends on the class": averaged, chosen, or drawn.
+        posterior = self.feature_posterior
+        if rng is not None:
+            return (rng.random(len(posterior)) < posterior).astype(np.float64)
+        return {"bayes": posterior, "map": posterior > 0.5, "ml": np.ones(len(posterior))}[mode].astype(np.float64)
+
+    def log_evidence(self) -> float | None:
+        """See Likelihood."""
+        plain = super().log_evidence()
+        if plain is None or self.feature_prior is None:
+            return plain
+        groups, total = self.groups(), self.counts.sum(axis=0, keepdims=True)
+        odds = self._log_odds_of_dependence(groups, total)
+        alike = np.log1p(-self.feature_prior) + groups.log_evidence(total)[0]
+        return float((alike + np.logaddexp(0, odds)).sum())
+
+    # Prediction --------------------------------------------------
+
+    def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
+        """See CellLikelihood."""
+        return encode(self.positions(X), self.sizes, n_threads).codes
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """See Likelihood."""
+        codes = self.codes(X, n_threads)
+        table = self._entries()
+        work = codes.size * out.shape[1]
+        add_entries(codes, offsets_of(self.sizes + 2), table, out, threads_for(work, n_threads, GRAIN))
+
+    def _entries(self) -> Array:
+        # By column: a missing value says nothing, then the categories, then what was never seen.
+        offsets = offsets_of(self.sizes + 2)
+        table = np.zeros((offsets[-1], len(self.counts)))
+        is_known = np.ones(len(table), dtype=bool)
+        is_known[offsets[:-1]] = is_known[offsets[1:] - 1] = False
+        table[is_known] = self.log_prob.T
+        table[offsets[1:] - 1] = self.log_unseen.T
+        return table
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        """See Likelihood."""
+        super().check(n_classes, n_features)
+        if len(self.sizes) != n_features or self.log_unseen.shape != (n_classes, n_features):
+            raise ValueError("the numbers of categories do not fit the columns")
+        if not (self.log_unseen <= 0).all() or self.feature_posterior.shape != (n_features,):
+            raise ValueError("the log probabilities are malformed")
+
+
+def log_probability(probability: Array) -> Array:
+    """The log, minus infinity for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(probability)
+
+
+def _mix(share: Array, one: Array, other: Array) -> Array:
+    return share * one + (1 - share) * other

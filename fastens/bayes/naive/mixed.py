@@ -1,0 +1,407 @@
+"""Naive Bayes for categories, and for tables whose columns are of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastens.base import TrainingData
+from fastens.bayes.counts.category_door import UNSEEN, CategoryDoor
+from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
+from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
+from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
+from fastens.bayes.naive.dirichlet import SMOOTHING_RULES, Smoothing
+from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
+from fastens.bayes.naive.naive_bayes import FINITE, check_alpha, smoothing_of
+from fastens.parameters import NONE, Rule, instance, one_of, real, whole
+from fastens.table.tables import Floats, Table, TableEncoder, is_frame, table_from_array, table_from_frame
+
+KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
+FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
+
+
+class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
+    """Naive Bayes for columns of categories.
+
+    The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
+    `predict_proba` uses their posterior mean, which is Bayes-optimal for a row. A column of strings, categories or
+    booleans has the categories found in it, and those that its type lists, of pandas' categories and enums, though no
+    row has them. A column of whole numbers from 0 holds positions, and every position up to
+    the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in
+    fit and in prediction.
+
+    Parameters
+    ----------
+    alpha : float or array of shape (n_features,), default=1.0
+        Pseudo-count with smoothing="laplace".
+    fit_prior : bool, default=True
+        Whether the prior of the classes is their share of the rows; otherwise all are alike.
+    class_prior : array of shape (n_classes,), optional
+        Prior of the classes.
+    min_categories : int or array of shape (n_features,), optional
+        Fewest categories of each column.
+    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
+        Pseudo-count of each of the r categories of a column: `alpha`; `m` / r; 1/2; `ess` / (r n_classes); 0.
+    m : float, default=1.0
+        Imagined rows of a class with smoothing="m" (the m-estimate, its prior the same for every category).
+    ess : float, default=1.0
+        Imagined rows of all classes with smoothing="bdeu", the equivalent sample size.
+    unseen : "ignore", "smooth" or "error", default="ignore"
+        A category that `fit` did not see: the column is skipped, or the category has the probability of one that the
+        class never had, or ValueError.
+    feature_prior : float, optional
+        Prior probability that a column depends on the class. With it, predictions are averages over the models of all
+        2^n_features subsets of the columns, each weighted by its posterior probability.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_count_, class_log_prior_ : arrays of shape (n_classes,)
+        Rows of each class, and the log of its prior.
+    n_categories_ : array of shape (n_features,)
+        Categories of each column.
+    category_count_, feature_log_prob_ : lists of n_features arrays of shape (n_classes, n_categories)
+        Rows, and the log of the probabilities.
+    feature_posterior_ : array of shape (n_features,)
+        With `feature_prior`: the posterior probability that the column depends on the class; 1 without.
+    log_evidence_ : float
+        Log probability of the columns given the classes, the parameters averaged out.
+    n_features_in_ : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data break a rule; the message names it.
+
+    References
+    ----------
+    Mitchell (1997), "Machine learning", section 6.9 and eq. 6.22 (m-estimate); Dash & Cooper (2004), "Model averaging
+    for prediction with discrete Bayesian networks", JMLR 5, section 3 (`feature_prior`).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fastens import CategoricalNB
+    >>> X = pd.DataFrame({"sky": ["sun", "sun", "rain", "rain"], "wind": ["weak", "strong", "weak", None]})
+    >>> model = CategoricalNB().fit(X, ["out", "out", "in", "in"])
+    >>> model.predict(pd.DataFrame({"sky": ["sun", "hail"], "wind": ["weak", "strong"]})).tolist()
+    ['out', 'out']
+    """
+
+    _parameter_rules: ClassVar = {
+        **COMMON_RULES,
+        **SMOOTHING_RULES,
+        "min_categories": NONE
+        | whole(1, MOST_CATEGORIES)
+        | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
+        "unseen": UNSEEN,
+        "feature_prior": FEATURE_PRIOR,
+    }
+
+    def __init__(
+        self,
+        *,
+        alpha: Any = 1.0,
+        fit_prior: bool = True,
+        class_prior: Any = None,
+        min_categories: Any = None,
+        smoothing: str = "laplace",
+        m: float = 1.0,
+        ess: float = 1.0,
+        unseen: str = "ignore",
+        feature_prior: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_prior = fit_prior
+        self.class_prior = class_prior
+        self.min_categories = min_categories
+        self.smoothing = smoothing
+        self.m = m
+        self.ess = ess
+        self.unseen = unseen
+        self.feature_prior = feature_prior
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_feature_prior(self)
+
+    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        try:
+            return self._count(data)
+        except NotPositionsError as found:
+            return self._count(data._replace(X=self._learn_values(data.X, found.columns)))
+
+    def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Floats:
+        """Take the distinct values of columns of numbers that are no positions for categories."""
+        X = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+        for index in columns.tolist():
+            values = np.unique(X[~np.isnan(X[:, index]), index])
+            if np.isinf(values).any():
+                name = self._encoder.names[index] if self._encoder.names else index
+                raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
+            self._encoder.categories[index] = values.tolist()
+            X[:, index] = np.where(np.isnan(X[:, index]), np.nan, np.searchsorted(values, X[:, index]))
+        self._set_plain()
+        return X
+
+    def _make_likelihoods(self) -> list[Likelihood]:
+        minimum = np.asarray(0 if self.min_categories is None else self.min_categories)
+        if minimum.shape not in ((), (self.n_features_in_,)) or minimum.dtype.kind not in "iu" or _is_outside(minimum):
+            raise ValueError(
+                f"min_categories must hold a whole number from 0 to {MOST_CATEGORIES} for each of the "
+                f"{self.n_features_in_} columns; got {self.min_categories!r}."
+            )
+        minimum = np.maximum(minimum, n_declared(self._encoder))
+        return [
+            CategoricalLikelihood(
+                smoothing_of(self), unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
+            )
+        ]
+
+    @property
+    def n_categories_(self) -> NDArray[np.int64]:
+        """Categories of each column."""
+        return self._likelihoods[0].sizes
+
+    @property
+    def category_count_(self) -> list[Array]:
+        """Rows of each column's categories, by class."""
+        return self._by_column(self._likelihoods[0].counts)
+
+    @property
+    def feature_log_prob_(self) -> list[Array]:
+        """Log probabilities of each column's categories, by class."""
+        return self._by_column(self._likelihoods[0].log_prob)
+
+    @property
+    def feature_posterior_(self) -> Array:
+        """Posterior probability of each column's dependence on the class."""
+        return self._likelihoods[0].feature_posterior
+
+    def _by_column(self, cells: Array) -> list[Array]:
+        return np.split(cells, offsets_of(self.n_categories_)[1:-1], axis=1)
+
+
+def _is_outside(minimum: NDArray[Any]) -> bool:
+    return bool(minimum.min() < 0 or minimum.max() > MOST_CATEGORIES)
+
+
+def n_declared(encoder: TableEncoder) -> NDArray[np.int64]:
+    """How many categories each column has, those among them that no row has; 0 where the rows alone say it."""
+    return np.array([len(found or ()) for found in encoder.categories], dtype=np.int64)
+
+
+def check_feature_prior(model: Any) -> None:
+    """Raise ValueError where an average over subsets of the columns has no evidence to weigh them."""
+    has_prior = model.smoothing != "none" and (model.smoothing != "laplace" or np.min(model.alpha) > 0)
+    if model.feature_prior is not None and not has_prior:
+        raise ValueError(
+            f"feature_prior must be None without pseudo-counts (smoothing={model.smoothing!r}, alpha={model.alpha!r}); "
+            f"got {model.feature_prior!r}."
+        )
+
+
+class MixedNB(CategoryDoor, PosteriorNaiveBayes):
+    """Naive Bayes for tables whose columns are of several kinds.
+
+    Each column has its own kind of likelihood: "gaussian" as in GaussianNB, "categorical" as in CategoricalNB,
+    "bernoulli" as in BernoulliNB; the columns of kind "multinomial" are the counts of one MultinomialNB together.
+    Missing values are skipped, in fit and in prediction.
+
+    Parameters
+    ----------
+    kinds : "from_dtype", dict of kind by column name or index, or list of kinds, default="from_dtype"
+        Kind of each column. "from_dtype", also for columns that a dict does not have: "categorical" for categories,
+        enums, strings and booleans, "gaussian" for numbers. A column of numbers of kind "categorical" has the
+        categories found in it.
+    alpha : float or array of shape (n_features,), default=1.0
+        Pseudo-count with smoothing="laplace".
+    binarize : float or None, default=0.0
+        Values of a Bernoulli column above it say yes; None is 0.
+    var_smoothing : float, default=1e-9
+        This share of the largest variance of a Gaussian column is added to their variances.
+    fit_prior : bool, default=True
+        Whether the prior of the classes is their share of the rows; otherwise all are alike.
+    class_prior : array of shape (n_classes,), optional
+        Prior of the classes.
+    smoothing, m, ess, unseen, feature_prior
+        For the columns of categories, as in CategoricalNB; the first three also for counts and for yes or no.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_count_, class_log_prior_ : arrays of shape (n_classes,)
+        Rows of each class, and the log of its prior.
+    kinds_ : array of str, shape (n_features,)
+        Kind of each column.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data break a rule; the message names it.
+
+    References
+    ----------
+    Mitchell (1997), "Machine learning", section 6.9.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fastens import MixedNB
+    >>> X = pd.DataFrame({"size": [1.0, 1.2, 3.1, 2.9], "colour": ["red", "red", "blue", None]})
+    >>> model = MixedNB().fit(X, ["a", "a", "b", "b"])
+    >>> model.kinds_.tolist(), model.predict(X).tolist()
+    (['gaussian', 'categorical'], ['a', 'a', 'b', 'b'])
+    """
+
+    _parameter_rules: ClassVar = {
+        **COMMON_RULES,
+        **SMOOTHING_RULES,
+        "kinds": one_of("from_dtype") | instance((Mapping, list, tuple, np.ndarray), "a dict or list of kinds"),
+        "binarize": FINITE | NONE,
+        "var_smoothing": real(0),
+        "unseen": UNSEEN,
+        "feature_prior": FEATURE_PRIOR,
+    }
+
+    def __init__(
+        self,
+        *,
+        kinds: Any = "from_dtype",
+        alpha: Any = 1.0,
+        binarize: float | None = 0.0,
+        var_smoothing: float = 1e-9,
+        fit_prior: bool = True,
+        class_prior: Any = None,
+        smoothing: str = "laplace",
+        m: float = 1.0,
+        ess: float = 1.0,
+        unseen: str = "ignore",
+        feature_prior: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kinds = kinds
+        self.alpha = alpha
+        self.binarize = binarize
+        self.var_smoothing = var_smoothing
+        self.fit_prior = fit_prior
+        self.class_prior = class_prior
+        self.smoothing = smoothing
+        self.m = m
+        self.ess = ess
+        self.unseen = unseen
+        self.feature_prior = feature_prior
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_feature_prior(self)
+
+    @property
+    def categorical_features(self) -> Any:
+        """The columns that the door is to encode as categories."""
+        return self.kinds_ == "categorical"
+
+    def _learn_table(self, X: Any) -> Any:
+        if is_frame(X):
+            X = table_from_frame(X).with_date_parts()
+            self.kinds_ = self._kinds_of(X)
+        elif sparse.issparse(X):
+            self.kinds_ = self._kinds_of(Table(X, array=X))
+        else:
+            array = X if type(X) is np.ndarray and X.ndim == 2 else self._validate_array(X, reset=True)
+            self.kinds_ = self._kinds_of(table_from_array(array))
+        return super()._learn_table(X)
+
+    def _learn_sparse(self, X: Any, categorical_features: Any) -> Any:
+        if categorical_features.any():
+            raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
+        return super()._learn_sparse(X, None)
+
+    def _kinds_of(self, table: Table) -> NDArray[np.str_]:
+        n_features = len(table)
+        given = self.kinds
+        if not isinstance(given, str | Mapping):
+            if len(given) != n_features:
+                raise ValueError(f"kinds must have a kind for each of the {n_features} columns; got {len(given)}.")
+            given = dict(enumerate(given))
+        kinds = ["gaussian"] * n_features
+        if isinstance(given, str) or len(given) < n_features:
+            kinds = _kinds_from_dtype(table)
+        for column, kind in {} if isinstance(given, str) else given.items():
+            one_of(*KINDS).check(f"kinds[{column!r}]", kind)
+            kinds[_index_of(table, column)] = kind
+        return np.array(kinds)
+
+    def _make_likelihoods(self) -> list[Likelihood]:
+        alpha = check_alpha(self.alpha, self.n_features_in_)
+        return [
+            self._make_likelihood(kind, columns, alpha)
+            for kind in KINDS
+            if (columns := np.flatnonzero(self.kinds_ == kind)).size
+        ]
+
+    def _make_likelihood(self, kind: str, columns: NDArray[np.intp], alpha: Any) -> Likelihood:
+        own_alpha = np.asarray(alpha)[columns] if np.ndim(alpha) else alpha
+        smoothing = Smoothing(self.smoothing, own_alpha, self.m, self.ess)
+        if kind == "gaussian":
+            return GaussianLikelihood(self.var_smoothing, columns)
+        if kind == "bernoulli":
+            return BernoulliLikelihood(smoothing, columns, threshold=self.binarize)
+        if kind == "multinomial":
+            return MultinomialLikelihood(smoothing, columns)
+        minimum = n_declared(self._encoder)[columns]
+        return CategoricalLikelihood(
+            smoothing, columns, unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
+        )
+
+    def _check_mergeable(self, other: Any) -> None:
+        super()._check_mergeable(other)
+        if not np.array_equal(self.kinds_, other.kinds_):
+            raise ValueError(f"other must have columns of the same kinds, {self.kinds_.tolist()}.")
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "kinds_")
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        if self.kinds_.shape != (self.n_features_in_,) or not set(self.kinds_.tolist()) <= set(KINDS):
+            raise ValueError("the kinds of the columns are malformed")
+        super()._restore_fitted(arrays)
+
+
+def _kinds_from_dtype(table: Table) -> list[str]:
+    if table.array is not None:
+        return ["gaussian"] * len(table)
+    return ["categorical" if table.is_categorical(index) else "gaussian" for index in range(len(table))]
+
+
+def _index_of(table: Table, column: Any) -> int:
+    if isinstance(column, str) and table.names is not None and column in table.names:
+        return table.names.index(column)
+    if isinstance(column, int | np.integer) and 0 <= column < len(table):
+        return int(column)
+    known = f"the columns are {table.names}" if table.names else f"there are {len(table)} columns without names"
+    raise ValueError(f"kinds must name columns of X; got {column!r}, and {known}.")

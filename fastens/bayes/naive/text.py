@@ -1,0 +1,386 @@
+"""From texts to classes: words, their counts, naive Bayes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
+from sklearn.utils.validation import column_or_1d
+
+from fastens.base import BaseClassifier
+from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
+from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
+from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from fastens.bayes.rollback import keeps_model
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.saving import SavedEstimator
+from fastens.table.columns.factorize import is_missing
+from fastens.table.sample_weights import check_weights
+from fastens.table.tables import is_frame
+
+Array = NDArray[np.float64]
+WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's: two letters or digits at least
+DOCUMENTS = "document-frequencies"
+MODELS: dict[str, Any] = {
+    "multinomial": MultinomialNB,
+    "bernoulli": BernoulliNB,
+    "complement": ComplementNB,
+    DOCUMENTS: BernoulliNB,
+}
+
+
+def _stemmer(language: str) -> Any:
+    try:
+        import snowballstemmer
+    except ImportError as error:
+        raise ImportError("stemming needs snowballstemmer: pip install 'fastens[text]'") from error
+    if language not in snowballstemmer.algorithms():
+        known = ", ".join(map(repr, sorted(snowballstemmer.algorithms())))
+        raise ValueError(f"stemmer must be None or one of {known}; got {language!r}.")
+    return snowballstemmer.stemmer(language)
+
+
+class Tokenizer:
+    """The words of a text that are no stop words, cut to their stems where a language is given."""
+
+    def __init__(self, stop_words: frozenset[str], language: str | None) -> None:
+        self.stop_words = stop_words
+        self.language = language
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._stem = None if self.language is None else _stemmer(self.language).stemWord
+        self._known: dict[str, str] = {}
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of a text."""
+        words = [word for word in WORD.findall(text) if word not in self.stop_words]
+        if self._stem is None:
+            return words
+        known, stem = self._known, self._stem
+        for word in words:
+            if word not in known:
+                known[word] = stem(word)
+        return [known[word] for word in words]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"stop_words": self.stop_words, "language": self.language}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+
+
+def _is_range(value: Any) -> bool:
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 2
+        and all(whole(1).holds(end) for end in value)
+        and value[0] <= value[1]
+    )
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value)
+
+
+class TextClassifier(BaseClassifier, SavedEstimator):
+    """Classify texts by their words: vocabulary, stop words, stems, counts, naive Bayes.
+
+    Parameters
+    ----------
+    model : "multinomial", "bernoulli", "complement" or "document-frequencies", default="multinomial"
+        The naive Bayes: MultinomialNB, BernoulliNB (whose features always say only whether a word is there) or
+        ComplementNB. "document-frequencies" is BernoulliNB with the preparation of its textbook form: English stop
+        words are left out and words are cut to their English stems, unless `stop_words` or `stemmer` say something else
+        than None. P(word | class) is the share of the class's texts that hold the word, smoothed; the probability of a
+        text is the product over all words of the vocabulary, those included that it does not hold.
+    features : "binary" or "count", default="binary"
+        Whether a word is in the text, or how often it is.
+    lowercase : bool, default=True
+        Whether capital letters are taken for small ones.
+    stop_words : "english", list of str, or None, default=None
+        Words that are left out; an empty list for none, whatever the model.
+    stemmer : str or None, default=None
+        Language by whose rules words are cut to their stems, such as "english"; needs the library snowballstemmer, the
+        extra ``fastens[text]``.
+    ngram_range : pair of int, default=(1, 1)
+        Fewest and most words in a row that make up a term of the vocabulary.
+    min_df, max_df : int or float, default=1 and 1.0
+        Number, or share, of texts that a term must be in at least, and at most.
+    max_features : int or None, default=None
+        Keep so many of the most frequent terms.
+    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
+        Pseudo-counts, as in MultinomialNB; model="complement" has "laplace" alone.
+    alpha : float, default=1.0
+        Pseudo-count with smoothing="laplace".
+    fit_prior : bool, default=True
+        Whether the prior of the classes is their share of the texts; otherwise all are alike.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    terms_ : array of str, shape (n_terms,)
+        The vocabulary, sorted.
+    classifier_ : fitted naive Bayes
+        Its columns are the terms.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data break a rule; the message names it.
+    ImportError
+        If `stemmer` is given and snowballstemmer is not installed.
+
+    References
+    ----------
+    McCallum & Nigam (1998), "A comparison of event models for naive Bayes text classification"; Mitchell (1997),
+    "Machine learning", section 6.10.
+
+    Examples
+    --------
+    >>> from fastens import TextClassifier
+    >>> texts = ["win a prize now", "you win money", "see you at lunch", "lunch at noon"]
+    >>> model = TextClassifier().fit(texts, ["spam", "spam", "ham", "ham"])
+    >>> model.predict(["a prize for you", "lunch now"]).tolist()
+    ['spam', 'ham']
+    >>> [word for word, _ in model.most_telling_words(2)["ham"]]
+    ['at', 'lunch']
+    """
+
+    _parameter_rules: ClassVar = {
+        "model": one_of(*MODELS),
+        "features": one_of("binary", "count"),
+        "lowercase": FLAG,
+        "stop_words": one_of("english") | NONE | Rule("a list of words", _are_words),
+        "stemmer": NONE | instance(str, "the name of a language"),
+        "ngram_range": Rule("a pair of whole numbers from 1, the smaller first", _is_range),
+        "min_df": whole(1) | real(0, 1),
+        "max_df": whole(1) | real(0, 1),
+        "max_features": whole(1) | NONE,
+        "smoothing": SMOOTHING_RULES["smoothing"],
+        "alpha": real(0),
+        "fit_prior": FLAG,
+        "n_jobs": ANYTHING,
+    }
+    classifier_: BaseNaiveBayes
+    terms_: NDArray[np.str_]
+
+    def __init__(
+        self,
+        *,
+        model: str = "multinomial",
+        features: str = "binary",
+        lowercase: bool = True,
+        stop_words: Any = None,
+        stemmer: str | None = None,
+        ngram_range: Any = (1, 1),
+        min_df: float = 1,
+        max_df: float = 1.0,
+        max_features: int | None = None,
+        smoothing: str = "laplace",
+        alpha: float = 1.0,
+        fit_prior: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.model = model
+        self.features = features
+        self.lowercase = lowercase
+        self.stop_words = stop_words
+        self.stemmer = stemmer
+        self.ngram_range = ngram_range
+        self.min_df = min_df
+        self.max_df = max_df
+        self.max_features = max_features
+        self.smoothing = smoothing
+        self.alpha = alpha
+        self.fit_prior = fit_prior
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.input_tags.sparse = False
+        return tags
+
+    # Fit --------------------------------------------------
+
+    @keeps_model
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TextClassifier:
+        """Fit to texts and their labels.
+
+        Parameters
+        ----------
+        X : list or array of str, shape (n_samples,), or a table of one column
+            The texts; a missing one is empty.
+        y : array of shape (n_samples,)
+            The labels.
+        sample_weight : array of shape (n_samples,), optional
+            Weight 2 is the text twice.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if self.model == "complement" and self.smoothing != "laplace":
+            raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
+        texts = _texts(X)
+        if y is None:
+            raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
+        labels = column_or_1d(np.asarray(y), warn=True)
+        if len(labels) != len(texts):
+            raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
+        weight = check_weights(sample_weight, len(texts))
+        if weight is not None and not weight.all():
+            rows = np.flatnonzero(weight)
+            texts, labels, weight = [texts[row] for row in rows], labels[rows], weight[rows]
+        self._learn_target(labels)
+        vectorizer = self._make_vectorizer()
+        counts = _counted(vectorizer, texts)
+        self.classifier_ = self._make_classifier().fit(counts.astype(np.float64), labels, weight)
+        self._take_terms(vectorizer.get_feature_names_out())
+        return self
+
+    def _make_vectorizer(self, terms: Any = None) -> CountVectorizer:
+        by_model = "english" if self.model == DOCUMENTS else None
+        chosen = by_model if self.stop_words is None else self.stop_words
+        stop_words = ENGLISH_STOP_WORDS if isinstance(chosen, str) else frozenset(chosen or ())
+        return CountVectorizer(
+            tokenizer=Tokenizer(stop_words, by_model if self.stemmer is None else self.stemmer),
+            token_pattern=None,
+            lowercase=self.lowercase,
+            ngram_range=tuple(self.ngram_range),
+            min_df=self.min_df or 0.0,  # a whole 0 is a share of 0
+            max_df=self.max_df or 0.0,
+            max_features=self.max_features,
+            binary=self.features == "binary",
+            vocabulary=None if terms is None else {term: place for place, term in enumerate(terms)},
+        )
+
+    def _make_classifier(self) -> Any:
+        common: dict[str, Any] = {"alpha": self.alpha, "fit_prior": self.fit_prior, "n_jobs": self.n_jobs}
+        if self.model != "complement":
+            common["smoothing"] = self.smoothing
+        return MODELS[self.model](**common)
+
+    def _take_terms(self, terms: Any) -> None:
+        self.terms_ = np.asarray(terms, dtype=np.str_)
+        self._vectorizer = self._make_vectorizer(self.terms_.tolist())
+
+    # Predict --------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """Return the counts, or presence, of the vocabulary's terms in texts, a CSR matrix of floats."""
+        self._check_fitted()
+        return self._vectorizer.transform(_texts(X)).astype(np.float64)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each text, shape (n_samples,)."""
+        counts = self.transform(X)
+        return self.classifier_.predict(counts)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return log P(class | text), shape (n_samples, n_classes)."""
+        counts = self.transform(X)
+        return self.classifier_.predict_log_proba(counts)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return P(class | text), shape (n_samples, n_classes)."""
+        counts = self.transform(X)
+        return self.classifier_.predict_proba(counts)
+
+    def most_telling_words(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
+        """Return the terms that speak most for each class.
+
+        Parameters
+        ----------
+        n : int, default=10
+            Most terms of a class.
+
+        Returns
+        -------
+        dict of lists of (term, score), by label
+            The score is log P(term | class) - log P(term | the other classes), both smoothed; best first.
+        """
+        self._check_fitted()
+        whole(1).check("n", n)
+        likelihood = self.classifier_._likelihoods[0]
+        groups, counts = likelihood.groups(), likelihood.counts
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.log(groups.estimate(counts, "bayes"))
+            scores = own - np.log(groups.estimate(counts.sum(axis=0) - counts, "bayes"))
+        if issubclass(MODELS[self.model], BernoulliNB):
+            scores = scores[:, 1::2]
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+        return {
+            label: [(str(self.terms_[place]), float(scores[row, place])) for place in best[row]]
+            for row, label in enumerate(self.classes_.tolist())
+        }
+
+    # Saving --------------------------------------------------
+
+    def _door_state(self) -> dict[str, Any]:
+        return {"terms": self.terms_.tolist(), "classifier": self.classifier_._to_state()[1]}
+
+    def _restore_door(self, state: dict[str, Any]) -> None:
+        terms = state["terms"]
+        if not all(isinstance(term, str) for term in terms) or len(set(terms)) != len(terms):
+            raise ValueError("the vocabulary is malformed")
+        self._classifier_state = state["classifier"]
+        self._take_terms(terms)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return {f"classifier.{name}": array for name, array in self.classifier_._to_state()[0].items()}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        own = {name.removeprefix("classifier."): array for name, array in arrays.items()}
+        self.classifier_ = MODELS[self.model]._from_state(own, self.__dict__.pop("_classifier_state"))
+        if self.classifier_.n_features_in_ != len(self.terms_):
+            raise ValueError("the vocabulary does not fit the counts")
+        self.classes_ = self.classifier_.classes_
+
+
+def _counted(vectorizer: CountVectorizer, texts: list[str]) -> Any:
+    """The terms of texts, learned from them."""
+    try:
+        return vectorizer.fit_transform(texts)
+    except ValueError as error:  # of a vocabulary that is empty, or that min_df and max_df leave nothing of
+        raise ValueError(
+            "X must hold texts with words of at least two letters or digits that stop_words, min_df and max_df leave: "
+            f"{error}"
+        ) from error
+
+
+def _texts(X: Any) -> list[str]:
+    """The texts of a list, a vector, or a table of one column; missing ones are empty."""
+    if isinstance(X, str):
+        raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        if len(frame.columns) != 1:
+            raise ValueError(f"X must be one column of texts; got the {len(frame.columns)} columns {frame.columns}.")
+        X = frame.get_column(frame.columns[0]).to_list()
+    elif hasattr(X, "shape") and len(X.shape) == 2:
+        if X.shape[1] != 1:
+            raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")
+        X = np.asarray(X)[:, 0]
+    elif not isinstance(X, Iterable):
+        raise ValueError(f"X must be a list of texts; got {X!r}.")
+    texts = ["" if is_missing(text) else text for text in X]
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
+    if not texts:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    return texts

@@ -1,0 +1,404 @@
+"""Bayesian networks over discrete variables: learned from a table, or given; as a classifier, and for any question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.bayes.counts.attributes import CodeDoor
+from fastens.bayes.counts.column_bins import Limits, bin_names, binned, learn_limits
+from fastens.bayes.counts.counting import CODE_DTYPES, encode
+from fastens.bayes.counts.declared import Values, declared_values, given_values, with_values
+from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
+from fastens.bayes.networks.discrete_network import DiscreteNetwork
+from fastens.bayes.networks.family_scores import SCORES
+from fastens.bayes.networks.graphs import Parents, parents_from
+from fastens.bayes.networks.inference import logs
+from fastens.bayes.networks.network_files import NetworkFiles
+from fastens.bayes.networks.network_queries import NetworkQueries
+from fastens.bayes.networks.network_tables import CLIMBS, NetworkTables
+from fastens.bayes.networks.starting_tables import START
+from fastens.bayes.networks.structures import BESIDE_CLASS, LEARNED, Coded, Search, learn_structure
+from fastens.bayes.rollback import keeps_model
+from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
+from fastens.saving import SavedEstimator
+from fastens.table.sample_weights import check_weights
+from fastens.table.tables import TableEncoder
+from fastens.warn import warn
+
+Array = NDArray[np.float64]
+MANY_VALUES = 100  # of a column of fractions, which was hardly meant to be a discrete variable
+
+GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
+MANY = whole(2, 65_000)
+HIDDEN = NONE | Rule(
+    "a dict of numbers of values, from 2 to 65000, by name",
+    lambda value: (
+        isinstance(value, Mapping) and all(isinstance(key, str) and MANY.holds(n) for key, n in value.items())
+    ),
+)
+
+
+class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
+    """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
+
+    Every column is a variable, every distinct value of it a value of the variable, numbers too, unless `max_bins` has
+    them cut into bins. With `y` the class is one more variable; without, the network has the columns alone. The
+    structure is given or learned, the tables P(variable | parents) are estimated from counts under Dirichlet priors,
+    and every question is answered exactly.
+
+    Missing values are summed out: in `fit` by a climb of the likelihood, in predictions by variable elimination. A
+    value that was not there in `fit` is as if missing.
+
+    Parameters
+    ----------
+    structure : {"hill-climb", "chow-liu", "tan", "kdb"}, dict or list of pairs, default="hill-climb"
+        "hill-climb": edges are added, removed and turned around, the best first, while the score rises. "chow-liu": the
+        tree of the greatest likelihood. "tan": the class is a parent of all columns, which are a tree besides. "kdb":
+        the class is a parent of all columns, and besides, those that say the most of a column given the class, among
+        the columns that say more of the class. Given: a dict of parents by child, or edges (parent, child); variables
+        by name (columns of arrays are x0, x1, ...) or number.
+    criterion : {"bic", "aic", "bdeu", "k2"}, default="bic"
+        The score that hill-climbing raises.
+    max_parents : int, default=3
+        Most parents of a variable in hill-climbing and "kdb", where the class is one: 3 is KDB with k = 2.
+    min_information : float, default=0.03
+        In "kdb" a column is a parent if it says more than this of the other given the class, in nats.
+    tabu : int, default=0
+        How many moves of hill-climbing in a row may fail to improve on the best structure; none is come to twice.
+    smoothing : {"laplace", "m", "kt", "bdeu", "none"}, default="laplace"
+        Pseudo-count of each of the r values under each of the q combinations of the parents' values: `alpha`; `m` / r;
+        1/2; `ess` / (r q); 0, maximum likelihood.
+    alpha : float, default=1.0
+        For smoothing="laplace".
+    m : float, default=1.0
+        For smoothing="m".
+    ess : float, default=1.0
+        Equivalent sample size, for smoothing="bdeu" and criterion="bdeu".
+    missing : {"em", "gradient"}, default="em"
+        How the likelihood is climbed where values are missing: expectation-maximisation, or steps along its gradient.
+    start : {"counts", "random"} or dict, default="counts"
+        The tables that the climb starts from. "counts": those of the rows in which a variable and its parents are
+        known. "random": drawn, all tables alike probable. Or tables by variable, of probabilities greater than 0, as
+        `tables_` has them; the others are those of "counts".
+    learning_rate : float, optional
+        For missing="gradient": all steps are so many times the gradient, greater than 0 and at most 1. With it the
+        gradient is climbed also where nothing is missing, and counts would give the top at once. Default: steps that
+        grow while the likelihood rises, and are halved where it falls.
+    max_iter : int, default=200
+        Most steps of it.
+    tol : float, default=1e-6
+        It ends where a step raises the log likelihood by less than this for each row.
+    hidden : dict, optional
+        Variables that no column shows: numbers of values by name. For a given structure.
+    states : dict of lists, optional
+        Values of columns by name, in the order that `states_` has, also those that no row has: smoothing gives them a
+        probability. Default: the values found, and those that the column's type lists (pandas' categories, enums).
+    max_bins : int or None, default=None
+        Columns of numbers are cut into so many bins, with about as many rows each, or one for each distinct value where
+        these are fewer; the bins are the variable's values. None: every distinct number is one.
+    class_name : str, default="class"
+        The class's name as a variable.
+    random_state : int, RandomState or None, default=None
+        Where the climb starts with hidden variables, and for predict(mode="gibbs").
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted; only with a class.
+    node_names_ : list of str
+        The variables: the columns, hidden variables, the class.
+    edges_ : list of pairs
+        (parent, child) of all edges.
+    parents_, states_, tables_ : dict
+        For each variable its parents, its values, and its table: axes for the parents in their order, and for itself.
+    n_parameters_ : int
+        Free parameters.
+    history_ : array
+        What the climb raised, before each step and at its end: the log likelihood plus, with smoothing, the
+        pseudo-counts times the logs of the probabilities. The one value at the top where nothing is missing.
+    n_iter_ : int
+        Steps of the climb; 1 where nothing is missing, and counts give the top.
+    log_evidence_ : float
+        Log probability of the data given the structure, the tables averaged out; where nothing is missing.
+    map_estimator_, ml_estimator_ : BayesianNetwork
+        The same network with the most probable tables, and those of the greatest likelihood.
+    n_features_in_ : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data break a rule, the structure has a cycle, or a table would be too large.
+
+    References
+    ----------
+    Pearl (1988), "Probabilistic reasoning in intelligent systems"; Heckerman, Geiger & Chickering (1995), "Learning
+    Bayesian networks", Machine Learning 20; Chow & Liu (1968); Friedman, Geiger & Goldszmidt (1997), "Bayesian network
+    classifiers", Machine Learning 29; Sahami (1996), "Learning limited dependence Bayesian classifiers"; Binder,
+    Koller, Russell & Kanazawa (1997), "Adaptive probabilistic networks with hidden variables", Machine Learning 29;
+    Koller & Friedman (2009), "Probabilistic graphical models", chapter 9.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fastens import BayesianNetwork
+    >>> X = pd.DataFrame({"sprinkler": ["on", "off", "off", "on"] * 5, "grass": ["wet", "dry", "wet", "wet"] * 5})
+    >>> y = ["sun", "sun", "rain", "sun"] * 5
+    >>> model = BayesianNetwork({"grass": ["class", "sprinkler"], "sprinkler": "class"}).fit(X, y)
+    >>> model.predict(pd.DataFrame({"sprinkler": ["off", None], "grass": ["wet", "dry"]})).tolist()
+    ['rain', 'sun']
+    >>> {value: round(p, 3) for value, p in model.query("class", {"grass": "wet"}).items()}
+    {'rain': 0.32, 'sun': 0.68}
+    """
+
+    _parameter_rules: ClassVar = {
+        **SMOOTHING_RULES,
+        "alpha": real(0),
+        "structure": one_of(*LEARNED) | GIVEN,
+        "criterion": one_of(*SCORES),
+        "max_parents": whole(1),
+        "min_information": real(0),
+        "tabu": whole(0),
+        "missing": one_of(*CLIMBS),
+        "start": START,
+        "learning_rate": real(0, 1, open_low=True) | NONE,
+        "max_iter": whole(1),
+        "tol": real(0),
+        "hidden": HIDDEN,
+        "states": NONE | instance(Mapping, "a dict of lists of values by column"),
+        "max_bins": MANY | NONE,
+        "class_name": instance(str, "a string"),
+        "n_jobs": ANYTHING,
+    }
+    _network: DiscreteNetwork
+    _counts: list[Array] | None
+    _limits: Limits
+    history_: Array
+    n_iter_: int
+
+    def __init__(
+        self,
+        structure: Any = "hill-climb",
+        *,
+        criterion: str = "bic",
+        max_parents: int = 3,
+        min_information: float = 0.03,
+        tabu: int = 0,
+        smoothing: str = "laplace",
+        alpha: float = 1.0,
+        m: float = 1.0,
+        ess: float = 1.0,
+        missing: str = "em",
+        start: Any = "counts",
+        learning_rate: float | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        hidden: Mapping[str, int] | None = None,
+        states: Mapping[str, Any] | None = None,
+        max_bins: int | None = None,
+        class_name: str = "class",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.learning_rate is not None and self.missing != "gradient":
+            raise ValueError(
+                f"learning_rate must be None without missing='gradient', as missing={self.missing!r} has no step size; "
+                f"got {self.learning_rate!r}."
+            )
+
+    @property
+    def categorical_features(self) -> str:
+        """What the door takes for categories."""
+        return "all" if self.max_bins is None else "from_dtype"
+
+    # Fit --------------------------------------------------
+
+    @keeps_model
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> BayesianNetwork:
+        """Learn the structure, unless it is given, and the tables.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,), optional
+            Their labels. Without, the network has no class and cannot predict one.
+        sample_weight : array of shape (n_samples,), optional
+            Weight 2 is the row twice.
+
+        Returns
+        -------
+        self
+        """
+        positions, labels, weights = self._start(X, y, sample_weight)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        self._limits = learn_limits(positions, weights, self.max_bins or 1, self._encoder.is_categorical, n_threads)
+        names, states = self._variables()
+        self._warn_of_numbers(names, states)
+        codes = self._join_codes(positions, labels, n_threads)
+        data = Coded(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads)
+        parents = self._choose_parents(names, data)
+        self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
+        return self
+
+    def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
+        """Tell of columns whose values are hardly those of a discrete variable."""
+        for name, found in zip(names, states, strict=True):
+            if len(found) > MANY_VALUES and isinstance(found[0], float) and any(value % 1 for value in found):
+                warn(
+                    f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
+                    "max_bins=8 cuts such columns into bins."
+                )
+                return
+
+    def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
+        """The columns as codes, or as positions and numbers; positions of the labels; weights, without those of 0."""
+        self.__dict__.pop("classes_", None)
+        declared = declared_values(X)
+        if y is not None:
+            data = self._start_fit(X, y, sample_weight)
+            X, y, weights, is_cut = data.X, data.y, data.sample_weight, data.rows is not None
+        else:
+            self._check_parameters()
+            X = self._learn_table(X)
+            weights = check_weights(sample_weight, len(X))
+            is_cut = weights is not None and not weights.all()
+            if weights is not None and is_cut:
+                X, weights = X[weights > 0], weights[weights > 0]
+        return self._declare(self._forget_absent(X) if is_cut else X, declared), y, weights
+
+    def _forget_absent(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Drop values that only rows of weight 0 have."""
+        out, categories = np.array(X), list(self._encoder.categories)
+        first = 1 if self._reads_codes else 0
+        for index, known in enumerate(categories):
+            if known is not None:
+                is_there = out[:, index] >= first
+                present, place = np.unique(out[is_there, index], return_inverse=True)
+                out[is_there, index] = place + first
+                categories[index] = [known[int(code) - first] for code in present]
+        self._encoder = TableEncoder(self._encoder.names, categories)
+        return out
+
+    def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
+        """Let the columns have all their declared values; what `states` lists comes before what a type lists."""
+        given = given_values(self.states or {}, self._encoder, self._column_names())
+        first = 1 if self._reads_codes else 0
+        by_type = [None if own else found for found, own in zip(declared, given, strict=False)]
+        self._encoder, X = with_values(self._encoder, X, by_type, first)
+        self._encoder, X = with_values(self._encoder, X, given, first, in_order=True)
+        return X
+
+    def _column_names(self) -> list[str]:
+        return list(self._encoder.names or (f"x{index}" for index in range(len(self._encoder.categories))))
+
+    def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
+        """Names and values of the variables: the columns, the hidden ones, the class."""
+        categories = self._encoder.categories
+        names = self._column_names()
+        states = [
+            tuple(found or () if limits is None else bin_names(limits))
+            for found, limits in zip(categories, self._limits, strict=True)
+        ]
+        empty = [name for name, found in zip(names, states, strict=True) if not found]
+        if empty:
+            raise ValueError(f"every column must hold a value; {empty[0]!r} holds none: name it in hidden instead.")
+        for name, count in (self.hidden or {}).items():
+            names.append(name)
+            states.append(tuple(range(count)))
+        if hasattr(self, "classes_"):
+            names.append(self.class_name)
+            states.append(tuple(self.classes_.tolist()))
+        if len(set(names)) < len(names):
+            raise ValueError(f"the variables must have different names; got {names}.")
+        return tuple(names), tuple(states)
+
+    def _join_codes(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
+        """Codes of all variables, (n_variables, n_rows); 0 where a variable is not known."""
+        found = self._codes_of(positions, n_threads)
+        n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
+        n_more = len(self.hidden or ()) + (n_classes > 0)
+        if n_more == 0:
+            return found
+        largest = max(n_classes, *(self.hidden or {}).values(), np.iinfo(found.dtype).max - 1)
+        dtype = next(dtype for dtype in CODE_DTYPES if largest < np.iinfo(dtype).max)
+        codes = np.zeros((len(found) + n_more, found.shape[1]), dtype=dtype)
+        codes[: len(found)] = found
+        if labels is not None:
+            codes[-1] = labels + 1
+        return codes
+
+    def _codes_of(self, X: NDArray[Any], n_threads: int) -> NDArray[Any]:
+        """Codes of the columns."""
+        if self._reads_codes:
+            return np.ascontiguousarray(X.T)
+        sizes = np.array(
+            [
+                len(found or ()) if limits is None else len(limits) + 1
+                for found, limits in zip(self._encoder.categories, self._limits, strict=True)
+            ],
+            dtype=np.int64,
+        )
+        return encode(binned(X, self._limits), sizes, n_threads).codes
+
+    def _choose_parents(self, names: tuple[str, ...], data: Coded) -> Parents:
+        if not isinstance(self.structure, str):
+            return parents_from(self.structure, names)
+        if self.hidden:
+            raise ValueError(f"hidden variables need a given structure; got structure={self.structure!r}.")
+        if self.structure in BESIDE_CLASS and not hasattr(self, "classes_"):
+            raise ValueError(
+                f"structure={self.structure!r} requires y to be passed, but the target y is None: the class is a "
+                "parent of all columns."
+            )
+        search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information)
+        return learn_structure(self.structure, data, search)
+
+    # Predict --------------------------------------------------
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return P(class | row), shape (n_samples, n_classes); the Markov blanket of the class decides."""
+        self._check_fitted()
+        if not hasattr(self, "classes_"):
+            raise AttributeError(
+                "the network has no class: fit it with y, or ask `posterior` for one of its variables."
+            )
+        return self.posterior(self.class_name, X)
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Return log P(class | row), shape (n_samples, n_classes)."""
+        return logs(self.predict_proba(X))
+
+    def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
+        positions = self._check_table(X)
+        labels = None
+        if y is not None:
+            if not hasattr(self, "classes_"):
+                raise ValueError("y must not be given: the network has no class.")
+            labels = self._encode_target(self._read_target(y, len(positions)))
+        return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
+
+    def _position(self, number: int, value: Any) -> int | None:
+        limits = self._limits[number] if number < len(self._limits) else None
+        if limits is None or isinstance(value, str):
+            return super()._position(number, value)
+        return int(np.searchsorted(limits, value))
+
+    def _highlighted(self) -> int | None:
+        return len(self._network.names) - 1 if hasattr(self, "classes_") else None

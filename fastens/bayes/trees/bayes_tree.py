@@ -1,0 +1,477 @@
+"""Decision trees averaged over all their prunings (Buntine 1992; Willems, Shtarkov & Tjalkens 1995)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import TrainingData
+from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
+from fastens.bayes.rollback import keeps_model
+from fastens.bayes.trees.base_bayes_tree import RULES, BaseBayesTree, interval_levels
+from fastens.engine.trees.trees import Tree
+from fastens.engine.whole import are_copies
+from fastens.forests.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
+from fastens.parameters import one_of, real
+from fastens.posterior.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
+from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
+
+Array = NDArray[np.float64]
+MODES = ("bayes", "map", "gibbs")
+_FEWEST_ROWS = 0.05
+
+
+class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
+    """A decision tree for classification, averaged over all its prunings.
+
+    One tree is grown; then each of its prunings, of which there may be 10^1000, votes with its posterior probability.
+    One pass over the nodes gives the average, which is put into the leaves: predicting costs what it costs with any
+    tree. In place of a pruning parameter that is searched for by cross-validation there is a prior.
+
+    Parameters
+    ----------
+    alpha : float or None, default=None
+        Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
+        beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
+        all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
+        leaves by chance. L leaves part n rows: few leaves do where there is little noise.
+    split_prior : {"search", "strict", "features"}, float or pair, default="search"
+        Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
+        given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
+        the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
+        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
+        that part the node's own rows.
+    evidence : {"train", "honest"}, default="train"
+        Whose rows tell the prunings' posterior and the leaves' probabilities: all, or, with "honest", the half that
+        the tree was not grown on. Only then is the posterior that of a tree fixed beforehand; with "train" the prior
+        must pay for the search.
+    temperature : float, default=1
+        The likelihood is raised to the power of 1 / temperature.
+    criterion : {"gini", "entropy", "log_loss"}, default="entropy"
+        What a split lowers; entropy and log_loss are the same.
+    splitter : {"best", "random"}, default="best"
+        Take the best threshold of each feature, or one at random.
+    max_depth : int or None, default=None
+        Most splits between the root and a leaf.
+    min_samples_split : int or float, default=2
+        Fewest rows, or smallest share of them, that a node may be split with.
+    min_samples_leaf : int or float, default=1
+        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
+    min_weight_fraction_leaf : float, default=0
+        Smallest share of all weights in a leaf.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
+    max_leaf_nodes : int or None, default=None
+        Most leaves of a tree, which then grows best-first.
+    min_impurity_decrease : float, default=0
+        A split must lower the impurity, times the node's share of the weights, by this much.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the rows' weights by class.
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    max_bins : int, default=255
+        Most bins of a feature, up to 65 535.
+    random_state : int, RandomState or None, default=None
+        Fixes what is drawn; the model does not depend on `n_jobs`.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    log_evidence_ : float
+        Log of the labels' probability, over all prunings and leaf values.
+    expected_n_leaves_ : float
+        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
+    entropy_ : float
+        How uncertain the pruning is, in nats.
+    feature_probabilities_ : array of shape (n_features_in_,)
+        Posterior probability that the tree splits on each feature at all.
+    map_estimator_ : DecisionTreeClassifier
+        The most probable pruning.
+    map_log_joint_ : float
+        Log of its joint probability with the labels.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+
+    References
+    ----------
+    Buntine (1992), "Learning classification trees", Statistics and Computing 2; Willems, Shtarkov & Tjalkens (1995),
+    "The context-tree weighting method", IEEE Transactions on Information Theory 41.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.metrics import log_loss
+    >>> from fastens import BayesTreeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BayesTreeClassifier().fit(X[::2], y[::2])
+    >>> log_loss(y[1::2], model.predict_proba(X[1::2])) < 0.4
+    True
+    >>> model.expected_n_leaves_ < model.get_n_leaves()
+    True
+    """
+
+    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, "alpha": one_of(None) | real(0, open_low=True)}
+    _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
+    _modes = MODES
+    # Of the weights.
+    _class_shares: Array
+    # What the default prior of a leaf is worth.
+    _prior_rows: float
+
+    def __init__(
+        self,
+        alpha: float | None = None,
+        *,
+        split_prior: Any = "search",
+        evidence: str = "train",
+        temperature: float = 1.0,
+        criterion: str = "entropy",
+        splitter: str = "best",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: int | float | str | None = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        class_weight: Any = None,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
+        categorical_features: Any = "from_dtype",
+        max_bins: int = 255,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def _learn_leaf_prior(self, data: TrainingData) -> None:
+        n_classes = len(self.classes_)
+        weight = np.bincount(data.y.astype(np.intp), data.sample_weight, n_classes)
+        # So coarse that the rounding of sums in another order does not show; so is `noise`.
+        self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
+        noise = min(float(np.float32(self._ensemble.n_leaves[0] / weight.sum())), 1.0)
+        n_rows = np.log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(noise)
+        self._prior_rows = max(float(n_rows), _FEWEST_ROWS)
+
+    @property
+    def _leaf_prior(self) -> ClassPrior:
+        n_classes = len(self.classes_)
+        if self.alpha is not None:
+            return ClassPrior(self.alpha, (n_classes,))
+        return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
+
+    def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
+        is_known = float(tree.weight[0]) < MOST_COUNTED and are_copies(weight)
+        return of_all_nodes(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
+
+    @keeps_model
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
+
+        The structure stays, and so do the classes and the columns' categories, those of the first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        classes : array, optional
+            Checked to be those of the first call.
+
+        Returns
+        -------
+        self
+        """
+        self._add_rows(X, y, sample_weight)
+        if classes is not None:
+            check_classes(classes, self.classes_)
+        return self
+
+    def _map_proba(self, X: ArrayLike) -> Array:
+        return self._probabilities(self._map_values(X))
+
+    def _gibbs_proba(self, X: ArrayLike, random: np.random.Generator) -> Array:
+        return self._probabilities(self._gibbs_values(X, random))
+
+    def _vote_share(self, X: ArrayLike) -> Array:
+        leaves, row = np.unique(self.apply(X), return_inverse=True)
+        place, node, weight = self._ways(leaves)
+        votes = np.zeros((len(leaves), len(self.classes_)))
+        np.add.at(votes, (place, self._probabilities(self._said_at(node)).argmax(axis=1)), weight)
+        return votes[row.ravel()]
+
+    def predict_proba_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return credible intervals of the classes' probabilities: exact quantiles of their posterior.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Posterior probability that a class's probability is in its interval; both sides leave out as much.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes, 2)
+        """
+        self._check_fitted()
+        levels = interval_levels(coverage)
+        return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "_class_shares", "_prior_rows")
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        shares = self._class_shares
+        if shares.shape != (len(self.classes_),) or not ((shares >= 0) & (shares <= 1)).all():
+            raise ValueError("the shares and the classes do not fit together")
+        if not 0 < self._prior_rows < np.inf:
+            raise ValueError("the prior's rows are no positive number")
+        super()._restore_fitted(arrays)
+
+
+class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
+    """A decision tree for regression, averaged over all its prunings.
+
+    One tree is grown; then each of its prunings votes with its posterior probability. The targets of a leaf are normal
+    with mean and variance of its own (criterion="squared_error"), or Poisson counts with a rate of its own ("poisson").
+
+    Parameters
+    ----------
+    prior_weight : float, default=1
+        How many rows the prior mean of a leaf, which is the mean of all targets, is worth.
+    prior_shape : float, default=4
+        Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
+    prior_scale : float, default=0.1
+        The prior variance of a leaf's targets, as a share of the variance of all.
+    split_prior : {"search", "strict", "features"}, float or pair, default="search"
+        Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
+        given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
+        the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
+        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
+        that part the node's own rows.
+    evidence : {"train", "honest"}, default="train"
+        Whose rows tell the prunings' posterior and the leaves' values: all, or, with "honest", the half that the tree
+        was not grown on.
+    temperature : float, default=1
+        The likelihood is raised to the power of 1 / temperature.
+    criterion : {"squared_error", "poisson"}, default="squared_error"
+        What a split lowers, and the model of a leaf.
+    splitter : {"best", "random"}, default="best"
+        Take the best threshold of each feature, or one at random.
+    max_depth : int or None, default=None
+        Most splits between the root and a leaf.
+    min_samples_split : int or float, default=2
+        Fewest rows, or smallest share of them, that a node may be split with.
+    min_samples_leaf : int or float, default=1
+        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
+    min_weight_fraction_leaf : float, default=0
+        Smallest share of all weights in a leaf.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
+    max_leaf_nodes : int or None, default=None
+        Most leaves of a tree, which then grows best-first.
+    min_impurity_decrease : float, default=0
+        A split must lower the impurity, times the node's share of the weights, by this much.
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    max_bins : int, default=65535
+        Most bins of a feature, up to 65 535.
+    random_state : int, RandomState or None, default=None
+        Fixes what is drawn; the model does not depend on `n_jobs`.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+
+    Attributes
+    ----------
+    log_evidence_ : float
+        Log of the targets' density (of counts, their probability), over all prunings and leaf values.
+    expected_n_leaves_ : float
+        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
+    entropy_ : float
+        How uncertain the pruning is, in nats.
+    feature_probabilities_ : array of shape (n_features_in_,)
+        Posterior probability that the tree splits on each feature at all.
+    map_estimator_ : DecisionTreeRegressor
+        The most probable pruning.
+    map_log_joint_ : float
+        Log of its joint probability with the targets.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+
+    References
+    ----------
+    Buntine (1992), "Learning classification trees", Statistics and Computing 2; Chipman, George & McCulloch (1998),
+    "Bayesian CART model search", JASA 93 (the leaves' prior).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import BayesTreeRegressor, DecisionTreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = BayesTreeRegressor().fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > DecisionTreeRegressor().fit(X[::2], y[::2]).score(X[1::2], y[1::2])
+    True
+    >>> model.predict_interval(X[:3]).shape
+    (3, 2)
+    """
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "criterion": one_of("squared_error", "poisson"),
+        "prior_weight": real(0, open_low=True),
+        "prior_shape": real(0, open_low=True),
+        "prior_scale": real(0, open_low=True),
+    }
+    _PRIOR = ("prior_weight", "prior_shape", "prior_scale", *BaseBayesTree._PRIOR)
+    _value_dtype = np.float64
+    _location: Array
+    _variance: Array
+
+    def __init__(
+        self,
+        *,
+        prior_weight: float = 1.0,
+        prior_shape: float = 4.0,
+        prior_scale: float = 0.1,
+        split_prior: Any = "search",
+        evidence: str = "train",
+        temperature: float = 1.0,
+        criterion: str = "squared_error",
+        splitter: str = "best",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: int | float | str | None = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
+        categorical_features: Any = "from_dtype",
+        max_bins: int = 65_535,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Small counts may as well be chance: scikit-learn's checks expect them to be learned by heart.
+        tags.regressor_tags.poor_score = self.criterion == "poisson"
+        return tags
+
+    def _learn_leaf_prior(self, data: TrainingData) -> None:
+        self._location, self._variance = location_and_variance(data.y, data.sample_weight)
+
+    @property
+    def _leaf_prior(self) -> NumberPrior | RatePrior:
+        if self.criterion == "poisson":
+            return RatePrior(self._location, self.prior_weight)
+        return NumberPrior(
+            self._location, self._variance, float(self.prior_weight), float(self.prior_shape), float(self.prior_scale)
+        )
+
+    @keeps_model
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
+
+        The structure stays, and so do the columns' categories and the prior, those of the first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._add_rows(X, y, sample_weight)
+        return self
+
+    def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[np.floating]:
+        """Return the predicted number of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        mode : {"bayes", "map", "gibbs"}, default="bayes"
+            Who answers: all prunings by their posterior, the most probable one, or for each row one drawn from the
+            posterior.
+        random_state : int, RandomState, Generator or None, default=None
+            For mode="gibbs"; None takes the estimator's.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        one_of(*MODES).check("mode", mode)
+        if mode == "bayes":
+            return super().predict(X)
+        if mode == "map":
+            return self._map_values(X)[:, 0]
+        return self._gibbs_values(X, generator(self.random_state if random_state is None else random_state))[:, 0]
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return for each row an interval that holds its target: exact quantiles of the posterior predictive.
+
+        They are those of a mixture, over the nodes on the row's way, of Student's t (of counts, negative binomial)
+        distributions.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Posterior probability that the target is in its interval; both sides leave out as much.
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            Lower and upper ends.
+        """
+        return self._quantiles(X, interval_levels(coverage), 0, of_target=True)
+
+    def predict_mean_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return for each row a credible interval of the mean of its targets: exact quantiles of the posterior.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Posterior probability that the mean is in its interval; both sides leave out as much.
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            Lower and upper ends.
+        """
+        return self._quantiles(X, interval_levels(coverage), 0)
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "_location", "_variance")

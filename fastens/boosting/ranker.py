@@ -1,0 +1,397 @@
+"""Ranking by gradient boosting: LambdaMART."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import GroupShuffleSplit
+from sklearn.utils import Bunch
+
+from fastens.base import TrainingData
+from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.boosting.parameters import RULES
+from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
+from fastens.monitoring.judgements import Judgements, weights_of_rows
+from fastens.monitoring.metrics import OwnMetric, metrics_rule
+from fastens.parameters import FLAG, NONE, one_of, whole
+from fastens.table.sample_weights import check_weights
+
+Array = NDArray[np.float64]
+
+# Metrics by name: at all places, or at so many.
+_METRIC = re.compile(r"(ndcg|map)(?:@([1-9]\d*))?")
+METRICS = metrics_rule(
+    "'ndcg' or 'map', which may go on with '@' and a number of places", lambda name: bool(_METRIC.fullmatch(name))
+)
+
+
+class GradientBoostingRanker(BoostedTrees):
+    """Gradient boosting that puts the rows of each query in order: LambdaMART.
+
+    Trees are fitted to gradients that say, for every two documents of a query, how much better the order would be if
+    the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
+    the same score and relevance none comes first, so the model does not depend on the order of the rows.
+
+    `eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places ("ndcg@5"), and
+    functions of (y, scores), the columns of y being the relevance and the number of the query.
+
+    Parameters
+    ----------
+    ndcg_at : int or None, default=10
+        Places that count in `score`, in `train_score_` and for early stopping; None for all.
+    truncation_level : int, default=30
+        Places whose documents are compared with all below; a little more than `ndcg_at` is good.
+    label_gain : {"exponential", "linear"}, default="exponential"
+        What a document of relevance r is worth: 2**r - 1 or r.
+    normalize : bool, default=True
+        Whether close pairs count more than those far apart, and queries of many pairs no more than others.
+    {parameters}
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_estimators_, n_iter_ : int
+        Rounds kept.
+    best_iteration_ : int
+        The same: with early stopping the round of the best validation.
+    limits_lifted_ : bool
+        Whether the last of these grew without limits (`lift_limits`).
+    train_score_, validation_score_ : arrays
+        After each round, 1 - NDCG of the training rows, and what the validation rows, if any, are measured by.
+    validation_scores_ : dict of arrays
+        All of `eval_metric` after each round, by name.
+    oob_improvement_, oob_prediction_ : arrays of shape (n_rounds,) and (n_samples,)
+        With oob_score=True: by how much each round lowered the loss of the rows that it left out, and the score of each
+        row by the rounds that left it out, which stand for all.
+    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+        Share of the total gain, and number of splits.
+
+    References
+    ----------
+    Burges (2010), "From RankNet to LambdaRank to LambdaMART: an overview", sections 4 and 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens import GradientBoostingRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5))
+    >>> relevance, qid = (X[:, 0] + X[:, 1] > 1).astype(int), np.repeat(np.arange(50), 20)
+    >>> model = GradientBoostingRanker(n_estimators=20).fit(X, relevance, qid=qid)
+    >>> model.score(X, relevance, qid=qid) > 0.9
+    True
+    """
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "eval_metric": METRICS,
+        "ndcg_at": whole(1) | NONE,
+        "truncation_level": whole(1),
+        "label_gain": one_of("exponential", "linear"),
+        "normalize": FLAG,
+    }
+
+    def __init__(
+        self,
+        *,
+        ndcg_at: int | None = 10,
+        truncation_level: int = 30,
+        label_gain: str = "exponential",
+        normalize: bool = True,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_samples_uncertain: int | None = None,
+        min_child_weight: float = 1e-3,
+        min_gain_to_split: float = 0.0,
+        split_penalty: float | None = None,
+        lift_limits: bool | None = None,
+        l2_regularization: float = 0.0,
+        max_bins: int = 255,
+        max_features: int | float | str | None = 1.0,
+        max_features_per_tree: int | float | str | None = 1.0,
+        feature_weights: Any = None,
+        subsample: float = 1.0,
+        boosting: str = "gbdt",
+        rate_drop: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int | None = 50,
+        dart_normalize: str = "tree",
+        sampling: str = "uniform",
+        top_rate: float = 0.2,
+        other_rate: float = 0.1,
+        mvs_lambda: float | None = None,
+        min_weight_leaf: float = 0.0,
+        validation_fraction: float = 0.1,
+        early_stopping: bool | str = "auto",
+        validation: Any = None,
+        eval_metric: Any = "loss",
+        refit: bool = False,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-7,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        path_smooth: float = 0.0,
+        max_delta_step: float | None = None,
+        linear_leaves: bool = False,
+        linear_l2: float = 10.0,
+        categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        one_hot_max_size: int = 2,
+        min_samples_category: int | None = None,
+        max_categories_per_split: int | None = None,
+        category_smoothing: float = 5.0,
+        category_l2: float = 3.0,
+        oob_score: bool = False,
+        callbacks: Any = None,
+        warm_start: bool = False,
+        checkpoint_path: Any = None,
+        checkpoint_every: int = 10,
+        verbose: int | bool | str = 0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.target_tags.required = True
+        return tags
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        qid_val: ArrayLike | None = None,
+        group_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+        init_score: ArrayLike | None = None,
+        init_score_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> GradientBoostingRanker:
+        """Train.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        y : array of shape (n_samples,)
+            Relevance of each row for its query, not negative; more is better.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice in its query, 0 as the row left out.
+        X_val, y_val : table and array, optional
+            Rows to validate on, in place of a part of the queries; used where `early_stopping` is not False.
+        qid : array of shape (n_samples,), optional
+            The query of each row, any labels in any order. Without `qid` and `group`, all rows are of one query.
+        group : array of shape (n_queries,), optional
+            In place of `qid`: how many rows each query has, which then stand one after another.
+        query_weight : array of shape (n_queries,), optional
+            A weight of 2 is the same as the query given twice, 0 as the query left out; in the order of `group`, or of
+            the sorted labels of `qid`.
+        qid_val, group_val : arrays, optional
+            The queries of the rows to validate on.
+        sample_weight_val : array, optional
+            Weights of the rows to validate on.
+        init_score, init_score_val : arrays of shape (n_samples,), optional
+            Scores to start from, of X and X_val; give those of new rows to `predict`.
+        groups : array of shape (n_samples,), optional
+            For the splitter given as `validation`, in place of the queries.
+        resume : path, optional
+            A file that `checkpoint_path` left: go on from there.
+
+        Returns
+        -------
+        self
+        """
+        if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
+            raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
+        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        validation, sample_weight_val = _judged(y_val, sample_weight_val, qid_val, group_val, None)
+        options: dict[str, Any] = {
+            "sample_weight_val": sample_weight_val,
+            "init_score": init_score,
+            "init_score_val": init_score_val,
+            "groups": groups,
+            "resume": resume,
+        }
+        super().fit(X, judged, sample_weight, X_val, validation, **options)
+        return self
+
+    def refit_leaves(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        decay_rate: float = 0.9,
+        sample_weight: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+    ) -> Any:
+        """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight, qid, group, query_weight
+            As in `fit`.
+        decay_rate : float, default=0.9
+            How much of the old value a leaf keeps.
+        """
+        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        return super().refit_leaves(X, judged, decay_rate, sample_weight)
+
+    def permutation_importance(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        n_repeats: int = 5,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Return by how much `score` falls when the values of a feature are shuffled among the rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, qid, group, query_weight
+            As in `fit`.
+        n_repeats : int, default=5
+            How often to shuffle.
+        random_state : int, RandomState or None, default=None
+            Of the shuffles.
+        """
+        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        return super().permutation_importance(X, judged, sample_weight, n_repeats=n_repeats, random_state=random_state)
+
+    # What boosting asks --------------------------------------------------
+
+    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
+        return (y if isinstance(y, Judgements) else Judgements(y, None, None)).read(n_rows)
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        return y
+
+    def _encode_target(self, y: NDArray[Any]) -> Array:
+        return y
+
+    def _told_target(self, y: Array) -> Array:
+        # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
+        return np.ascontiguousarray(y[:, :QUERY])
+
+    def _labels_of_targets(self, y: Array) -> Array:
+        return y[:, : QUERY + 1]
+
+    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Whole queries to validate on."""
+        if len(np.unique(data.y[:, QUERY])) < 2:
+            raise ValueError("early_stopping must not be True with a single query and no X_val.")
+        splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
+        train, validation = next(splitter.split(data.y, groups=data.y[:, QUERY]))
+        return train, validation
+
+    def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        queries = data.y[:, QUERY]
+        if groups is None and self.validation is not None:
+            groups = np.zeros(len(queries) if data.rows is None else data.rows.max() + 1)
+            groups[slice(None) if data.rows is None else data.rows] = queries
+        held_out = super()._split_rows(data, groups)
+        if held_out is not None and np.isin(queries[held_out[0]], queries[held_out[1]]).any():
+            raise ValueError("validation must keep the rows of a query together, as GroupShuffleSplit does.")
+        return held_out
+
+    def _learn_statistics(self, data: Any, seed: int) -> Any:
+        relevance = np.ascontiguousarray(data.y[:, RELEVANCE])
+        return super()._learn_statistics(data._replace(y=relevance), seed)._replace(y=data.y)
+
+    def _get_loss(self) -> LambdaRank:
+        return LambdaRank(RankingOptions(self.ndcg_at, self.truncation_level, self.label_gain, self.normalize))
+
+    def _own_metric(self, name: str) -> OwnMetric:
+        kind, places = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
+        at = None if places is None else int(places)
+
+        loss = cast(LambdaRank, self._loss)
+        measure = loss.ndcg if kind == "ndcg" else loss.average_precision
+        return lambda rows: measure(rows.y, rows.raw, rows.weight, at)
+
+    # Predict --------------------------------------------------
+
+    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        """Return the score of each row, shape (n_samples,): higher ones first; comparable within a query alone.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        init_score : array of shape (n_samples,), optional
+            Scores that are added.
+        """
+        return self._raw_from(X, init_score)[:, 0]
+
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
+        """Yield the scores after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield raw[:, 0]
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the mean NDCG of the queries at `ndcg_at`.
+
+        Rows of equal score share the mean discount of their places; a query without any relevant row counts as 1.
+
+        Parameters
+        ----------
+        X, y, sample_weight, qid, group, query_weight
+            As in `fit`.
+        """
+        judged, weight = _judged(y, sample_weight, qid, group, query_weight)
+        scores = self.predict(X)
+        target = judged.read(len(scores))
+        if weight is not None:
+            present = np.flatnonzero(weight)
+            target, scores, weight = target[present], scores[present], weight[present]
+        return self._score_of_raw(scores[:, None], target, weight)
+
+    def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
+        return self._get_loss().ndcg(y, np.ascontiguousarray(raw.T), weight, self.ndcg_at)
+
+
+def _judged(y: Any, sample_weight: Any, qid: Any, group: Any, query_weight: Any) -> tuple[Any, Any]:
+    """The target and the weights of its rows."""
+    if y is None:
+        return None, sample_weight
+    n_rows = np.size(np.asarray(y))
+    documents = check_weights(sample_weight, n_rows)
+    judged = Judgements(y, qid, group, documents)
+    return judged, weights_of_rows(documents, query_weight, judged.query(n_rows))

@@ -1,0 +1,177 @@
+"""Which rows a round of boosting is grown on: some at random, or those that the gradients say matter most.
+
+A row's random numbers follow from its content, so neither the order of the rows nor the number of threads matters, and
+copies of a row are drawn together, as the one row of their summed weight would be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.rows.sampling import mixed, stream_seeds
+
+Array = NDArray[np.float64]
+METHODS = ("uniform", "goss", "mvs")
+# Streams of random numbers for drawing rows; 0 is for features.
+_PURPOSE = 7
+
+
+@dataclass(frozen=True)
+class RowSampling:
+    """How rows are drawn.
+
+    Attributes
+    ----------
+    method : {"uniform", "goss", "mvs"}
+        Each row with the same chance; all rows of large gradients and some of the others (Ke et al. 2017); each row
+        with a chance in proportion to its gradient (Ibragimov & Gusev 2019).
+    share : float
+        Expected share of the rows, for "uniform" and "mvs".
+    top_rate, other_rate : float
+        For "goss": the share of the rows with the largest gradients, and how many others, as a share of all rows.
+    mvs_lambda : float or None
+        For "mvs": the weight of the squared hessian beside the squared gradient; None for the square of the mean
+        gradient's size over the mean hessian.
+    """
+
+    method: str = "uniform"
+    share: float = 1.0
+    top_rate: float = 0.2
+    other_rate: float = 0.1
+    mvs_lambda: float | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether any row may be left out."""
+        return self.share < 1 or (self.method == "goss" and self.top_rate + self.other_rate < 1)
+
+    @property
+    def reweights(self) -> bool:
+        """Whether rows that are drawn count for others that are not."""
+        return self.draws and self.method != "uniform"
+
+
+class RowSample(NamedTuple):
+    """The rows of a round.
+
+    Attributes
+    ----------
+    rows : uint32 array
+        Ascending, at least one.
+    factors : float32 array of the same length or None
+        What gradients and hessians are multiplied with, so that their expected sums stay those of all rows.
+    """
+
+    rows: NDArray[np.uint32]
+    factors: NDArray[np.float32] | None
+
+
+class RowSampler:
+    """Draws the rows of each round.
+
+    Parameters
+    ----------
+    rules : RowSampling
+        How.
+    hashes : uint64 array of shape (n_rows,)
+        What makes the rows' random numbers (see `content_hashes`).
+    weight : float64 array of shape (n_rows,) or None
+        A weight of 2 counts as two rows.
+    seed : int
+        Of all draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.boosting.row_sampling import RowSampler, RowSampling
+    >>> rules = RowSampling("goss", top_rate=0.25, other_rate=0.25)
+    >>> sampler = RowSampler(rules, np.arange(8, dtype=np.uint64), None, 0)
+    >>> gradients = np.array([[1, 9, 2, 8, 3, 1, 2, 3]], dtype=np.float32)
+    >>> sample = sampler.draw(0, gradients, np.ones_like(gradients))
+    >>> {1, 3} <= set(sample.rows.tolist())
+    True
+    """
+
+    def __init__(self, rules: RowSampling, hashes: NDArray[np.uint64], weight: Array | None, seed: int) -> None:
+        self._rules, self._hashes, self._weight, self._seed = rules, hashes, weight, seed
+
+    def draw(self, index: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
+        """Draw the rows of round number `index` from its gradients and hessians, both (n_outputs, n_rows)."""
+        draws = self._draws(index)
+        if self._rules.method == "uniform":
+            return _sample(draws, draws < self._rules.share, None)
+        if self._rules.method == "goss":
+            return self._goss(draws, gradients, hessians)
+        chances = self._mvs_chances(gradients, hessians)
+        return _sample(draws, draws < chances, 1 / chances)
+
+    def _draws(self, index: int) -> Array:
+        """A number of at least 0 and less than 1 for each row."""
+        seed = stream_seeds(self._seed, index, index + 1, _PURPOSE)
+        return _unit(mixed(self._hashes ^ seed))
+
+    def _goss(self, draws: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
+        rules = self._rules
+        size = np.abs(gradients.astype(np.float64) * hessians).sum(axis=0)
+        is_top = self._is_top(size, draws)
+        # Of equal sizes those of the largest numbers are on top, so the others need numbers of their own.
+        others = _unit(mixed((draws * 2.0**53).astype(np.uint64)))
+        chance = min(1.0, rules.other_rate / (1 - rules.top_rate))
+        return _sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
+
+    def _is_top(self, size: Array, draws: Array) -> NDArray[np.bool_]:
+        """Whether a row is among the share `top_rate` of the weight with the largest sizes; of equals, by number."""
+        weight = np.ones(len(size)) if self._weight is None else self._weight
+        wanted = self._rules.top_rate * weight.sum()
+        limit = _limit(size, weight, wanted)
+        above, equal = size > limit, np.flatnonzero(size == limit)
+        more = wanted - weight[above].sum()
+        above[equal] = (draws[equal] >= _limit(draws[equal], weight[equal], more)) & (more > 0)
+        return above
+
+    def _mvs_chances(self, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
+        """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that they sum up to the wanted share."""
+        g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
+        weight = np.ones(g.shape[1]) if self._weight is None else self._weight
+        factor = self._rules.mvs_lambda
+        if factor is None:
+            means = [
+                weighted_mean(np.abs(part).sum(axis=0, dtype=np.float64), weight) for part in (gradients, hessians)
+            ]
+            factor = (means[0] / max(means[1], 1e-30)) ** 2
+        # Rows without gradient and hessian have a chance too, but hardly any.
+        size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
+        wanted = self._rules.share * weight.sum()
+        sure, n_sure = np.zeros(len(size), dtype=bool), -1
+        while n_sure < sure.sum() < len(sure):
+            n_sure = sure.sum()
+            others = weight[~sure].sum()
+            limit = weighted_mean(size[~sure], weight[~sure]) * others / max(wanted - weight[sure].sum(), 1e-300)
+            sure |= size >= limit
+        return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
+
+
+def _limit(values: Array, weight: Array, wanted: float) -> float:
+    """The largest limit with at least the wanted weight at or above it; infinite where none is wanted."""
+    if wanted <= 0 or not len(values):
+        return np.inf
+    order = np.argsort(-values, kind="stable")
+    place = int(np.searchsorted(np.cumsum(weight[order]), wanted * (1 - 1e-12)))
+    return float(values[order[min(place, len(order) - 1)]])
+
+
+def _sample(draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
+    rows = np.flatnonzero(is_drawn).astype(np.uint32)
+    if not len(rows):
+        rows = np.array([np.argmin(draws)], dtype=np.uint32)
+    return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))
+
+
+def _unit(bits: NDArray[np.uint64]) -> Array:
+    """Numbers of at least 0 and less than 1 from 64 random bits each."""
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

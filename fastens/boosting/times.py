@@ -1,0 +1,80 @@
+"""Times that may be censored, from any way to give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
+
+from fastens.table.columns.vectors import unmasked
+from fastens.table.tables import is_frame, table_from_frame
+
+Array = NDArray[np.float64]
+
+
+def read_times(y: Any) -> Array:
+    """Bounds of times, from any way to give them, (n_rows, 2); equal where the time was observed.
+
+    Parameters
+    ----------
+    y : structured array, table or array
+        A structured array or a table with a boolean column for events, and one of times; or with columns "event" and
+        "time", or "lower" and "upper"; an array of two columns, the bounds; or a vector of times that were all
+        observed.
+    """
+    if is_frame(y):
+        table = table_from_frame(y)
+        return _from_columns({str(name): np.asarray(y[name]) for name in table.names or []})
+    array = unmasked(y, "y")
+    if array.dtype.names:
+        return _from_columns({name: array[name] for name in array.dtype.names})
+    if array.ndim == 2 and array.shape[1] == 2:
+        return _checked(_floats(array))
+    if array.ndim == 2 and array.shape[1] > 2:
+        raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
+    time = _floats(column_or_1d(array, warn=True))
+    return _checked(np.column_stack([time, time]))
+
+
+def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
+    names = sorted(columns)
+    if names == ["lower", "upper"]:
+        return _checked(np.column_stack([_floats(columns["lower"]), _floats(columns["upper"])]))
+    flags = [name for name, values in columns.items() if values.dtype == bool]
+    event = "event" if names == ["event", "time"] else flags[0] if len(flags) == 1 else None
+    if len(names) != 2 or event is None:
+        raise ValueError(
+            "y must have a boolean column for events and one of times, or columns 'event' and 'time', or 'lower' and "
+            f"'upper'; got the columns {list(columns)}."
+        )
+    happened, time = _floats(columns[event]), _floats(columns[next(name for name in names if name != event)])
+    wrong = np.flatnonzero(~np.isin(happened, (0, 1)))
+    if len(wrong):
+        raise ValueError(
+            f"y must hold 0 or 1, or True or False, in its column {event!r} of events; got {happened[wrong[0]]:g} in "
+            f"row {wrong[0]}."
+        )
+    return _checked(np.column_stack([time, np.where(happened == 1, time, np.inf)]))
+
+
+def _floats(values: NDArray[Any]) -> Array:
+    if values.dtype.kind in "cUSmM":
+        raise ValueError(f"y must hold real numbers; it holds {values.dtype}.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must hold real numbers: {error}") from error
+
+
+def _checked(bounds: Array) -> Array:
+    """Bounds that make sense; a lower one below 0 is 0."""
+    low, high = np.maximum(bounds[:, 0], 0.0), bounds[:, 1]
+    if np.isnan(bounds).any() or np.isinf(low).any():
+        raise ValueError("Input y contains " + ("NaN." if np.isnan(bounds).any() else "infinity."))
+    wrong = np.flatnonzero((high < low) | (high < 0))
+    if len(wrong):
+        found = bounds[wrong[0]].tolist()
+        raise ValueError(f"y must hold times that are not negative, lower bounds first; got {found} in row {wrong[0]}.")
+    return np.column_stack([low, high])

@@ -1,0 +1,128 @@
+"""Cross-validation of many models on the same folds: scores with their standard errors, times and sizes."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from fastens.cli.errors import first_line
+from fastens.cli.models.card import probabilities
+from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
+from fastens.cli.table.task import Rows, Task
+
+CONSTANT = "constant prediction"
+HIGHER_IS_BETTER = ("AUC", "accuracy", "R²")
+
+
+@dataclass
+class Entry:
+    """One model of the leaderboard: what each fold gave."""
+
+    name: str
+    scores: list[Scores] = field(default_factory=list)
+    fit_seconds: list[float] = field(default_factory=list)
+    predict_seconds: list[float] = field(default_factory=list)
+    n_predicted: int = 0
+    n_bytes: int = 0
+    failure: str | None = None
+
+    def mean(self, name: str) -> float:
+        """The mean of a score over the folds."""
+        return float(np.mean([scores[name] for scores in self.scores])) if self.scores else math.nan
+
+    def error(self, name: str) -> float:
+        """The standard error of that mean."""
+        n_folds = len(self.scores)
+        return float(np.std([scores[name] for scores in self.scores], ddof=1) / math.sqrt(n_folds))
+
+    @property
+    def fit_time(self) -> float:
+        """Median seconds of a fit."""
+        return float(np.median(self.fit_seconds)) if self.fit_seconds else math.nan
+
+    @property
+    def microseconds_per_row(self) -> float:
+        """Mean time of a prediction."""
+        return 1e6 * sum(self.predict_seconds) / self.n_predicted if self.n_predicted else math.nan
+
+
+def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray, NDArray]]:
+    """Rows to train on and to test on, shuffled; every class in the same share where there are classes."""
+    kind = StratifiedKFold if task.is_classification else KFold
+    with warnings.catch_warnings():
+        # Classes of fewer rows than folds are absent from some folds, which the scores allow for.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        folds = kind(n_folds, shuffle=True, random_state=random_state)
+        return list(folds.split(np.zeros(len(task.rows.y)), task.rows.y))
+
+
+def cross_validate(
+    name: str, model: Any, task: Task, folds: list[tuple[NDArray, NDArray]], on_fold: Callable[[], None]
+) -> Entry:
+    """Fit and score a model on every fold; a model that cannot do the table is an entry that says why."""
+    entry = Entry(name)
+    for train, test in folds:
+        try:
+            _one_fold(entry, clone(model), _take(task.rows, train), _take(task.rows, test), task)
+        except Exception as error:
+            # Whatever one model stumbles over, the others are still to be seen.
+            return Entry(name, failure=first_line(error))
+        on_fold()
+    return entry
+
+
+def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
+    """What the best constant prediction of each fold gives."""
+    entry = Entry(CONSTANT)
+    classes = np.unique(task.rows.y) if task.is_classification else None
+    for train, test in folds:
+        rows, held_out = _take(task.rows, train), _take(task.rows, test)
+        constant = constant_prediction(rows.y, rows.weight, classes)
+        entry.scores.append(score_constant(constant, Truth(held_out.y, held_out.weight, classes, None)))
+    return entry
+
+
+def ranked(entries: list[Entry]) -> list[Entry]:
+    """Best first, by the first score; failures last."""
+    done = [entry for entry in entries if entry.scores]
+    name = next(iter(done[0].scores[0])) if done else ""
+    sign = -1 if name.startswith(HIGHER_IS_BETTER) else 1
+    return sorted(done, key=lambda entry: sign * entry.mean(name)) + [entry for entry in entries if not entry.scores]
+
+
+def _one_fold(entry: Entry, model: Any, rows: Rows, held_out: Rows, task: Task) -> None:
+    weight = {} if rows.weight is None else {"sample_weight": rows.weight}
+    start = time.perf_counter()
+    model.fit(rows.X, rows.y, **weight)
+    entry.fit_seconds.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    predicted = probabilities(model, held_out.X) if task.is_classification else model.predict(held_out.X)
+    entry.predict_seconds.append(time.perf_counter() - start)
+    entry.n_predicted += len(held_out.y)
+    entry.n_bytes = len(pickle.dumps(model))
+    classes = np.unique(task.rows.y) if task.is_classification else None
+    if classes is not None:
+        predicted = _all_classes(predicted, model.classes_, classes)
+    entry.scores.append(score(predicted, Truth(held_out.y, held_out.weight, classes, None)))
+
+
+def _all_classes(probabilities: NDArray, known: NDArray, classes: NDArray) -> NDArray:
+    """Columns for all classes, also those that a fold lacked."""
+    out = np.zeros((len(probabilities), len(classes)))
+    out[:, np.searchsorted(classes, known)] = probabilities
+    return out
+
+
+def _take(rows: Rows, index: NDArray) -> Rows:
+    weight = None if rows.weight is None else rows.weight[index]
+    return Rows(rows.X.take(index), rows.y[index], weight)

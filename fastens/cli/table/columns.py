@@ -1,0 +1,117 @@
+"""What the columns of a table hold, and the features made of them.
+
+The kind of every column is decided once, from the training table, and saved with the model: a column of digits that was
+text in training stays text in a table where every one of its values looks like a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fastens.cli.errors import CommandError, first_line
+from fastens.table.columns.dates import CALENDAR, PARTS, date_parts, part_name, seconds_of, times_of
+
+NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
+# Texts whose words are looked at; TEXT is taken as categories.
+WORDS = "words"
+DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
+UNUSABLE = "unusable"
+# Dates that go to the model as they are: it makes numbers of them itself.
+GIVEN = "given"
+TESTS_OF_KIND = {
+    NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    TEXT: (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    BOOLEAN: (pa.types.is_boolean,),
+    DATE: (pa.types.is_date,),
+    TIMESTAMP: (pa.types.is_timestamp,),
+    TIME: (pa.types.is_time, pa.types.is_duration),
+}
+# What each kind is called in a summary and in messages, and the kinds that a later table may hold in its place.
+KIND_NAMES = {
+    NUMBER: "numbers",
+    TEXT: "categories",
+    WORDS: "texts",
+    BOOLEAN: "true or false",
+    DATE: "dates",
+    TIMESTAMP: "dates",
+    TIME: "times",
+}
+DESCRIPTIONS = {**KIND_NAMES, TEXT: "text", WORDS: "text"}
+CONVERTIBLE = {
+    NUMBER: (NUMBER, BOOLEAN),
+    TEXT: (TEXT, NUMBER, BOOLEAN),
+    WORDS: (TEXT, NUMBER, BOOLEAN),
+    DATE: (DATE, TIMESTAMP),
+    TIMESTAMP: (DATE, TIMESTAMP),
+}
+
+
+def kind_of(type_: pa.DataType) -> str:
+    """What a column of this Arrow type holds."""
+    return next((kind for kind, tests in TESTS_OF_KIND.items() if any(test(type_) for test in tests)), UNUSABLE)
+
+
+def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
+    """The kind of every column of a training table; those in `categorical` hold categories whatever their type."""
+    return {field.name: TEXT if field.name in categorical else kind_of(field.type) for field in table.schema}
+
+
+def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
+    """The table a model learns from: numbers, booleans, categories, texts; a date becomes several numbers."""
+    made: dict[str, pa.ChunkedArray] = {}
+    for name, kind in kinds.items():
+        column = table[name] if kind == GIVEN else converted(table[name], name, kind)
+        if kind in (DATE, TIMESTAMP):
+            made.update(_date_parts(column, name, PARTS if kind == TIMESTAMP else CALENDAR))
+        else:
+            made[name] = column.dictionary_encode() if kind == TEXT else column
+    return pa.table(made)
+
+
+def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
+    """The column as its kind says, or an error that names the column, what it should hold and what it does."""
+    found = kind_of(column.type)
+    if not pa.types.is_null(column.type) and found not in CONVERTIBLE.get(kind, (kind,)):
+        example = column.drop_null()[0].as_py() if column.null_count < len(column) else None
+        raise CommandError(f"column {name!r} must hold {DESCRIPTIONS[kind]}, as in training, but holds {example!r}")
+    try:
+        return _cast(column, kind)
+    except pa.ArrowException as error:
+        raise CommandError(f"column {name!r} cannot be read as {DESCRIPTIONS[kind]}: {first_line(error)}") from error
+
+
+def _cast(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    type_ = column.type
+    if kind in (TEXT, WORDS):
+        text = column.cast(pa.string()) if not pa.types.is_large_string(type_) else column
+        return pc.utf8_trim_whitespace(text)
+    if kind == BOOLEAN:
+        return column.cast(pa.bool_())
+    if kind in (DATE, TIMESTAMP):
+        return column
+    if kind == TIME:
+        return column.cast(pa.float64()) if pa.types.is_null(type_) else _numbers(seconds_of(times_of(column, "")))
+    keeps_type = (pa.types.is_integer(type_) or pa.types.is_floating(type_)) and not pa.types.is_float16(type_)
+    return column if keeps_type else column.cast(pa.int8() if pa.types.is_boolean(type_) else pa.float64())
+
+
+def _date_parts(column: pa.ChunkedArray, name: str, parts: Collection[str]) -> dict[str, pa.ChunkedArray]:
+    """The features that an estimator makes of such a column itself."""
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.timestamp("s"))
+    made = date_parts(times_of(column, repr(name)), parts)
+    return {part_name(name, part): _numbers(values) for part, values in made.items()}
+
+
+def _numbers(values: NDArray[np.floating]) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, from_pandas=True)])
+
+
+def n_distinct(column: pa.ChunkedArray) -> int:
+    """How many values a column has, missing ones apart."""
+    return len(column.drop_null().unique())

@@ -1,0 +1,82 @@
+"""The column to predict: which task it asks for, and its values."""
+
+from __future__ import annotations
+
+import difflib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fastens.cli.errors import CommandError, listed
+from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, converted, kind_of, n_distinct
+
+CLASSIFICATION, REGRESSION = "classification", "regression"
+# Whole numbers with no more distinct values than this are taken for classes; --task overrides it.
+CLASSES_MAXIMUM = 10
+
+
+def recognised_task(column: pa.ChunkedArray) -> str:
+    """Classification for text, booleans, two distinct numbers and few whole ones; regression for all other numbers."""
+    kind = kind_of(column.type)
+    if kind in (TEXT, BOOLEAN):
+        return CLASSIFICATION
+    distinct = column.drop_null().unique()
+    if pa.types.is_integer(column.type):
+        return CLASSIFICATION if len(distinct) <= CLASSES_MAXIMUM else REGRESSION
+    return (
+        CLASSIFICATION
+        if len(distinct) <= 2 and all(value == int(value) for value in distinct.to_pylist())
+        else REGRESSION
+    )
+
+
+def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
+    """Refuse a target that cannot be learned."""
+    kind = kind_of(column.type)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    n_missing = column.null_count
+    if n_missing:
+        rows = f"{n_missing:,} of {len(column):,} rows"
+        raise CommandError(f"the target {name!r} is missing in {rows}; remove or fill these rows")
+    if kind not in (NUMBER, TEXT, BOOLEAN):
+        raise CommandError(f"the target {name!r} holds neither classes nor numbers but {column.type}")
+    if task == REGRESSION and kind == TEXT:
+        raise CommandError(f"the target {name!r} holds text ({column[0].as_py()!r}); regression needs numbers")
+    n_classes = n_distinct(column)
+    if task == CLASSIFICATION and n_classes < 2:
+        only = column[0].as_py()
+        raise CommandError(f"the target {name!r} has one class only, {only!r}: there is nothing to tell apart")
+    if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
+        raise CommandError(
+            f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows: not a class but a name?"
+        )
+
+
+def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> NDArray:
+    """The target as a NumPy array: float64 for regression; strings, booleans or numbers for classes."""
+    values = converted(column, name, kind)
+    if task == REGRESSION:
+        return np.asarray(values.cast(pa.float64()).to_numpy())
+    return np.asarray(values.to_numpy(), dtype=object if kind == TEXT else None)
+
+
+def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
+    """Sample weights from a column: numbers of zero or more."""
+    if name is None:
+        return None
+    weights = np.asarray(converted(required(table, name, "--weight"), name, NUMBER).cast(pa.float64()).to_numpy())
+    if not np.all(np.isfinite(weights)) or weights.min() < 0 or weights.max() == 0:
+        raise CommandError(f"the weights in {name!r} must be finite, zero or more, and not all zero")
+    return weights
+
+
+def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
+    """The column of that name, or an error that lists the columns there are."""
+    if name not in table.column_names:
+        close = difflib.get_close_matches(name, table.column_names)
+        hint = f"did you mean {listed(close)}?" if close else f"it has {listed(table.column_names)}"
+        raise CommandError(f"{option}: the table has no column {name!r}; {hint}")
+    return table[name]

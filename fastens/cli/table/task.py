@@ -1,0 +1,191 @@
+"""What there is to learn: the table, the column to predict, the columns to learn from, the rows to hold out."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fastens.cli.errors import CommandError, listed
+from fastens.cli.models.card import ModelCard
+from fastens.cli.table.bundled import bundled_table
+from fastens.cli.table.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_kinds, features, kind_of, n_distinct
+from fastens.cli.table.notes import column_notes
+from fastens.cli.table.split import Split
+from fastens.cli.table.tables import read_table
+from fastens.cli.table.target import (
+    CLASSIFICATION,
+    REGRESSION,
+    check_target,
+    recognised_task,
+    required,
+    target_values,
+    weight_values,
+)
+
+LABELS_SHOWN = 4
+# Whole numbers with more distinct values than this are surely no classes.
+DOUBTFUL_MAXIMUM = 100
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features, target and weights of the same rows."""
+
+    X: pa.Table
+    y: NDArray
+    weight: NDArray | None
+
+    def take(self, mask: NDArray[np.bool_]) -> Rows:
+        """The marked rows."""
+        weight = None if self.weight is None else self.weight[mask]
+        return Rows(self.X.filter(pa.array(mask)), self.y[mask], weight)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A table, ready to be learned, and what its columns are."""
+
+    title: str
+    rows: Rows
+    held_out: NDArray[np.bool_]
+    card: ModelCard
+    notes: list[str]
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether the target holds classes."""
+        return self.card.task == CLASSIFICATION
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Rows, columns, missing cells and target, each as a name and a text."""
+        n_rows, n_test = len(self.held_out), int(self.held_out.sum())
+        split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out)" if n_test else ""
+        kinds = [KIND_NAMES[kind] for kind in self.card.kinds.values()]
+        counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
+        n_missing = [column.null_count for column in self.rows.X.columns]
+        incomplete = f"{sum(n_missing):,} cells, in {np.count_nonzero(n_missing)} columns"
+        return [
+            ("table", self.title),
+            ("rows", f"{n_rows:,}{split}"),
+            ("columns", f"{len(kinds)} ({counts})"),
+            ("missing", incomplete if any(n_missing) else "nothing"),
+            ("target", f"{self.card.target}: {self._target_facts()}"),
+        ]
+
+    def _target_facts(self) -> str:
+        y = self.rows.y
+        if not self.is_classification:
+            return f"regression, {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
+        labels, counts = np.unique(y, return_counts=True)
+        largest = np.argsort(-counts, kind="stable")[:LABELS_SHOWN]
+        shares = ", ".join(f"{labels[i]} {counts[i] / len(y):.1%}" for i in largest)
+        more = ", …" if len(labels) > LABELS_SHOWN else ""
+        return f"classification, {len(labels)} classes: {shares}{more}"
+
+
+def add_task_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what there is to learn."""
+    add = parser.add_argument
+    add("table", nargs="?", metavar="TABLE", help="CSV or Parquet file; left out: a real table of scikit-learn's")
+    add("--target", metavar="COL", help="the column to predict")
+    add("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="what to learn (default: auto)")
+    columns: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMNS"}
+    add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
+    add("--categorical", help="columns of numbers that stand for categories", **columns)
+    add("--weight", metavar="COL", help="a column with the weight of each row")
+    parser.set_defaults(text=None)
+    add("--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)")
+
+
+def add_test_fraction(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how many rows to hold out."""
+    text = "share of rows to hold out (default: 0.2)"
+    parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help=text)
+
+
+def read_task(options: argparse.Namespace) -> Task:
+    """The table with its columns, target and weights sorted out."""
+    if not 0 <= options.test_fraction < 1:
+        raise CommandError(f"--test-fraction must be at least 0 and less than 1, got {options.test_fraction:g}")
+    table, target, title = _read(options)
+    required(table, target, "--target")
+    weight = weight_values(table, options.weight)
+    if weight is not None:
+        table, weight = table.filter(pa.array(weight > 0)), weight[weight > 0]
+    column = table[target]
+    task = recognised_task(column) if options.task == "auto" else options.task
+    check_target(column, target, task)
+    candidates, all_kinds = _columns(table, target, options)
+    kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
+    if not kinds:
+        raise CommandError("no columns are left to learn from")
+    y = target_values(column, target, kind_of(column.type), task)
+    split = Split.of(y, options.test_fraction, options.random_state)
+    card = ModelCard(target, kind_of(column.type), task, kinds, None, split)
+    held_out = _held_out(y, task, split)
+    notes = [*_task_notes(column, target, options.task, task), *column_notes(candidates, all_kinds)]
+    return Task(title, Rows(features(candidates, kinds), y, weight), held_out, card, notes)
+
+
+def add_text(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a column of texts."""
+    text = "learn from the words of this column alone (--model text)"
+    parser.add_argument("--text", metavar="COL", help=text)
+
+
+def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
+    """The columns to learn from, and what they hold."""
+    dropped = {target, options.weight, *_named(options.drop, table, "--drop")}
+    if options.text is not None:
+        found = kind_of(required(table, options.text, "--text").type)
+        if found != TEXT or options.text in dropped:
+            raise CommandError(f"--text must name a column of texts other than the target; got {options.text!r}")
+        return table.select([options.text]), {options.text: WORDS}
+    candidates = table.select([name for name in table.column_names if name not in dropped])
+    return candidates, column_kinds(candidates, _named(options.categorical, table, "--categorical"))
+
+
+def _read(options: argparse.Namespace) -> tuple[pa.Table, str, str]:
+    """The table, its target and its title."""
+    if options.table is None:
+        bundled = bundled_table(options.task)
+        return bundled.table, options.target or bundled.target, bundled.title
+    as_text = [name for value in options.categorical for name in (value, *value.split(","))]
+    if options.text is not None:
+        as_text.append(options.text)
+    table = read_table(options.table, as_text)
+    if options.target is None:
+        raise CommandError(f"say with --target which column to predict: {listed(table.column_names)}")
+    return table, options.target, options.table
+
+
+def _named(values: list[str], table: pa.Table, option: str) -> list[str]:
+    """The columns that an option names; a column may have a comma in its own name."""
+    names = []
+    for value in values:
+        names += [value] if value in table.column_names else value.split(",")
+    for name in names:
+        required(table, name, option)
+    return names
+
+
+def _held_out(y: NDArray, task: str, split: Split) -> NDArray[np.bool_]:
+    """The rows to hold out."""
+    held_out = split.held_out(y, task)
+    if split.fraction > 0 and not 0 < held_out.sum() < len(y):
+        raise CommandError(f"{len(y):,} rows are too few to hold some out; --test-fraction 0 trains on all of them")
+    return held_out
+
+
+def _task_notes(column: pa.ChunkedArray, target: str, asked: str, task: str) -> list[str]:
+    """How the task was recognised, where it could have been the other one."""
+    n_values = n_distinct(column)
+    if asked != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
+        return []
+    other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
+    return [f"{target!r} has {n_values} distinct whole numbers, taken as {task}. For {other}: --task {other}"]

@@ -1,0 +1,379 @@
+"""What bagging of any estimators shares: bags of rows and columns, a fit for each, and what the members say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
+
+from fastens.base import BaseFastens, is_plain
+from fastens.combining.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
+from fastens.combining.members import check_known
+from fastens.combining.one_class import OneClassClassifier
+from fastens.combining.one_estimator import BaseOneEstimator
+from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.combining.tasks import run_tasks
+from fastens.engine.grow.constraints import count_of
+from fastens.engine.rows.copies import Copies, repeated
+from fastens.engine.rows.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
+from fastens.engine.threads import resolve_n_jobs
+from fastens.forests.bags import CHOOSING, DRAWING, GROWING, DrawingRules
+from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
+from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
+from fastens.saving import nested_arrays, nested_model
+from fastens.table.parts import as_numbers, take_columns
+from fastens.table.tables import is_frame
+from fastens.warn import warn
+
+Array = NDArray[np.float64]
+
+RULES = {
+    "estimator": ESTIMATOR | NONE,
+    "n_estimators": whole(1),
+    "max_samples": whole(1) | real(0, open_low=True) | NONE,
+    "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
+    "bootstrap": FLAG,
+    "bootstrap_features": FLAG,
+    "sampling": one_of("auto", "weights", "rows"),
+    "oob_score": FLAG | FUNCTION,
+    "warm_start": FLAG,
+    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
+}
+# What trees a forest grows, what it takes over from the bagging, and what it learns for it.
+FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
+    (DecisionTreeClassifier, "best"): RandomForestClassifier,
+    (DecisionTreeClassifier, "random"): ExtraTreesClassifier,
+    (DecisionTreeRegressor, "best"): RandomForestRegressor,
+    (DecisionTreeRegressor, "random"): ExtraTreesRegressor,
+}
+OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start", "voting", "random_state", "n_jobs")
+LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "classes_",
+    "_encoder",
+    "_n_plain_features",
+    "oob_score_",
+    "oob_scores_",
+    "_oob_mean",
+)
+SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
+_MEMBERS, _FOREST = "members.", "forest."
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """How often each row is in the bag of a member: member t's bag depends on the seed and t alone.
+
+    Attributes
+    ----------
+    seed : int
+        Of the ensemble.
+    bootstrap : Bootstrap or None
+        Draws with replacement.
+    copies : Copies or None
+        Without replacement: what is drawn from.
+    n_drawn : int
+        Without replacement: how many copies are drawn.
+    """
+
+    seed: int
+    bootstrap: Bootstrap | None
+    copies: Copies | None = None
+    n_drawn: int = 0
+
+    def counts(self, member: int) -> NDArray[np.int64]:
+        """How often each row is drawn."""
+        seeds = stream_seeds(self.seed, member, member + 1, DRAWING)
+        if self.bootstrap is not None:
+            return self.bootstrap.counts(seeds)[0].astype(np.int64)
+        assert self.copies is not None
+        return self.copies.draw(self.n_drawn, random_stream(int(seeds[0]), 0))
+
+
+class BaseBagging(BaseOneEstimator):
+    """Copies of one estimator, each fitted on a bag of rows and columns."""
+
+    _members: list[FittedMember]
+    _draws: Draws | None = None
+    # Bags of our own trees are a forest: binned once, grown side by side by the engine.
+    _forest: Any = None
+
+    def _wants(self) -> str:
+        """What members are asked for."""
+        raise NotImplementedError
+
+    def _responses_of_trees(self, X: Any) -> Iterator[Array]:
+        """What each tree of the forest says."""
+        raise NotImplementedError
+
+    # Fit --------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **metadata: Any) -> BaseBagging:
+        """Fit a copy of the estimator on each bag.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; whatever the estimator takes.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            With `bootstrap`, chances to be drawn: a weight of 2 is the same as the row given twice.
+        **metadata
+            Passed on to the members, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if self.oob_score and not self.bootstrap:
+            raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+        self._forest = self._forest_for_trees()
+        if self._forest is not None:
+            check_known(type(self).__name__, metadata)
+            return self._fit_forest(X, y, sample_weight)
+        kept = self._members if self.warm_start and hasattr(self, "_members") else []
+        if len(kept) > self.n_estimators:
+            raise ValueError(
+                f"n_estimators must be at least the {len(kept)} members that there are, with warm_start=True; "
+                f"got {self.n_estimators}."
+            )
+        if len(kept) == self.n_estimators:
+            warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
+        data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
+        if not kept:
+            self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self._draws = self._plan(data)
+        self._members = kept + self._fit_members(data, len(kept))
+        for name in ("oob_score_", "oob_scores_", "_oob_mean"):
+            self.__dict__.pop(name, None)
+        if self.oob_score:
+            mean, self.oob_scores_ = self._left_out(data)
+            known = ~np.isnan(mean[:, 0])
+            if not known.all():
+                warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
+            left_out = data.take(np.flatnonzero(known))
+            self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
+            self._oob_mean = given.scatter(mean)
+        return self
+
+    def _forest_for_trees(self) -> Any:
+        """The forest that bags of this estimator make, kept with a warm start; None where they make none."""
+        if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
+            return None
+        template = self._template()
+        make = FORESTS.get((type(template), template.get_params(deep=False).get("splitter")))
+        if make is None:
+            return None
+        kept = self._forest if self.warm_start and self._forest is not None else make()
+        known = kept.get_params(deep=False)
+        given = {name: value for name, value in template.get_params(deep=False).items() if name in known}
+        own = {name: getattr(self, name) for name in OF_BAGS if name in known and hasattr(self, name)}
+        return kept.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
+
+    def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
+        self._check_target_given(y)
+        # Errors of the table bear the name of the bagging, not that of the forest.
+        X = X if is_frame(X) or is_plain(X) else self._validate_array(X, reset=True)
+        self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
+        learned = vars(self._forest)
+        for name in LEARNED:
+            self.__dict__.pop(name, None)
+        self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
+        return self
+
+    def _plan(self, data: MemberData) -> Draws | None:
+        """Decide how rows are drawn; None for all rows in every bag."""
+        whole_number = isinstance(self.max_samples, int | np.integer)
+        weight = data.sample_weight
+        if not self.bootstrap and (self.max_samples is None or (not whole_number and self.max_samples >= 1)):
+            return None
+        hashes = content_hashes(as_numbers(data.X), data.y)
+        if self.bootstrap:
+            return Draws(self._seed, DrawingRules(None, self.max_samples).plan(hashes, weight, None, None))
+        copies = Copies.of(hashes, weight)
+        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * copies.total))
+        if n_drawn > copies.total:
+            raise ValueError(
+                f"max_samples must be at most the {copies.total} rows without bootstrap; got {self.max_samples}."
+            )
+        return Draws(self._seed, None, copies, n_drawn)
+
+    def _fit_members(self, data: MemberData, first: int) -> list[FittedMember]:
+        spec = self._specs_of_one(data)
+        found: dict[int, FittedMember] = {}
+
+        def job(number: int) -> None:
+            found[number] = self._fit_one(spec, data, number)
+
+        tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
+        run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
+        return [found[number] for number in range(first, self.n_estimators)]
+
+    def _specs_of_one(self, data: MemberData) -> MemberSpec:
+        template = self._template()
+        method = resolve_method("estimator", template, self._wants(), data.classes is not None)
+        return MemberSpec("estimator", template, None, method)
+
+    def _fit_one(self, spec: MemberSpec, data: MemberData, number: int) -> FittedMember:
+        """Fit member `number` on its bag."""
+        columns = self._columns_of(number)
+        bag = self._bag(spec, data, number)
+        model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
+        if bag.classes is not None and len(np.unique(bag.y)) == 1:
+            model = OneClassClassifier()
+        spec = replace(spec, estimator=model, columns=columns)
+        fitted = fit_member(spec, bag, take_columns(bag.X, columns))
+        knows_labels = isinstance(fitted, BaseFastens)
+        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, knows_labels)
+
+    def _bag(self, spec: MemberSpec, data: MemberData, number: int) -> MemberData:
+        """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
+        if self._draws is None:
+            return data
+        counts = self._draws.counts(number)
+        as_weights = self.sampling == "weights" or (
+            self.sampling == "auto" and has_fit_parameter(spec.estimator, "sample_weight")
+        )
+        rows = np.flatnonzero(counts)
+        if not as_weights:
+            rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
+        bag = data.take(rows)
+        if self._draws.copies is not None and not self._draws.copies.are_weights:
+            return bag  # drawn with equal chances: weights stay what they are
+        return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
+
+    def _columns_of(self, number: int) -> list[int] | None:
+        """The columns of a member, ascending; None for all."""
+        n_features = self.n_features_in_
+        n_wanted = count_of(self.max_features, n_features)
+        if n_wanted == n_features and not self.bootstrap_features:
+            return None
+        seed = int(stream_seeds(self._seed, number, number + 1, CHOOSING)[0])
+        chosen = random_stream(seed, 0).choice(n_features, n_wanted, replace=self.bootstrap_features)
+        return np.unique(chosen).tolist()
+
+    # Out of bag --------------------------------------------------
+
+    def _left_out(self, data: MemberData) -> tuple[Array, Array]:
+        """Each row's mean response by the members whose bags do not have it, and each member's score on such rows.
+
+        NaN where there are none.
+        """
+        scores = np.full(len(self._members), np.nan)
+        total, n_members = None, np.zeros((data.n_rows, 1))
+        for number, member in enumerate(self._members):
+            rows = np.flatnonzero(self.in_bag(number) == 0)
+            if len(rows) == 0:
+                continue
+            left_out = data.take(rows)
+            response = member.respond(left_out.X)
+            scores[number] = self._oob_score(response, left_out)
+            total = np.zeros((data.n_rows, response.shape[1])) if total is None else total
+            total[rows] += response
+            n_members[rows] += 1
+        if total is None:
+            return np.full((data.n_rows, 1), np.nan), scores
+        with np.errstate(invalid="ignore"):
+            return np.where(n_members > 0, total / n_members, np.nan), scores
+
+    def in_bag(self, member: int) -> NDArray[np.int64]:
+        """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
+        if self._forest is not None:
+            return self._forest.in_bag(member)
+        if self._draws is None:
+            raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
+        return self._draws.counts(member)
+
+    def _oob_score(self, mean: Array, data: MemberData) -> float:
+        raise NotImplementedError
+
+    def _oob_values(self) -> Array:
+        self._check_fitted()
+        if not hasattr(self, "_oob_mean"):
+            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+        return self._oob_mean
+
+    # Predict --------------------------------------------------
+
+    def _responses(self, X: Any) -> Iterator[Array]:
+        """What each member says, (n_samples, n_outputs)."""
+        self._check_fitted()
+        X = self._check_table(X)
+        if self._forest is not None:
+            return self._responses_of_trees(X)
+        return (member.respond(X) for member in self._members)
+
+    def _mean(self, X: Any) -> Array:
+        """Mean response over the members."""
+        responses = self._responses(X)
+        total = next(responses).copy()
+        for response in responses:
+            total += response
+        return total / len(self._members)
+
+    def _spread(self, X: Any) -> Array:
+        """Standard deviation over the members, by Welford's updates: no two responses are in memory at once."""
+        mean, squares, n = np.zeros(1), np.zeros(1), 0
+        for response in self._responses(X):
+            n += 1
+            distance = response - mean
+            mean = mean + distance / n
+            squares = squares + distance * (response - mean)
+        return np.sqrt(squares / n)
+
+    @property
+    def estimators_(self) -> Sequence[Any]:
+        """The fitted members."""
+        self._check_fitted()
+        return self._forest.estimators_ if self._forest is not None else [m.models[0] for m in self._members]
+
+    @property
+    def estimators_features_(self) -> list[NDArray[np.intp]]:
+        """The columns of each member."""
+        self._check_fitted()
+        every = np.arange(self.n_features_in_)
+        if self._forest is not None:
+            bags = self._forest._bags()
+            drawn = (bags.features(tree) for tree in range(len(self._forest.estimators_)))
+            return [every if columns is None else columns.astype(np.intp) for columns in drawn]
+        return [every if member.columns is None else np.array(member.columns) for member in self._members]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there are members."""
+        return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
+
+    # Saving --------------------------------------------------
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        known = {name: np.asarray(vars(self)[name]) for name in SAVED if name in vars(self)}
+        if self._forest is not None:
+            return known | nested_arrays(_FOREST, self._forest, "The forest")
+        return known | members_to_arrays(_MEMBERS, self._members)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        for name in SAVED:
+            if name in arrays:
+                setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        if any(name.startswith(_FOREST) for name in arrays):
+            self._forest = nested_model(_FOREST, arrays, "The forest")
+        else:
+            self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+
+
+def _with_seed(estimator: Any, seed: int) -> Any:
+    """A copy whose random choices, also those of estimators in it, follow from a seed."""
+    seeds = np.random.RandomState(seed)
+    names = sorted(name for name in estimator.get_params(deep=True) if name.split("__")[-1] == "random_state")
+    return clone(estimator).set_params(**{name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names})

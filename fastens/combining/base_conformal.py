@@ -1,0 +1,186 @@
+"""What the conformal regressor and classifier share: models that have not seen the rows they are judged by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.model_selection import GroupShuffleSplit
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from fastens.combining.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
+from fastens.combining.members import RULES as MEMBER_RULES
+from fastens.combining.one_estimator import BaseOneEstimator
+from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.conformal.scores import Errors, SetScores
+from fastens.engine.rows.copies import Copies
+from fastens.engine.rows.sampling import content_hashes, random_stream
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.whole import as_copies
+from fastens.parameters import ANYTHING, ESTIMATOR, NONE, real
+from fastens.table.parts import as_numbers
+
+Array = NDArray[np.float64]
+
+PREFIT = "prefit"
+RULES = {
+    "estimator": ESTIMATOR | NONE,
+    "cv": ANYTHING,
+    "calibration_fraction": real(0, 1, open_low=True, open_high=True),
+    "random_state": MEMBER_RULES["random_state"],
+    "n_jobs": ANYTHING,
+}
+_MEMBERS, _FOLD = "members.", "fold"
+
+
+class BaseConformal(BaseOneEstimator):
+    """An estimator, or copies of it fitted on folds, with what its answers for rows not seen tell of its errors."""
+
+    _parameter_rules: ClassVar = RULES
+    _member: FittedMember
+    # Of each fold, or of the rows held out: what the model that has not seen them got wrong.
+    _parts: list[Any]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_parts")
+
+    @property
+    def _is_prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == PREFIT
+
+    # Fit --------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        **metadata: Any,
+    ) -> BaseConformal:
+        """Fit the estimator on a part of the rows, or on each of several, and learn from the others how far it errs.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Any table that the estimator takes.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            Goes to the estimator, and counts among the rows to calibrate on: a weight of 2 is the same as the row given
+            twice, 0 as the row left out.
+        groups : array of shape (n_samples,), optional
+            For the splitter; with ``cv=None``, rows of a group are either all held out or none.
+        X_val, y_val : table and array, optional
+            Rows to validate on, for an estimator whose `fit` takes them and that stops early.
+        **metadata
+            With scikit-learn's metadata routing on: whatever the estimator requests.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a row is held out by two folds, or the estimator cannot be used.
+        """
+        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
+        for name in ("_parts", "_member"):
+            self.__dict__.pop(name, None)
+        data, rows = self._start_members(X, y, given)
+        spec = self._spec("estimator", self._template(), self._seed_source(), 0)
+        spec = replace(spec, several=True)
+        if self._is_prefit:
+            check_is_fitted(spec.estimator)
+            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True, spec.several)
+            responses, tests = member.respond(data.X), [np.arange(data.n_rows)]
+        else:
+            splits_copies = self.cv is None and data.groups is None
+            data, folds = self._split(data) if splits_copies else (data, self._folds(data, rows))
+            (member,), (responses,) = fit_level([spec], data, folds, LevelPlan(False, resolve_n_jobs(self.n_jobs)))
+            tests = [test for _, test in folds]
+        copies = as_copies(data.sample_weight)
+        weight = np.ones(data.n_rows) if copies is None else copies
+        self._parts = [
+            self._judged(model, responses[test], data.y[test], weight[test])
+            for model, test in zip(member.models, tests, strict=True)
+        ]
+        self._member = member
+        return self
+
+    def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
+        """Training rows and rows held out; no row is held out twice."""
+        folds = make_folds(self._splitter() if self.cv is None else self.cv, data, rows)
+        held_out = np.concatenate([test for _, test in folds])
+        if len(np.unique(held_out)) < len(held_out):
+            raise ValueError(f"cv must hold no row out more than once; got {self.cv!r}.")
+        return folds
+
+    def _split(self, data: MemberData) -> tuple[MemberData, list[Fold]]:
+        """The rows to train on, behind them those held out: of a row of whole weight, perhaps some copies each."""
+        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        copies = Copies.of(content_hashes(as_numbers(data.X), data.y), data.sample_weight)
+        n_held_out = math.ceil(self.calibration_fraction * copies.total)
+        if n_held_out == copies.total:
+            raise ValueError(
+                f"calibration_fraction must leave rows to train on; got {self.calibration_fraction} with "
+                f"n_samples = {copies.total}."
+            )
+        drawn = copies.draw(n_held_out, random_stream(self._draw_seed(), 0)).astype(np.float64)
+        held_out = drawn if copies.are_weights else drawn * weight
+        trained = weight - held_out
+        train, test = np.flatnonzero(trained), np.flatnonzero(held_out)
+        parts = data.take(np.concatenate([train, test]))
+        if data.sample_weight is not None:
+            parts = replace(parts, sample_weight=np.concatenate([trained[train], held_out[test]]))
+        return parts, [(np.arange(len(train)), np.arange(len(train), parts.n_rows))]
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _splitter(self) -> Any:
+        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=self._draw_seed())
+
+    def _routed_splitter(self) -> Any:
+        return GroupShuffleSplit() if self.cv is None else self.cv
+
+    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:
+        """What is remembered of rows that a model has not seen."""
+        raise NotImplementedError
+
+    # Predict --------------------------------------------------
+
+    def _responses(self, X: Any) -> list[Array]:
+        """What each model says of new rows, (n_samples, n_outputs) each."""
+        self._check_fitted()
+        X = self._check_table(X)
+        return [self._member.respond_with(model, X) for model in self._member.models]
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted estimators: one, or that of each fold."""
+        self._check_fitted()
+        return list(self._member.models)
+
+    # Saving --------------------------------------------------
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        found = members_to_arrays(_MEMBERS, [self._member])
+        for number, part in enumerate(self._parts):
+            found |= part.to_arrays(f"{_FOLD}{number}.")
+        return found
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        self._member = replace(member, several=True)
+        kind = SetScores if is_classifier(self) else Errors
+        self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(len(self._member.models))]

@@ -1,0 +1,225 @@
+"""What the stacking classifier and regressor share: levels of members, each fitted on what the one before predicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin, clone, is_classifier
+from sklearn.utils.validation import _check_feature_names_in
+
+from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.combining.folds import (
+    FittedMember,
+    Fold,
+    GivenRows,
+    LevelPlan,
+    MemberData,
+    MemberSpec,
+    fit_level,
+    fit_member,
+    make_folds,
+    restrict,
+)
+from fastens.combining.kinds import check_kind
+from fastens.combining.levels import INPUTS, BaseLevels
+from fastens.combining.members import LEVELS, RULES, NamedMembers, is_dropped
+from fastens.combining.responses import MemberError
+from fastens.combining.resume import Finished, Trail
+from fastens.combining.stackers import LogisticStacker, RidgeStacker
+from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
+from fastens.saving import nested_arrays, nested_model
+
+Array = NDArray[np.float64]
+
+PREFIT = "prefit"
+STACKERS = ("linear", "boosting")
+
+STACKING_RULES = {
+    **RULES,
+    "final_estimator": Rule("an estimator", lambda value: hasattr(value, "fit")) | one_of(*STACKERS) | NONE,
+    "levels": LEVELS | NONE,
+    "cv": ANYTHING,
+    "passthrough": FLAG,
+    "inputs_from": INPUTS,
+    "refit": FLAG,
+    "warm_start": FLAG,
+    "n_jobs": ANYTHING,
+}
+
+
+class BaseStacking(TransformerMixin, BaseLevels):
+    """What the classifier and the regressor share."""
+
+    _parameter_rules: ClassVar = STACKING_RULES
+    _finished: Finished | None = None
+    final_estimator_: Any
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "final_estimator_")
+
+    def _levels(self) -> list[NamedMembers]:
+        if self.levels is None:
+            return super()._levels()
+        if self.estimators is not None:
+            raise ValueError("estimators must be None where levels are given.")
+        return [[(name, member) for name, member in level if not is_dropped(member)] for level in self.levels]
+
+    def _passes_columns(self) -> bool:
+        return bool(self.passthrough)
+
+    def _wanted_method(self) -> str:
+        return self.stack_method
+
+    # Fit --------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        **metadata: Any,
+    ) -> BaseStacking:
+        """Train the members out of fold, and the final estimator on what they predict.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Any table that all members take.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            Goes to every member and to the final estimator; rows of weight 0 are as if absent.
+        groups : array of shape (n_samples,), optional
+            For the splitter, and for members whose `fit` takes groups.
+        X_val, y_val : table and array, optional
+            Rows to validate on, for members whose `fit` takes them and that stop early.
+        **metadata
+            With scikit-learn's metadata routing on: whatever the members request.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        MemberError
+            If a member cannot be fitted; it says which. Members finished before it are kept: with `warm_start=True` a
+            further `fit` of the same rows goes on from there.
+        """
+        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
+        data, given_rows = self._start_members(X, y, given)
+        specs = self._specs()
+        for name in ("final_estimator_", "_fitted_levels", "oof_predictions_"):
+            self.__dict__.pop(name, None)
+        trail = self._start_trail(data, given_rows)
+        done = False
+        try:
+            self._fit_levels(specs, trail, given_rows)
+            done = True
+        except MemberError as error:
+            raise MemberError(
+                f"{error} Kept for a fit of the same rows with warm_start=True: {trail.describe()}."
+            ) from error.__cause__
+        finally:
+            self._finished = trail.finished() if self.warm_start or not done else None
+        return self
+
+    def _start_trail(self, data: MemberData, given: GivenRows) -> Trail:
+        """The folds; those of the fit before, where this one goes on from it."""
+        if self._is_prefit:
+            return Trail(data, None, [])
+        options = [self.cv, self.refit]
+        folds = self._finished.folds_for(data, options) if self.warm_start and self._finished else None
+        if folds is None:
+            self._finished = None
+            folds = make_folds(5 if self.cv is None else self.cv, data, given)
+        return Trail(data, options, folds)
+
+    @property
+    def _is_prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == PREFIT
+
+    def _fit_levels(self, specs: list[list[MemberSpec]], trail: Trail, given: GivenRows) -> None:
+        """Fit level after level on the rows that have predictions so far, then the final estimator."""
+        first = data = trail.data
+        folds = trail.folds
+        levels: list[list[FittedMember]] = []
+        metas: list[Array] = []
+        out_of_fold: dict[str, Array] = {}
+        for level in specs:
+            members, responses = self._fit_level(level, data, folds, trail)
+            levels.append(members)
+            for spec, found in zip(level, responses, strict=True):
+                out_of_fold[spec.name] = given.scatter(found)
+            metas.append(self._meta(responses))
+            known = np.asarray(~np.isnan(metas[-1]).any(axis=1))
+            if not known.all():
+                kept = np.flatnonzero(known)
+                folds, first = restrict(folds, known), first.take(kept)
+                given, metas = GivenRows(given.rows[kept], given.n_given), [meta[kept] for meta in metas]
+            validation = None if first.validation is None else self._level_table(levels, first.validation[0])
+            data = first.with_table(self._next_table(levels, metas, first.X), validation)
+        self._fit_final(data)
+        self._fitted_levels, self.oof_predictions_ = levels, out_of_fold
+
+    def _fit_level(
+        self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], trail: Trail
+    ) -> tuple[list[FittedMember], list[Array]]:
+        if self._is_prefit:
+            members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
+            return members, [member.respond(data.X) for member in members]
+        depth = len(trail.levels)
+        if not folds:
+            raise ValueError(f"cv must leave rows with predictions for level {depth + 1}; got none.")
+        pieces = {} if self._finished is None else self._finished.pieces_for(depth, specs, data)
+        trail.levels.append((specs, data, pieces))
+        return fit_level(specs, data, folds, LevelPlan(self.refit, resolve_n_jobs(self.n_jobs), pieces))
+
+    def _fit_final(self, data: MemberData) -> None:
+        estimator = self._final_template()
+        check_kind("final_estimator", estimator, is_classifier(self))
+        data = replace(data, routed=None)
+        self.final_estimator_ = fit_member(MemberSpec("final_estimator", estimator, None, "predict"), data, data.X)
+
+    def _final_template(self) -> Any:
+        """The final estimator, not fitted: by default linear on predictions alone, boosting where columns come too."""
+        if hasattr(self.final_estimator, "fit"):
+            return clone(self.final_estimator)
+        wanted = self.final_estimator or ("boosting" if self.passthrough else "linear")
+        if wanted == "linear":
+            return LogisticStacker() if is_classifier(self) else RidgeStacker()
+        return GradientBoostingClassifier() if is_classifier(self) else GradientBoostingRegressor()
+
+    # Tables of predictions --------------------------------------------------
+
+    def transform(self, X: ArrayLike) -> Any:
+        """Return what the final estimator gets: predictions of levels, and the columns with `passthrough`."""
+        self._check_fitted()
+        return self._level_table(self._fitted_levels, self._check_table(X))
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`."""
+        self._check_fitted()
+        columns = _check_feature_names_in(self, input_features, generate_names=self.passthrough)
+        names = self._meta_names(self._fitted_levels)
+        return np.asarray([*names, *(columns if self.passthrough else [])], dtype=object)
+
+    # Saving --------------------------------------------------
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        arrays = nested_arrays("final.", self.final_estimator_, "The final estimator")
+        arrays |= self._level_arrays()
+        return arrays | {f"oof.{name}": found for name, found in self.oof_predictions_.items()}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._restore_levels(arrays)
+        self.final_estimator_ = nested_model("final.", arrays, "The final estimator")
+        self.oof_predictions_ = {n.removeprefix("oof."): a for n, a in arrays.items() if n.startswith("oof.")}

@@ -1,0 +1,211 @@
+"""What the voting classifier and regressor share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin, is_classifier
+from sklearn.utils import Bunch
+from sklearn.utils.validation import _check_feature_names_in
+
+from fastens.combining.combining import LEARNERS, Judged, learn_weights
+from fastens.combining.folds import FittedMember, GivenRows, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
+from fastens.combining.members import RULES, BaseMembers
+from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
+
+Array = NDArray[np.float64]
+
+VOTING_RULES = {
+    **RULES,
+    "weights": one_of(*LEARNERS)
+    | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
+    | NONE,
+    "prefit": FLAG,
+    "cv": ANYTHING,
+    "n_jobs": ANYTHING,
+}
+
+
+class BaseVoting(TransformerMixin, BaseMembers):
+    """What the classifier and the regressor share."""
+
+    _parameter_rules: ClassVar = VOTING_RULES
+    _members: list[FittedMember]
+    weights_: Array
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_members")
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        **metadata: Any,
+    ) -> BaseVoting:
+        """Train the members, and learn their weights where these are to be learned.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Any table that all members take.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            Goes to every member; rows of weight 0 are as if absent.
+        groups : array of shape (n_samples,), optional
+            For the splitter, and for members whose `fit` takes groups.
+        X_val, y_val : table and array, optional
+            Rows to validate on, for members whose `fit` takes them and that stop early.
+        **metadata
+            With scikit-learn's metadata routing on: whatever the members request.
+
+        Returns
+        -------
+        self
+        """
+        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
+        self.__dict__.pop("_members", None)
+        data, rows = self._start_members(X, y, given)
+        (specs,) = self._specs()
+        members, responses = self._fit_members(specs, data, rows)
+        is_learned = isinstance(self.weights, str)
+        self.weights_ = self._learned_weights(responses, data) if is_learned else self._given_weights(specs)
+        self._members = members
+        return self
+
+    def _fit_members(
+        self, specs: list[MemberSpec], data: MemberData, rows: GivenRows
+    ) -> tuple[list[FittedMember], list[Array]]:
+        learns = isinstance(self.weights, str)
+        if self.prefit:
+            members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
+            return members, [member.respond(data.X) for member in members] if learns else []
+        folds = make_folds(5 if self.cv is None else self.cv, data, rows) if learns else []
+        return fit_level(specs, data, folds, LevelPlan(True, resolve_n_jobs(self.n_jobs)))
+
+    def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
+        kept = np.flatnonzero(~np.isnan(np.hstack(responses)).any(axis=1))
+        target = data.y[kept, None]
+        if is_classifier(self):
+            target = (target == np.arange(len(self.classes_))).astype(np.float64)
+        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        stacked = np.stack([found[kept] for found in responses])
+        return learn_weights(self.weights, Judged(stacked, target, weight[kept], is_classifier(self)))
+
+    def _given_weights(self, specs: list[MemberSpec]) -> Array:
+        """The weights as an array, (n_members,) or (n_members, n_classes)."""
+        names = [spec.name for spec in specs]
+        if self.weights is None:
+            return np.full(len(names), 1 / len(names))
+        given = self._weights_in_order(names)
+        try:
+            weights = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"weights must be numbers; got {given!r}: {error}") from error
+        allowed = self._weight_shapes(len(names))
+        if weights.shape not in allowed:
+            raise ValueError(f"weights must have the shape {' or '.join(map(str, allowed))}; got {weights.shape}.")
+        if not np.isfinite(weights).all() or weights.min() < 0 or not (weights.sum(axis=0) > 0).all():
+            raise ValueError(f"weights must be finite, not negative and not all zero; got {weights.tolist()}.")
+        return weights
+
+    def _weights_in_order(self, names: list[str]) -> list[Any]:
+        """The weights of the members that are not dropped, which may be given by name."""
+        if isinstance(self.weights, Mapping):
+            unknown = [name for name in self.weights if name not in names]
+            if unknown:
+                raise ValueError(f"weights must be given for members; got {unknown[0]!r}, the members are {names}.")
+            return [self.weights.get(name, 1.0) for name in names]
+        given = list(self.weights)
+        all_names = [name for name, _ in self._named()] or names
+        if len(given) == len(all_names) != len(names):
+            given = [weight for name, weight in zip(all_names, given, strict=True) if name in names]
+        return given
+
+    def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
+        return [(n_members,)]
+
+    # Predict --------------------------------------------------
+
+    def _responses(self, X: Any) -> Array:
+        """What each member says, (n_members, n_samples, n_outputs)."""
+        self._check_fitted()
+        X = self._check_table(X)
+        return np.stack([member.respond(X) for member in self._members])
+
+    def _spread(self, responses: Array) -> Array:
+        """Weighted standard deviation over the members."""
+        weights = self._member_weights()[:, None, None]
+        mean = (responses * weights).sum(axis=0)
+        return np.sqrt((weights * (responses - mean) ** 2).sum(axis=0))
+
+    def _member_weights(self) -> Array:
+        """One weight for each member; they sum to 1."""
+        weights = self.weights_ if self.weights_.ndim == 1 else self.weights_.mean(axis=1)
+        return weights / weights.sum()
+
+    def _interval(self, responses: Array, coverage: float) -> Array:
+        """Weighted quantiles over the members, (n_samples, n_outputs, 2)."""
+        if not 0 < coverage <= 1:
+            raise ValueError(f"coverage must be a number greater than 0 and at most 1; got {coverage!r}.")
+        order = np.argsort(responses, axis=0, kind="stable")
+        ordered = np.take_along_axis(responses, order, axis=0)
+        upto = np.cumsum(self._member_weights()[order], axis=0)
+        tail = (1 - coverage) / 2
+        low = np.argmax(upto > tail, axis=0)
+        high = np.argmax(upto >= 1 - tail - 1e-12, axis=0)
+        ends = [np.take_along_axis(ordered, end[None], axis=0)[0] for end in (low, high)]
+        return np.stack(ends, axis=-1)
+
+    # Members --------------------------------------------------
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted members."""
+        self._check_fitted()
+        return [member.models[0] for member in self._members]
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted members by name."""
+        self._check_fitted()
+        return Bunch(**{member.name: member.models[0] for member in self._members})
+
+    def _names_out(self, per_member: int, input_features: Any) -> NDArray[np.object_]:
+        self._check_fitted()
+        _check_feature_names_in(self, input_features, generate_names=False)
+        prefix = type(self).__name__.lower()
+        names = [
+            f"{prefix}_{member.name}{place if per_member > 1 else ''}"
+            for member in self._members
+            for place in range(per_member)
+        ]
+        return np.asarray(names, dtype=object)
+
+    # Saving --------------------------------------------------
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("weights_",)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return members_to_arrays("member.", self._members)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._members = members_from_arrays("member.", arrays, getattr(self, "classes_", None))
+        if len(self._members) != len(self.weights_):
+            raise ValueError("the members and their weights do not fit together")

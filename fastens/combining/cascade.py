@@ -1,0 +1,324 @@
+"""Deep forest: layers of forests, each given the columns and what layers before predict (Zhou & Feng 2017)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.utils import check_random_state
+
+from fastens.base import BaseClassifier, BaseRegressor
+from fastens.combining.defaults import default_classifier_forests, default_regressor_forests
+from fastens.combining.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
+from fastens.combining.levels import INPUTS, BaseLevels
+from fastens.combining.members import RULES, NamedMembers
+from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import ANYTHING, FLAG, real, whole
+
+Array = NDArray[np.float64]
+
+CASCADE_RULES = {
+    **{name: rule for name, rule in RULES.items() if name != "columns"},
+    "max_layers": whole(1),
+    "n_iter_no_change": whole(1),
+    "tol": real(0),
+    "inputs_from": INPUTS,
+    "cv": ANYTHING,
+    "refit": FLAG,
+    "n_jobs": ANYTHING,
+}
+
+
+class BaseCascade(BaseLevels):
+    """What the classifier and the regressor share."""
+
+    _parameter_rules: ClassVar = CASCADE_RULES
+    columns = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted_levels")
+
+    def _passes_columns(self) -> bool:
+        return True
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> BaseCascade:
+        """Train layer after layer, and keep those up to the best one.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Any table that all members take.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            Goes to every member; rows of weight 0 are as if absent.
+        groups : array of shape (n_samples,), optional
+            For the splitter.
+        X_val, y_val : table and array, optional
+            Rows to validate the layers on; default: the out-of-fold predictions of the training rows.
+
+        Returns
+        -------
+        self
+        """
+        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val}
+        self.__dict__.pop("_fitted_levels", None)
+        data, rows = self._start_members(X, y, given)
+        folds = make_folds(3 if self.cv is None else self.cv, data, rows)
+        self._seeds = None if self.random_state is None else check_random_state(self.random_state)
+        layers: list[list[FittedMember]] = []
+        metas: list[Array] = []
+        metas_seen: list[Array] = []
+        self.validation_losses_: list[float] = []
+        table, seen = data, None if data.validation is None else data.validation[0]
+        while self._goes_on():
+            (specs,) = self._specs()
+            plan = LevelPlan(self.refit, resolve_n_jobs(self.n_jobs))
+            members, responses = fit_level(specs, table, folds, plan)
+            if np.isnan(np.hstack(responses)).any():
+                raise ValueError("cv must put every row into a test part; some rows are in none.")
+            layers.append(members)
+            said = [member.respond(seen) for member in members] if data.validation is not None else []
+            self.validation_losses_.append(self._validation_loss(data, responses, said))
+            metas.append(self._meta(responses))
+            if data.validation is not None:
+                metas_seen.append(self._meta(said))
+                seen = self._next_table(layers, metas_seen, data.validation[0])
+            table = data.with_table(self._next_table(layers, metas, data.X), seen)
+        del self._seeds
+        self.n_layers_ = self._best_layer() + 1
+        self._fitted_levels = layers[: self.n_layers_]
+        return self
+
+    def _seed_source(self) -> Any:
+        return self._seeds
+
+    def _goes_on(self) -> bool:
+        """Whether to add a layer: the loss still fell in one of the last `n_iter_no_change` layers."""
+        n_layers = len(self.validation_losses_)
+        waited = n_layers - 1 - self._best_layer() if n_layers else 0
+        return n_layers < self.max_layers and waited < self.n_iter_no_change
+
+    def _best_layer(self) -> int:
+        """The layer after which the loss did not fall by more than `tol`."""
+        best = 0
+        for layer, loss in enumerate(self.validation_losses_):
+            if loss < self.validation_losses_[best] - self.tol:
+                best = layer
+        return best
+
+    def _validation_loss(self, data: MemberData, responses: list[Array], said: list[Array]) -> float:
+        """Mean squared error of the layer's average; of probabilities, the Brier score."""
+        if data.validation is None:
+            found, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
+        else:
+            found, y, weight = np.mean(said, axis=0), self._encode_target(data.validation[1]), None
+        target = y[:, None]
+        if is_classifier(self):
+            target = (target == np.arange(len(self.classes_))).astype(np.float64)
+        return float(np.average(((found - target) ** 2).sum(axis=1), weights=weight))
+
+    def _average(self, X: Any) -> Array:
+        """Mean response of the last layer, (n_samples, n_outputs)."""
+        self._check_fitted()
+        X = self._check_table(X)
+        table = self._level_table(self._fitted_levels[:-1], X)
+        return np.mean([member.respond(table) for member in self._fitted_levels[-1]], axis=0)
+
+    @property
+    def estimators_(self) -> list[list[Any]]:
+        """The fitted models of each layer."""
+        self._check_fitted()
+        return [[model for member in layer for model in member.models] for layer in self._fitted_levels]
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("n_layers_", "validation_losses_")
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return self._level_arrays()
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._restore_levels(arrays)
+        self.validation_losses_ = np.atleast_1d(self.validation_losses_).tolist()
+
+
+class CascadeForestClassifier(BaseClassifier, BaseCascade):
+    """Deep forest for classification.
+
+    A layer is a few forests. Each predicts every row by models that have not seen it, and the next layer gets these
+    probabilities beside the columns. Layers are added until the Brier score of their average no longer falls.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator), optional
+        The forests of a layer. Default: two random forests and two of extremely randomised trees.
+    max_layers : int, default=10
+        Most layers.
+    n_iter_no_change : int, default=1
+        Layers without improvement before stopping; the layers up to the best one are kept.
+    tol : float, default=0.0
+        What counts as an improvement.
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
+    cv : int, splitter or list of (train, test), optional
+        The folds, whose test parts must cover all rows; default: 3, stratified.
+    refit : bool, default=False
+        Fit each forest of a layer on all rows besides. False: keep the forests of the folds and average them.
+    random_state : int, RandomState or None, default=None
+        Seeds the forests whose own random_state is None, in each layer anew.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    n_layers_ : int
+        Layers kept.
+    validation_losses_ : list of float
+        Brier score after each layer tried.
+    estimators_ : list of lists
+        The fitted models of each layer.
+
+    References
+    ----------
+    Zhou & Feng (2017), "Deep forest: towards an alternative to deep neural networks".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fastens import CascadeForestClassifier, ExtraTreesClassifier, RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forests = [("forest", RandomForestClassifier(20)), ("extra_trees", ExtraTreesClassifier(20))]
+    >>> model = CascadeForestClassifier(forests, max_layers=2, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        max_layers: int = 10,
+        n_iter_no_change: int = 1,
+        tol: float = 0.0,
+        inputs_from: str = "last",
+        cv: Any = None,
+        refit: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.max_layers = max_layers
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.inputs_from = inputs_from
+        self.cv = cv
+        self.refit = refit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _default_members(self) -> NamedMembers:
+        return default_classifier_forests()
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the last layer's average probability of each class, shape (n_samples, n_classes)."""
+        return self._average(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each row, shape (n_samples,)."""
+        shares = self._average(X)
+        return self.classes_[shares.argmax(axis=1)]
+
+    def _wanted_method(self) -> str:
+        return "predict_proba"
+
+
+class CascadeForestRegressor(BaseRegressor, BaseCascade):
+    """Deep forest for regression; see `CascadeForestClassifier`.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator), optional
+        The forests of a layer. Default: two random forests and two of extremely randomised trees.
+    max_layers : int, default=10
+        Most layers.
+    n_iter_no_change : int, default=1
+        Layers without improvement before stopping; the layers up to the best one are kept.
+    tol : float, default=0.0
+        What counts as an improvement of the mean squared error.
+    inputs_from : {"last", "all"}, default="last"
+        Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
+    cv : int, splitter or list of (train, test), optional
+        The folds, whose test parts must cover all rows; default: 3.
+    refit : bool, default=False
+        Fit each forest of a layer on all rows besides. False: keep the forests of the folds and average them.
+    random_state : int, RandomState or None, default=None
+        Seeds the forests whose own random_state is None, in each layer anew.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    n_layers_ : int
+        Layers kept.
+    validation_losses_ : list of float
+        Mean squared error after each layer tried.
+    estimators_ : list of lists
+        The fitted models of each layer.
+
+    References
+    ----------
+    Zhou & Feng (2017), "Deep forest: towards an alternative to deep neural networks".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import CascadeForestRegressor, ExtraTreesRegressor, RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forests = [("forest", RandomForestRegressor(20)), ("extra_trees", ExtraTreesRegressor(20))]
+    >>> model = CascadeForestRegressor(forests, max_layers=2, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.2
+    True
+    """
+
+    def __init__(
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        max_layers: int = 10,
+        n_iter_no_change: int = 1,
+        tol: float = 0.0,
+        inputs_from: str = "last",
+        cv: Any = None,
+        refit: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.max_layers = max_layers
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.inputs_from = inputs_from
+        self.cv = cv
+        self.refit = refit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _default_members(self) -> NamedMembers:
+        return default_regressor_forests()
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the last layer's average prediction, shape (n_samples,)."""
+        return self._average(X)[:, 0]

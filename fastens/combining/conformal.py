@@ -1,0 +1,339 @@
+"""Conformal prediction around any estimator: intervals of numbers, sets of classes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from fastens.base import BaseClassifier, BaseRegressor
+from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.combining.base_conformal import RULES, BaseConformal
+from fastens.combining.defaults import BOOSTING
+from fastens.combining.members import joint_classes
+from fastens.conformal.scores import (
+    COVERAGE,
+    SET_SCORES,
+    Errors,
+    SetScore,
+    SetScores,
+    intervals,
+    middle_column,
+    nearest_columns,
+    sets,
+)
+from fastens.engine.threads import resolve_n_jobs
+from fastens.monitoring.stages import levels_of
+from fastens.parameters import FLAG, Rule, one_of, real, whole
+
+Array = NDArray[np.float64]
+
+
+def _are_levels(value: Any) -> bool:
+    if np.ndim(value) != 1 or not all(map(COVERAGE.holds, value)):
+        return False
+    return len(value) > 1 and all(low < high for low, high in pairwise(value))
+
+
+LEVELS = Rule("two or more ascending numbers between 0 and 1", _are_levels)
+
+
+class ConformalRegressor(BaseRegressor, BaseConformal):
+    """Intervals around the predictions of any regressor that hold the target with a given probability.
+
+    Rows that a model has not seen tell how far it errs. With one part of the rows held out (split conformal) the
+    probability is at least the coverage asked for, whatever the estimator and the distribution. With folds (CV+) every
+    row is used for training and for calibration; 1 - 2 (1 - coverage), less a little for few folds, is what is proven,
+    and about `coverage` is what is found. Both need new rows that are exchangeable with those of `fit`: no drift, and
+    `groups` where rows belong together.
+
+    Parameters
+    ----------
+    estimator : regressor, optional
+        Of this package or any other with scikit-learn's interface. One that predicts several quantiles, a column for
+        each, gives intervals as wide as each row needs. Default: gradient boosting that bounds the weight of its
+        leaves, not their rows, so that weights mean repetition.
+    method : {"auto", "cqr"}, default="auto"
+        "auto": the estimator as it is. "cqr": conformalised quantile regression; the estimator, which must be gradient
+        boosting of this package, is fitted with loss="quantile" and `quantiles`.
+    quantiles : list of float, default=(0.05, 0.5, 0.95)
+        With method="cqr": ascending levels. Intervals start from the two nearest to (1 - coverage) / 2 and
+        (1 + coverage) / 2, and `predict` gives the one nearest to 0.5.
+    cv : int, splitter, list of (train, test), "prefit" or None, default=None
+        None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
+        rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
+        estimator is fitted, and `fit` gets rows that it has not seen.
+    calibration_fraction : float, default=0.2
+        With cv=None: share of the rows, or groups, held out.
+    random_state : int, RandomState or None, default=None
+        Draws the rows to hold out, and seeds an estimator whose own random_state is None.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    estimators_ : list
+        The fitted estimators: one, or that of each fold.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+
+    References
+    ----------
+    V. Vovk, A. Gammerman, G. Shafer (2005). Algorithmic learning in a random world. R. Barber, E. Candes, A. Ramdas, R.
+    Tibshirani (2021). Predictive inference with the jackknife+. Annals of Statistics 49. Y. Romano, E. Patterson, E.
+    Candes (2019). Conformalized quantile regression. NeurIPS 32.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from fastens import ConformalRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ConformalRegressor(Ridge(), cv=10).fit(X[::2], y[::2])
+    >>> low, high = model.predict_interval(X[1::2], coverage=0.8).T
+    >>> bool(0.75 < ((low <= y[1::2]) & (y[1::2] <= high)).mean() < 0.85)
+    True
+    """
+
+    _parameter_rules: ClassVar = {**RULES, "method": one_of("auto", "cqr"), "quantiles": LEVELS}
+    _parts: list[Errors]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: str = "auto",
+        quantiles: Any = (0.05, 0.5, 0.95),
+        cv: Any = None,
+        calibration_fraction: float = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.quantiles = quantiles
+        self.cv = cv
+        self.calibration_fraction = calibration_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _template(self) -> Any:
+        estimator = GradientBoostingRegressor(**BOOSTING) if self.estimator is None else self.estimator
+        if self.method != "cqr" or self._is_prefit or not isinstance(estimator, GradientBoostingRegressor):
+            return estimator
+        return clone(estimator).set_params(loss="quantile", quantile=[float(level) for level in self.quantiles])
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.method == "cqr" and not isinstance(self._template(), GradientBoostingRegressor):
+            raise ValueError(
+                "method must be 'auto' where the estimator is not a GradientBoostingRegressor, which can predict "
+                f"several quantiles; got {self.method!r} with {self.estimator!r}."
+            )
+        if self.method == "cqr" and self._is_prefit and levels_of(self.estimator) is None:
+            raise ValueError(
+                "method must be 'auto' with cv='prefit' where the estimator does not predict several quantiles; "
+                f"got {self.method!r}."
+            )
+
+    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> Errors:
+        return Errors.of(responses, y, _deviation(model, responses), weight)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the prediction, or the quantile nearest to 0.5, of each row; the mean over the folds' models.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        said = np.mean(self._responses(X), axis=0)
+        return said[:, middle_column(levels_of(self._member.models[0]), said.shape[1])]
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return an interval for each row that holds its target with a given probability.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Probability that a new row's target is in its interval, over rows and training sets.
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            Lower and upper ends; infinite where there were too few rows to calibrate on: coverage / (1 - coverage) are
+            needed, 9 for 0.9.
+        """
+        COVERAGE.check("coverage", coverage)
+        said = self._responses(X)
+        columns = nearest_columns(levels_of(self._member.models[0]), said[0].shape[1], coverage)
+        scales = [_deviation(model, found) for model, found in zip(self._member.models, said, strict=True)]
+        parts = [part.scores(columns) for part in self._parts]
+        found = intervals(parts, said, scales, columns, coverage, resolve_n_jobs(self.n_jobs))
+        loss = _loss(self._member.models[0])
+        return found if loss is None else np.clip(found, *loss.bounds)
+
+
+def _loss(model: Any) -> Any:
+    return model._loss if isinstance(model, GradientBoostingRegressor) else None
+
+
+def _deviation(model: Any, responses: Array) -> Array:
+    """What the errors of a model are in proportion to: what its loss says, if it has one."""
+    loss = _loss(model)
+    return np.ones(len(responses)) if loss is None else loss.deviation(responses[:, 0])
+
+
+class ConformalClassifier(BaseClassifier, BaseConformal):
+    """Sets of classes, from the probabilities of any classifier, that hold the right one with a given probability.
+
+    Rows that a model has not seen tell how far its probabilities err. With one part of the rows held out (split
+    conformal) the probability is at least the coverage asked for, whatever the estimator and the distribution. With
+    folds every row is used for training and for calibration; 1 - 2 (1 - coverage), less a little for few folds, is what
+    is proven, and about `coverage` is what is found. Both need new rows that are exchangeable with those of `fit`.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Of this package or any other with scikit-learn's interface and `predict_proba`. Default: gradient
+        boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.
+    conformity : {"lac", "aps", "raps"}, default="lac"
+        How classes come into sets. "lac": those of a probability above one limit for all rows, which gives the smallest
+        sets; some are empty. "aps": the most probable ones until enough probability is together, which gives larger
+        sets to harder rows, and never an empty one. "raps": the same with a penalty for late places, against long
+        tails of improbable classes.
+    raps_penalty : float, default=0.01
+        With conformity="raps": added to the probability that is together for each place after the first ones.
+    raps_places : int, default=2
+        With conformity="raps": how many places have no penalty.
+    by_class : bool, default=False
+        Whether the coverage is to hold for the rows of each class by themselves, also rare ones, and not only for all
+        of them together; it takes at least coverage / (1 - coverage) held-out rows of each class.
+    cv : int, splitter, list of (train, test), "prefit" or None, default=None
+        None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
+        rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
+        estimator is fitted, and `fit` gets rows that it has not seen.
+    calibration_fraction : float, default=0.2
+        With cv=None: share of the rows, or groups, held out.
+    random_state : int, RandomState or None, default=None
+        Draws the rows to hold out, and seeds an estimator whose own random_state is None.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    estimators_ : list
+        The fitted estimators: one, or that of each fold.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+
+    References
+    ----------
+    M. Sadinle, J. Lei, L. Wasserman (2019). Least ambiguous set-valued classifiers with bounded error levels. JASA 114.
+    Y. Romano, M. Sesia, E. Candes (2020). Classification with valid and adaptive coverage. NeurIPS 33. A. Angelopoulos,
+    S. Bates, J. Malik, M. Jordan (2021). Uncertainty sets for image classifiers using conformal prediction. ICLR.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fastens import ConformalClassifier, RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ConformalClassifier(RandomForestClassifier(random_state=0), cv=5).fit(X[::2], y[::2])
+    >>> sets = model.predict_set(X[1::2], coverage=0.9)
+    >>> bool(sets[range(75), y[1::2]].mean() > 0.85)
+    True
+    """
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "conformity": one_of(*SET_SCORES),
+        "raps_penalty": real(0),
+        "raps_places": whole(0),
+        "by_class": FLAG,
+    }
+    _parts: list[SetScores]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        conformity: str = "lac",
+        raps_penalty: float = 0.01,
+        raps_places: int = 2,
+        by_class: bool = False,
+        cv: Any = None,
+        calibration_fraction: float = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.conformity = conformity
+        self.raps_penalty = raps_penalty
+        self.raps_places = raps_places
+        self.by_class = by_class
+        self.cv = cv
+        self.calibration_fraction = calibration_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _template(self) -> Any:
+        return GradientBoostingClassifier(**BOOSTING) if self.estimator is None else self.estimator
+
+    def _wanted_method(self) -> str:
+        return "predict_proba"
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        index = super()._learn_target(y)
+        if self._is_prefit:
+            self.classes_, index = joint_classes(self.classes_, index, self._levels()[0])
+        return index
+
+    def _score(self) -> SetScore:
+        return SetScore(self.conformity, self.raps_penalty, self.raps_places)
+
+    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> SetScores:
+        scores = self._score().of_labels(responses, y)
+        if self.by_class:
+            return SetScores.by_class(scores, weight, y, len(self.classes_))
+        return SetScores.of(scores, weight)
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the probability of each class, (n_samples, n_classes); the mean over the folds' models."""
+        return np.mean(self._responses(X), axis=0)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return, for each row, a set of classes that holds the right one with a given probability.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Probability that a new row's class is in its set, over rows and training sets.
+
+        Returns
+        -------
+        bool array of shape (n_samples, n_classes)
+        """
+        COVERAGE.check("coverage", coverage)
+        return sets(self._parts, [self._score().of(found) for found in self._responses(X)], coverage)

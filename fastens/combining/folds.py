@@ -1,0 +1,419 @@
+"""Members fitted on folds: each row is predicted by models that have not seen it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from fastens.base import BaseFastens
+from fastens.combining.one_class import OneClassClassifier
+from fastens.combining.responses import METHODS, MemberError, class_response, number_response
+from fastens.combining.tasks import Task, run_tasks
+from fastens.engine.sharing import shared
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.table.parts import read_table, take_columns, take_rows
+from fastens.table.tables import is_frame
+from fastens.tree_model.saving import SavedEnsemble
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Fold = tuple[Rows, Rows]
+
+# Fits on fewer values than this run side by side, a thread each; larger ones keep all threads busy by themselves.
+VALUES_FOR_ALL_THREADS = 4e6
+WHOLE = -1  # in place of the number of a fold: the fit on all rows
+
+
+class GivenRows(NamedTuple):
+    """Which rows are those that `fit` was given, and how many there were."""
+
+    rows: Rows
+    n_given: int
+
+    def scatter(self, found: Array) -> Array:
+        """Values of the rows at their places among those given, NaN elsewhere."""
+        if len(self.rows) == self.n_given:
+            return found
+        out = np.full((self.n_given, found.shape[1]), np.nan)
+        out[self.rows] = found
+        return out
+
+
+@dataclass(frozen=True)
+class MemberSpec:
+    """A member to fit: what it sees, and what it is asked for."""
+
+    name: str
+    estimator: Any
+    columns: list[int] | None
+    method: str
+    several: bool = False  # a regressor's several outputs are an answer
+
+
+@dataclass(frozen=True)
+class MemberData:
+    """Rows to fit members on."""
+
+    X: Any  # a frame, an array or a CSR matrix
+    y: Array  # index of the class in classification
+    classes: NDArray[Any] | None
+    sample_weight: Array | None
+    groups: Any = None
+    validation: tuple[Any, Any] | None = None  # rows to stop early by, with their targets as they were given
+    routed: Mapping[str, Mapping[str, Any]] | None = None  # metadata by member where scikit-learn routes it
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    def take(self, rows: Rows) -> MemberData:
+        """Some of the rows."""
+        return replace(
+            self,
+            X=take_rows(self.X, rows),
+            y=self.y[rows],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+            groups=None if self.groups is None else np.asarray(self.groups)[rows],
+            routed=None if self.routed is None else {name: self._rows_of(m, rows) for name, m in self.routed.items()},
+        )
+
+    def _rows_of(self, metadata: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
+        """Metadata of some rows: what has a value for each row is cut, validation data and the like are not."""
+        return {
+            key: np.asarray(value)[rows] if key not in ("X_val", "y_val") and _is_by_row(value, self.n_rows) else value
+            for key, value in metadata.items()
+        }
+
+    def with_table(self, X: Any, validation_table: Any = None) -> MemberData:
+        """The same rows with other columns."""
+        validation = None if self.validation is None else (validation_table, self.validation[1])
+        return replace(self, X=X, validation=validation)
+
+    def labels_for(self, member: Any) -> NDArray[Any]:
+        """The target as a member is given it: our own classifiers get the labels, others the indices of the classes."""
+        if self.classes is None:
+            return self.y
+        index = self.y.astype(np.intp)
+        return self.classes[index] if isinstance(member, BaseFastens) else index
+
+
+def _is_by_row(value: Any, n_rows: int) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | Mapping) and len(value) == n_rows
+
+
+@dataclass
+class FittedMember:
+    """A member's model, or its models of all folds, whose responses are averaged."""
+
+    name: str
+    columns: list[int] | None
+    method: str
+    models: list[Any]
+    classes: NDArray[Any] | None
+    knows_labels: bool  # its classes are labels, not indices
+    several: bool = False  # a regressor's several outputs are an answer
+
+    def respond(self, X: Any) -> Array:
+        """Responses, (n_rows, 1) or (n_rows, n_classes)."""
+        X = take_columns(X, self.columns)
+        total = self._respond(self.models[0], X)
+        for model in self.models[1:]:
+            total = total + self._respond(model, X)
+        return total / len(self.models)
+
+    def respond_with(self, model: Any, X: Any) -> Array:
+        """Responses of one of the models."""
+        return self._respond(model, take_columns(X, self.columns))
+
+    def _respond(self, model: Any, X: Any) -> Array:
+        what = f"Member {self.name!r}"
+        if self.classes is None:
+            return number_response(what, model, X, self.several)
+        labels = self.classes if self.knows_labels else np.arange(len(self.classes))
+        return class_response(what, model, X, self.method, labels)
+
+
+def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
+    """The method whose answers are used; an error ends with the remedy."""
+    if not is_classification:
+        return "predict"
+    for method in METHODS if wanted == "auto" else (wanted,):
+        if hasattr(member, method):
+            return method
+    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.{remedy}")
+
+
+# Folds --------------------------------------------------
+
+
+def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
+    """Training and test rows of each fold, by any of scikit-learn's splitters.
+
+    Folds given as row numbers count the rows as they were given to `fit`; rows of zero weight leave them.
+    """
+    if isinstance(cv, Iterable) and not hasattr(cv, "split"):
+        place = np.full(given.n_given, -1)
+        place[given.rows] = np.arange(data.n_rows)
+        pairs: Any = (tuple(_kept(place[part]) for part in pair) for pair in cv)
+    else:
+        pairs = _split(cv, data)
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+    if not any(len(test) for _, test in folds):
+        raise ValueError("cv must give folds with test rows; got none.")
+    for train, test in folds:
+        if len(np.intersect1d(train, test)):
+            raise ValueError("cv must give folds whose training and test rows differ; a row is in both.")
+    return folds
+
+
+def _split(cv: Any, data: MemberData) -> list[Fold]:
+    """The folds of a splitter, or of their number; an error of scikit-learn's with what to do."""
+    is_classification = data.classes is not None
+    target = data.y.astype(np.intp) if is_classification else data.y
+    try:
+        splitter = check_cv(cv, y=target, classifier=is_classification)
+        return list(splitter.split(np.zeros((data.n_rows, 1)), target, data.groups))
+    except ValueError as error:
+        advice, largest = "", int(np.bincount(target).max()) if is_classification else data.n_rows
+        if is_classification and isinstance(cv, int | np.integer) and cv > largest:
+            fewer = f"Give a cv of at most {largest}, the rows of the largest class" if largest > 1 else "Merge classes"
+            advice = f" {fewer}, or use KFold({cv}), which does not look at classes."
+        raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error
+
+
+def _kept(places: Rows) -> Rows:
+    return places[places >= 0]
+
+
+def restrict(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
+    """The folds among the rows that are known, counted anew; folds without training or test rows are left out."""
+    cut = [(train[known[train]], test[known[test]]) for train, test in folds]
+    place = np.cumsum(known) - 1
+    return [(place[train], place[test]) for train, test in cut if len(train) and len(test)]
+
+
+# Fits --------------------------------------------------
+
+
+@dataclass
+class Piece:
+    """One member fitted on one fold: its model, and its responses for the test rows."""
+
+    model: Any
+    responses: Array | None
+
+
+@dataclass
+class LevelPlan:
+    """How the members of a level are fitted.
+
+    Attributes
+    ----------
+    refit : bool
+        Fit each member on all rows besides, and keep that model in place of the folds' models.
+    n_threads : int
+        Threads for all of it.
+    pieces : dict
+        What is finished, by member and fold; `fit_level` adds to it as it goes, and does nothing twice.
+    """
+
+    refit: bool
+    n_threads: int
+    pieces: dict[tuple[str, int], Piece] = field(default_factory=dict)
+
+
+def fit_level(
+    specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan
+) -> tuple[list[FittedMember], list[Array]]:
+    """Fit members on folds, or on all rows where there are none.
+
+    Returns
+    -------
+    members, responses
+        The fitted members, and their responses for each row by the models that have not seen it (the mean, where a row
+        is in several test parts); NaN for rows in no test part.
+    """
+    jobs = ([WHOLE] if plan.refit or not folds else []) + list(range(len(folds)))
+    alone, side_by_side = _tasks(specs, data, folds, plan, jobs)
+    run_tasks(alone, side_by_side, plan.n_threads)
+    kept = [WHOLE] if WHOLE in jobs else jobs
+    members = [_fitted(spec, [plan.pieces[spec.name, job].model for job in kept], data) for spec in specs]
+    return members, [_out_of_fold(spec, data, folds, plan) for spec in specs]
+
+
+def _tasks(
+    specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan, jobs: list[int]
+) -> tuple[list[list[Task]], list[list[Task]]]:
+    """What to do one after another with all threads, and what side by side with one thread each.
+
+    Our own members see a fold one after another, so that its table is encoded and binned once; a frame is read once for
+    all folds.
+    """
+    alone: list[list[Task]] = []
+    side_by_side: list[list[Task]] = []
+    read = _read(data, specs)
+    is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
+    for job in jobs:
+        ours: list[Task] = []
+        for spec in specs:
+            if (spec.name, job) in plan.pieces:
+                continue
+            is_ours = isinstance(spec.estimator, BaseFastens)
+            task = partial(_fit_job, spec, read if _reads_tables(spec.estimator) else data, folds, job, plan)
+            if is_ours:
+                ours.append(task)
+            else:
+                (alone if _has_threads(spec.estimator) else side_by_side).append([task])
+        (alone if is_large else side_by_side).append(ours)
+    return alone, side_by_side
+
+
+def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
+    """The same with a frame that has been read, where that is of use and cannot change what members learn."""
+    if not is_frame(data.X) or not any(_reads_tables(spec.estimator) for spec in specs):
+        return data
+    table = read_table(data.X)
+    return data if table is None else replace(data, X=table)
+
+
+def _reads_tables(member: Any) -> bool:
+    """Whether a member's door is the common one, to which a table may come that has been read."""
+    return (
+        isinstance(member, SavedEnsemble)
+        and type(member)._learn_table is BaseFastens._learn_table
+        and getattr(member, "categorical_features", None) == "from_dtype"
+    )
+
+
+def _has_threads(member: Any) -> bool:
+    """Whether a member of another library asks for several threads or processes itself."""
+    parameters = member.get_params(deep=True) if hasattr(member, "get_params") else {}
+    return any(
+        key.split("__")[-1] in ("n_jobs", "thread_count", "num_threads") and value not in (None, 1)
+        for key, value in parameters.items()
+    )
+
+
+def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, plan: LevelPlan) -> None:
+    """Fit a member on one fold, and predict for its test rows."""
+    part = data if job == WHOLE else _training(data, folds, job)
+    columns = None if spec.columns is None else tuple(spec.columns)
+    try:
+        model = _fit_part(spec, part, _columns(part, columns), len(folds))
+        responses = None if job == WHOLE else _fitted(spec, [model], data).respond(_unseen(data, folds, job))
+    except MemberError:
+        raise
+    except Exception as error:
+        where = "on all rows" if job == WHOLE else f"in fold {job}"
+        raise MemberError(f"Member {spec.name!r} failed {where}: {error}{_advice(part)}") from error
+    trees = getattr(model, "_ensemble", None)
+    if isinstance(trees, TreeEnsemble):
+        trees.forget()
+    keep = job == WHOLE or not plan.refit
+    plan.pieces[spec.name, job] = Piece(model if keep else None, responses)
+
+
+@shared
+def _training(data: MemberData, folds: list[Fold], job: int) -> MemberData:
+    return data.take(folds[job][0])
+
+
+@shared
+def _unseen(data: MemberData, folds: list[Fold], job: int) -> Any:
+    return take_rows(data.X, folds[job][1])
+
+
+@shared
+def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
+    return take_columns(part.X, None if columns is None else list(columns))
+
+
+def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
+    knows_labels = isinstance(spec.estimator, BaseFastens)
+    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, knows_labels, spec.several)
+
+
+def _absent_classes(part: MemberData) -> list[Any]:
+    """The classes that some rows have none of."""
+    return [] if part.classes is None else np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
+
+
+def _advice(part: MemberData) -> str:
+    """What to do where rows to train on lack classes, for the end of an error."""
+    absent = _absent_classes(part)
+    if not absent:
+        return ""
+    return (
+        f" The rows it was trained on have none of the class {absent[0]!r}: use stratified folds, with two rows of "
+        "every class at least, or merge rare classes."
+    )
+
+
+def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
+    """A member fitted on a part of the rows; where one fold of several has one class only, what answers with that."""
+    if n_folds < 2 or part.classes is None or len(_absent_classes(part)) < len(part.classes) - 1:
+        return fit_member(spec, part, X)
+    if spec.method == "decision_function":
+        raise ValueError("a decision function takes two classes, and these rows are of one.")
+    return OneClassClassifier().fit(X, part.labels_for(spec.estimator))
+
+
+def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
+    """Fit a copy of a member, with the weights, groups and validation rows that it takes."""
+    model = clone(spec.estimator)
+    metadata = _metadata(spec, data) if data.routed is None else dict(data.routed[spec.name])
+    return model.fit(X, data.labels_for(model), **metadata)
+
+
+def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
+    """What goes to a member without being asked for: weights always, the rest where its `fit` has such a parameter."""
+    found: dict[str, Any] = {}
+    member = spec.estimator
+    if data.sample_weight is not None:
+        found[_weight_name(spec)] = data.sample_weight
+    # Boosting takes groups for the splitter given as `validation`, and refuses them without one.
+    wants_groups = has_fit_parameter(member, "groups") and getattr(member, "validation", member) is not None
+    if data.groups is not None and wants_groups:
+        found["groups"] = data.groups
+    stops_early = getattr(member, "early_stopping", True) is not False
+    if data.validation is not None and stops_early and has_fit_parameter(member, "X_val"):
+        X_val, y_val = data.validation
+        if not isinstance(member, BaseFastens) and data.classes is not None:
+            y_val = np.searchsorted(data.classes, y_val)
+        found |= {"X_val": take_columns(X_val, spec.columns), "y_val": y_val}
+    return found
+
+
+def _weight_name(spec: MemberSpec) -> str:
+    member = spec.estimator
+    if has_fit_parameter(member, "sample_weight"):
+        return "sample_weight"
+    if isinstance(member, Pipeline) and has_fit_parameter(member.steps[-1][1], "sample_weight"):
+        return f"{member.steps[-1][0]}__sample_weight"
+    raise ValueError(f"sample_weight must be None with member {spec.name!r}: its fit takes no sample_weight.")
+
+
+def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: LevelPlan) -> Array:
+    if not folds:
+        return np.empty((data.n_rows, 0))
+    first = plan.pieces[spec.name, 0].responses
+    assert first is not None
+    total = np.zeros((data.n_rows, first.shape[1]))
+    count = np.zeros((data.n_rows, 1))
+    for job, (_, test) in enumerate(folds):
+        responses = plan.pieces[spec.name, job].responses
+        assert responses is not None
+        np.add.at(total, test, responses)
+        np.add.at(count, test, 1)
+    with np.errstate(invalid="ignore"):
+        return total / count

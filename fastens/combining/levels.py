@@ -1,0 +1,95 @@
+"""Levels of fitted members: what each gets from the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils import Bunch
+
+from fastens.combining.folds import FittedMember
+from fastens.combining.members import BaseMembers
+from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.parameters import one_of
+from fastens.table.parts import beside
+
+Array = NDArray[np.float64]
+
+LAST, ALL = "last", "all"
+INPUTS = one_of(LAST, ALL)
+
+
+class BaseLevels(BaseMembers):
+    """An ensemble whose members stand in levels."""
+
+    # Whose predictions a level gets: those of the one before, or of all before.
+    inputs_from: str
+    _fitted_levels: list[list[FittedMember]]
+
+    def _passes_columns(self) -> bool:
+        """Whether later levels get the columns of X too."""
+        raise NotImplementedError
+
+    # Tables of predictions --------------------------------------------------
+
+    def _meta(self, responses: list[Array]) -> Array:
+        """Responses side by side; of two classes, the share of one says all."""
+        is_binary = is_classifier(self) and len(self.classes_) == 2
+        return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
+
+    def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
+        """What the level after these gets, from the responses of each of them."""
+        meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
+        return beside(meta, self._meta_names(levels), X) if self._passes_columns() else meta
+
+    def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
+        """The same from the columns of X."""
+        table, metas = X, []
+        for depth, members in enumerate(levels, 1):
+            metas.append(self._meta([member.respond(table) for member in members]))
+            table = self._next_table(levels[:depth], metas, X)
+        return table
+
+    def _meta_names(self, levels: list[list[FittedMember]]) -> list[str]:
+        """Names of what the level after these gets; of several levels, whose members may have the same, with theirs."""
+        prefix = type(self).__name__.lower()
+        stems = [f"{prefix}_{depth}" for depth in range(1, len(levels) + 1)] if self.inputs_from == ALL else [prefix]
+        names = []
+        for stem, members in zip(stems, levels[-len(stems) :], strict=True):
+            for member in members:
+                n_columns = self._n_meta(member)
+                names += [f"{stem}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
+        return names
+
+    def _n_meta(self, member: FittedMember) -> int:
+        n_classes = len(self.classes_) if is_classifier(self) else 1
+        return 1 if n_classes <= 2 else n_classes
+
+    # Members --------------------------------------------------
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name; a list of them where the folds' models are kept."""
+        self._check_fitted()
+        members = [member for level in self._fitted_levels for member in level]
+        return Bunch(**{m.name: m.models if len(m.models) > 1 else m.models[0] for m in members})
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, in the order of the members."""
+        return list(self.named_estimators_.values())
+
+    # Saving --------------------------------------------------
+
+    def _level_arrays(self) -> dict[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {"n_levels": np.array(len(self._fitted_levels))}
+        for depth, members in enumerate(self._fitted_levels):
+            found |= members_to_arrays(f"level{depth}.", members)
+        return found
+
+    def _restore_levels(self, arrays: dict[str, np.ndarray]) -> None:
+        classes = getattr(self, "classes_", None)
+        n_levels = int(arrays["n_levels"])
+        self._fitted_levels = [members_from_arrays(f"level{depth}.", arrays, classes) for depth in range(n_levels)]

@@ -1,0 +1,350 @@
+"""What ensembles of any estimators share: their members as parameters, the table they are given, tags and diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import clone, is_classifier
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from fastens.base import is_plain
+from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
+from fastens.combining.kinds import check_kind, tags_of
+from fastens.parameters import NONE, Rule, instance, whole
+from fastens.saving import SavedEstimator
+from fastens.table.parts import column_numbers, take_rows
+from fastens.table.sample_weights import check_weights
+from fastens.table.tables import TableEncoder, is_frame, table_from_array, table_from_frame
+
+Array = NDArray[np.float64]
+
+KNOWN_METADATA = {"sample_weight", "groups", "X_val", "y_val"}
+NamedMembers = list[tuple[str, Any]]
+DROPPED = "drop"
+
+MEMBERS = Rule(
+    "a list of (name, estimator) pairs",
+    lambda value: isinstance(value, list | tuple) and all(_is_named(item) for item in value),
+)
+LEVELS = Rule(
+    "a list of lists of (name, estimator) pairs",
+    lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(MEMBERS.holds(item) for item in value),
+)
+RULES = {
+    "estimators": MEMBERS | NONE,
+    "columns": instance(Mapping, "a dict of columns by the names of members") | NONE,
+    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
+}
+
+
+def _is_named(item: Any) -> bool:
+    return isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+class BaseMembers(SavedEstimator):
+    """An estimator made of named members.
+
+    A subclass has the parameters `estimators`, `columns`, `n_jobs` and `random_state`, and gives the members of each
+    level by `_levels`.
+    """
+
+    estimators: Any
+    levels: Any
+    columns: Mapping[str, Any] | None
+    random_state: Any
+
+    # Members as parameters --------------------------------------------------
+
+    def _default_members(self) -> NamedMembers:
+        """The members where none are given."""
+        raise NotImplementedError
+
+    def _levels(self) -> list[NamedMembers]:
+        """The members of each level, those dropped left out."""
+        given = self._default_members() if self.estimators is None else self.estimators
+        return [[(name, member) for name, member in given if not is_dropped(member)]]
+
+    def _named(self) -> Iterator[tuple[str, Any]]:
+        """The members given as parameters, if they are well formed."""
+        levels: Any = getattr(self, "levels", None)
+        for members in [self.estimators, *(levels if LEVELS.holds(levels) else [])]:
+            if MEMBERS.holds(members):
+                yield from members
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, also the members by name and their parameters as ``name__parameter``."""
+        found = super().get_params(deep=deep)
+        if deep:
+            for name, member in self._named():
+                found[name] = member
+                if hasattr(member, "get_params"):
+                    found.update((f"{name}__{key}", value) for key, value in member.get_params().items())
+        return found
+
+    def set_params(self, **params: Any) -> BaseMembers:
+        """Set parameters; a member is replaced by its name, or left out with 'drop'."""
+        for key in ("estimators", "levels"):
+            if key in params:
+                setattr(self, key, params.pop(key))
+        replaced = {name: params.pop(name) for name, _ in list(self._named()) if name in params}
+        if replaced:
+            self.estimators = _replaced(self.estimators, replaced)
+            if getattr(self, "levels", None) is not None:
+                self.levels = [_replaced(members, replaced) for members in self.levels]
+        super().set_params(**params)
+        return self
+
+    @property
+    def named_estimators(self) -> Bunch:
+        """The members given, by name."""
+        return Bunch(**dict(self._named()))
+
+    def _specs(self) -> list[list[MemberSpec]]:
+        """Check the members; their columns, what they are asked for, and their seeds."""
+        levels = self._levels()
+        names = [name for members in levels for name, _ in members]
+        _check_names(names, self.get_params(deep=False))
+        unknown = [name for name in (self.columns or {}) if name not in names]
+        if unknown:
+            raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {names}.")
+        seeds = self._seed_source()
+        return [
+            [self._spec(name, member, seeds, depth) for name, member in members] for depth, members in enumerate(levels)
+        ]
+
+    def _spec(self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int) -> MemberSpec:
+        check_kind(f"Member {name!r}", member, is_classifier(self))
+        names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
+        given = (self.columns or {}).get(name)
+        if given is not None and depth > 0:
+            raise ValueError(f"columns must be given for members of the first level; got them for {name!r}.")
+        columns = None if given is None else column_numbers(given, names, self.n_features_in_)
+        method = resolve_method(name, member, self._wanted_method(), is_classifier(self), self._remedy())
+        return MemberSpec(name, _seeded(member, seeds), columns, method)
+
+    def _seed_source(self) -> np.random.RandomState | None:
+        """What seeds the members, if anything."""
+        return None if self.random_state is None or self._is_prefit else check_random_state(self.random_state)
+
+    @property
+    def _is_prefit(self) -> bool:
+        """Whether the members are fitted already."""
+        return bool(getattr(self, "prefit", False))
+
+    def _wanted_method(self) -> str:
+        """What members are asked for: a method's name, or "auto"."""
+        return "auto"
+
+    def _remedy(self) -> str:
+        """What to do where a member lacks the method, for the end of an error."""
+        return ""
+
+    # The table --------------------------------------------------
+
+    def _learn_table(self, X: Any) -> Any:
+        """Members get the table as it is, as a frame, an array or a CSR matrix."""
+        if is_frame(X):
+            table = table_from_frame(X)
+            if not table.n_rows or not len(table):
+                raise ValueError(
+                    f"Found array with 0 sample(s) or feature(s) (shape=({table.n_rows}, {len(table)})) while a "
+                    "minimum of 1 is required."
+                )
+            self._set_columns(len(table), table.names)
+        else:
+            X = X if is_plain(X) else self._validate_array(X, reset=True)
+            if X.dtype.kind == "O":  # what no member could read is the table's fault, not the member's
+                table = table_from_array(X)
+                TableEncoder.fit(table).transform(table)
+            self._set_columns(X.shape[1], None)
+        names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
+        self._encoder = TableEncoder(names, [None] * self.n_features_in_)
+        self._set_plain()
+        return X
+
+    def _check_table(self, X: Any) -> Any:
+        if is_plain(X) and X.shape[1] == self._n_plain_features:
+            return X
+        self._check_fitted()
+        if is_frame(X):
+            table = self._match_frame(X)
+            return X if table.native is nw.to_native(X, pass_through=True) else table.native
+        return self._validate_array(X, reset=False)
+
+    def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
+        """Check the parameters and the data; also which rows those are that have weight: the others are absent."""
+        self._check_parameters()
+        self._check_target_given(y)
+        if self._is_prefit:
+            for _, member in (pair for members in self._levels() for pair in members):
+                check_is_fitted(member)
+        if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
+            raise ValueError("X_val and y_val must be given together.")
+        if not (is_frame(X) or is_plain(X)):
+            X = self._validate_array(X, reset=True)
+        n_rows = X.shape[0]
+        weight = check_weights(metadata.get("sample_weight"), n_rows)
+        rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
+        if len(rows) < n_rows:
+            X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
+        found = self._start_fit(X, y, weight)
+        groups = metadata.get("groups")
+        X_val = metadata.get("X_val")
+        data = MemberData(
+            X=found.X,
+            y=found.y,
+            classes=getattr(self, "classes_", None),
+            sample_weight=found.sample_weight,
+            groups=None if groups is None else np.asarray(groups)[rows],
+            validation=None if X_val is None else self._door_validation(X_val, metadata["y_val"]),
+            routed=self._route(metadata, rows),
+        )
+        return data, GivenRows(rows, n_rows)
+
+    def _check_target_given(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+
+    def _door_validation(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Check rows to validate on by what the door has just learned."""
+        X = self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
+        y = np.asarray(y)
+        try:
+            self._encode_target(self._read_target(y, X.shape[0]))
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
+        return X, y
+
+    def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
+        """Metadata by member, where scikit-learn's metadata routing is on."""
+        if not _routing_enabled():
+            check_known(type(self).__name__, metadata)
+            return None
+        given = {name: value for name, value in metadata.items() if value is not None}
+        routed = process_routing(self, "fit", **given)
+        names = [name for members in self._levels() for name, _ in members]
+        n_rows = int(rows[-1]) + 1
+        found = {name: dict(routed[name].fit) for name in names}
+        for of_member in found.values():
+            for key, value in of_member.items():
+                if key not in ("X_val", "y_val") and hasattr(value, "__len__") and len(value) >= n_rows:
+                    of_member[key] = np.asarray(value)[rows]
+        return found
+
+    # scikit-learn --------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        of_members = [found for _, member in self._named() if (found := tags_of(member)) is not None]
+        tags.input_tags.allow_nan = all(of_member.input_tags.allow_nan for of_member in of_members)
+        tags.input_tags.sparse = all(of_member.input_tags.sparse for of_member in of_members)
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say which metadata `fit` passes on to which member."""
+        router = MetadataRouter(owner=self)
+        for name, member in (pair for members in self._levels() for pair in members):
+            router.add(**{name: member}, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        splitter = self._routed_splitter()
+        if hasattr(splitter, "get_metadata_routing"):
+            router.add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        return router
+
+    def _routed_splitter(self) -> Any:
+        """What may ask for metadata to split rows by."""
+        return getattr(self, "cv", None)
+
+    def _sk_visual_block_(self) -> Any:
+        try:
+            from sklearn.utils._repr_html.estimator import _VisualBlock
+        except ImportError:  # scikit-learn before 1.7
+            from sklearn.utils._estimator_html_repr import _VisualBlock
+        blocks = [
+            _VisualBlock("parallel", [m for _, m in members], names=[n for n, _ in members], dash_wrapped=False)
+            for members in self._levels()
+        ]
+        final = getattr(self, "final_estimator", None)
+        if final is not None and not isinstance(final, str):
+            blocks.append(_VisualBlock("parallel", [final], names=["final_estimator"], dash_wrapped=False))
+        return blocks[0] if len(blocks) == 1 else _VisualBlock("serial", blocks, dash_wrapped=False)
+
+
+def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
+    """Classes with those that fitted members know too, and the rows' classes as numbers among them."""
+    joint = joined_labels([("y", classes), *labels_of_members(members)])
+    return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
+
+
+def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
+    """The classes of the fitted members that say what theirs are, each with words for an error."""
+    known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
+    return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
+
+
+def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
+    """All labels, sorted; ValueError where some are text and some are not."""
+    what, first = parts[0]
+    for other, labels in parts[1:]:
+        known, found = first.tolist(), labels.tolist()
+        if isinstance(found[0], str) != isinstance(known[0], str):
+            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {found[0]!r}.")
+    return np.unique(np.concatenate([labels for _, labels in parts]))
+
+
+def check_known(kind: str, metadata: Mapping[str, Any]) -> None:
+    """Raise TypeError for arguments of `fit` that are none, unless scikit-learn's metadata routing is on."""
+    unknown = [] if _routing_enabled() else sorted(set(metadata) - KNOWN_METADATA)
+    if unknown:
+        raise TypeError(f"{kind}.fit got an unexpected keyword argument {unknown[0]!r}")
+
+
+def _routing_enabled() -> bool:
+    return bool(get_config().get("enable_metadata_routing", False))
+
+
+def is_dropped(member: Any) -> bool:
+    """Whether a member is left out."""
+    return isinstance(member, str) and member == DROPPED
+
+
+def _replaced(members: Any, by: dict[str, Any]) -> Any:
+    return None if members is None else [(name, by.get(name, member)) for name, member in members]
+
+
+def _check_names(names: list[str], parameters: dict[str, Any]) -> None:
+    if not names:
+        raise ValueError("estimators must hold at least one estimator that is not dropped; got none.")
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"estimators must have names of their own; got {name!r} more than once.")
+        if "__" in name:
+            raise ValueError(f"estimators must have names without '__'; got {name!r}.")
+        if name in parameters:
+            raise ValueError(f"estimators must have names that are no parameters; got {name!r}.")
+
+
+def _seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
+    """The member with a seed for each random_state that is None, if there are seeds."""
+    if seeds is None or not hasattr(member, "get_params"):
+        return member
+    open_seeds = sorted(
+        key
+        for key, value in member.get_params(deep=True).items()
+        if (key == "random_state" or key.endswith("__random_state")) and value is None
+    )
+    drawn = {key: int(seeds.randint(np.iinfo(np.int32).max)) for key in open_seeds}
+    return clone(member).set_params(**drawn) if drawn else member
+
+
+def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
+    y = np.asarray(y)
+    if y.ndim == 0 or y.shape[0] != n_rows:
+        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[:1] or 0}.")
+    return y[rows]

@@ -1,0 +1,206 @@
+"""What learns to combine members' predictions where nothing else is asked for: two linear models."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, logit, softmax
+from sklearn.linear_model import LogisticRegression
+
+from fastens.base import BaseClassifier, BaseRegressor
+from fastens.parameters import real
+from fastens.saving import SavedEstimator
+from fastens.table.tables import dense_blocks
+
+Array = NDArray[np.float64]
+
+# Probabilities nearer to 0 or 1 say no more.
+_LEAST_PROBABILITY = 1e-7
+# Probabilities that add up to 1, but for rounding to float32.
+_SUM_TOLERANCE = 1e-4
+# Newton's method solves for as many coefficients at once.
+_MOST_FOR_NEWTON = 300
+
+
+class _Columns(SavedEstimator):
+    """Columns on one scale: probabilities as log-odds, the others with mean 0 and spread 1, missing values as 0."""
+
+    # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
+    is_of_members_ = False
+
+    def _learn_columns(self, X: Array, weight: Array | None) -> Array:
+        inside = np.nanmin(X, axis=0) >= 0, np.nanmax(X, axis=0) <= 1
+        has_middle = np.any((X > 0) & (X < 1), axis=0)
+        self.is_probability_ = inside[0] & inside[1] & has_middle
+        Z = self._log_odds(X)
+        known = ~np.isnan(Z)
+        of_rows = known.astype(np.float64) if weight is None else known * weight[:, None]
+        total = np.maximum(of_rows.sum(axis=0), np.finfo(float).tiny)
+        self.center_ = (np.where(known, Z, 0) * of_rows).sum(axis=0) / total
+        spread = np.sqrt((np.where(known, Z - self.center_, 0) ** 2 * of_rows).sum(axis=0) / total)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self.center_[self.is_probability_] = 0.0
+        self.scale_[self.is_probability_] = 1.0
+        return self._columns(X)
+
+    def _log_odds(self, X: Array) -> Array:
+        Z = X.astype(np.float64)
+        share = Z[:, self.is_probability_]
+        clipped = np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        Z[:, self.is_probability_] = np.log(clipped) if self.is_of_members_ else logit(clipped)
+        return Z
+
+    def _columns(self, X: Array) -> Array:
+        return np.nan_to_num((self._log_odds(X) - self.center_) / self.scale_, nan=0.0)
+
+    def _dense(self, X: Any) -> Array:
+        return np.concatenate([block for _, block in dense_blocks(X)])
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("is_probability_", "center_", "scale_", "coef_", "intercept_")
+
+
+class LogisticStacker(BaseClassifier, _Columns):
+    """Logistic regression that reads predicted probabilities as log-odds.
+
+    So a member that is right as it stands is combined with the coefficient 1, which on probabilities no logistic
+    regression can do. Where there are three or more classes, and nothing but probabilities to combine, a member has one
+    coefficient for all classes, of the logarithms: a coefficient for each class and each probability would be too many.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse of the penalty on the squared coefficients.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (n_outputs, n_columns) and (n_outputs,)
+        One output for two classes, otherwise one for each class.
+
+    References
+    ----------
+    Genest & Zidek (1986), "Combining probability distributions", section 3.2: the logarithmic opinion pool;
+    Wolpert (1992), "Stacked generalization"; Ting & Witten (1999), "Issues in stacked generalization".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.combining.stackers import LogisticStacker
+    >>> share = np.array([[0.9, 0.6], [0.8, 0.3], [0.2, 0.6], [0.1, 0.4]])
+    >>> LogisticStacker().fit(share, [1, 1, 0, 0]).predict(share)
+    array([1, 1, 0, 0])
+    """
+
+    _parameter_rules: ClassVar = {"C": real(0, open_low=True)}
+
+    def __init__(self, C: float = 1.0) -> None:
+        self.C = C
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LogisticStacker:
+        """Train."""
+        data = self._start_fit(X, y, sample_weight)
+        columns = self._dense(data.X)
+        self.is_of_members_ = _is_of_members(columns, len(self.classes_))
+        Z = self._learn_columns(columns, data.sample_weight)
+        if self.is_of_members_:
+            self.coef_, self.intercept_ = _pool(Z, data.y.astype(np.intp), data.sample_weight, self.C)
+            return self
+        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        solver = "newton-cholesky" if n_outputs * (Z.shape[1] + 1) <= _MOST_FOR_NEWTON else "lbfgs"
+        model = LogisticRegression(C=self.C, solver=solver, tol=1e-6, max_iter=1000)
+        model.fit(Z, data.y, sample_weight=data.sample_weight)
+        self.coef_, self.intercept_ = model.coef_, model.intercept_
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the probability of each class, shape (n_samples, n_classes)."""
+        raw = self._columns(self._dense(self._check_table(X))) @ self.coef_.T + self.intercept_
+        if len(self.classes_) > 2:
+            return softmax(raw, axis=1)
+        share = expit(raw)
+        return np.hstack([1 - share, share])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each row, shape (n_samples,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "is_of_members_")
+
+
+def _is_of_members(X: Array, n_classes: int) -> bool:
+    """Whether the columns are probabilities of all classes by one member, by the next, and so on."""
+    if n_classes < 3 or X.shape[1] % n_classes:
+        return False
+    sums = X.reshape(len(X), -1, n_classes).sum(axis=2)
+    return bool(np.nanmin(X) >= 0 and np.all(np.isnan(sums) | (np.abs(sums - 1) < _SUM_TOLERANCE)))
+
+
+def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> tuple[Array, Array]:
+    """Coefficients (n_classes, n_columns) and intercepts of the likeliest logarithmic opinion pool."""
+    n_classes = int(codes.max()) + 1
+    said = Z.reshape(len(Z), -1, n_classes)
+    n_members, of_rows = said.shape[1], np.ones(len(Z)) if weight is None else weight
+    truth = np.eye(n_classes)[codes]
+
+    def loss(parameters: Array) -> tuple[float, Array]:
+        pull, intercept = parameters[:n_members], parameters[n_members:]
+        share = log_softmax(np.einsum("nmk,m->nk", said, pull) + intercept, axis=1)
+        miss = (np.exp(share) - truth) * of_rows[:, None]
+        value = pull @ pull / (2 * C) - of_rows @ share[np.arange(len(Z)), codes]
+        return float(value), np.append(np.einsum("nmk,nk->m", said, miss) + pull / C, miss.sum(axis=0))
+
+    start = np.append(np.full(n_members, 1 / n_members), np.zeros(n_classes))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "gtol": 1e-6}).x
+    return np.kron(found[:n_members], np.eye(n_classes)), found[n_members:]
+
+
+class RidgeStacker(BaseRegressor, _Columns):
+    """Ridge regression on columns of one scale.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Penalty on the squared coefficients.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (n_columns,) and (1,)
+
+    References
+    ----------
+    Breiman (1996), "Stacked regressions".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.combining.stackers import RidgeStacker
+    >>> said = np.array([[1.0, 9.0], [2.0, 7.0], [3.0, 8.0]])
+    >>> RidgeStacker(alpha=0.001).fit(said, [10, 20, 30]).predict(said).round(1)
+    array([10., 20., 30.])
+    """
+
+    _parameter_rules: ClassVar = {"alpha": real(0)}
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RidgeStacker:
+        """Train."""
+        data = self._start_fit(X, y, sample_weight)
+        Z = self._learn_columns(self._dense(data.X), data.sample_weight)
+        weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+        mean, center = np.average(data.y, weights=weight), np.average(Z, axis=0, weights=weight)
+        root = np.sqrt(weight)[:, None]
+        rows = np.vstack([(Z - center) * root, np.sqrt(self.alpha) * np.eye(Z.shape[1])])
+        target = np.concatenate([(data.y - mean) * root[:, 0], np.zeros(Z.shape[1])])
+        self.coef_ = np.linalg.lstsq(rows, target, rcond=None)[0]
+        self.intercept_ = np.array([mean - center @ self.coef_])
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the predicted mean of each row, shape (n_samples,)."""
+        return self._columns(self._dense(self._check_table(X))) @ self.coef_ + self.intercept_[0]

@@ -1,0 +1,304 @@
+"""Voting: the members' votes, probabilities or numbers, averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
+
+from fastens.base import BaseClassifier, BaseRegressor
+from fastens.combining.base_voting import VOTING_RULES, BaseVoting
+from fastens.combining.defaults import default_classifiers, default_regressors
+from fastens.combining.members import NamedMembers, joint_classes
+from fastens.parameters import ANYTHING, FLAG, one_of, real
+
+Array = NDArray[np.float64]
+
+SOFT = "soft"
+_FACTOR = real(0)
+
+
+def _is_soft(self: VotingClassifier) -> bool:
+    if self.voting != SOFT:
+        raise AttributeError(f"predict_proba is not available when voting={self.voting!r}")
+    return True
+
+
+class VotingClassifier(BaseClassifier, BaseVoting):
+    """Voting for classification: the class with most votes, or with the highest average probability.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator), optional
+        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
+        it out. Default: gradient boosting, a random forest and extremely randomised trees.
+    voting : {"hard", "soft"}, default="hard"
+        "hard": each member votes for one class; of classes with as many votes, the first in `classes_` wins. "soft":
+        the class with the highest weighted average of the members' probabilities.
+    weights : array of shape (n_members,) or (n_members, n_classes), dict by name, or a way to learn them, optional
+        Weights of the members, or of each member's votes for each class. "nnls": those of the smallest squared error;
+        "likelihood": those of the most likely mixture; "selection": greedy ensemble selection with replacement; all
+        three from out-of-fold predictions, or, with `prefit`, from the predictions for the rows given to `fit`.
+    class_weights : array of shape (n_classes,) or dict by label, optional
+        Factor of each class's votes or average probability.
+    prefit : bool, default=False
+        The members are fitted already; `fit` learns the classes, and the weights where they are to be learned.
+    cv : int, splitter or list of (train, test), optional
+        The folds for weights to be learned; default: 5, stratified.
+    flatten_transform : bool, default=True
+        With soft voting `transform` gives (n_samples, n_members * n_classes); else (n_members, n_samples, n_classes).
+    columns : dict of str to columns, optional
+        By member: the columns it sees, as names, numbers or a mask.
+    random_state : int, RandomState or None, default=None
+        Seeds the members whose own random_state is None.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    weights_ : array of shape (n_members,) or (n_members, n_classes)
+        The weights used.
+    estimators_, named_estimators_ : list, Bunch
+        The fitted members.
+
+    References
+    ----------
+    Breiman (1996), "Stacked regressions"; Caruana et al. (2004), "Ensemble selection from libraries of models"; Yao et
+    al. (2018), "Using stacking to average Bayesian predictive distributions".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from fastens import GradientBoostingClassifier, VotingClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> members = [("boosting", GradientBoostingClassifier(n_estimators=10)), ("bayes", GaussianNB())]
+    >>> model = VotingClassifier(members, voting="soft", weights="likelihood").fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    _parameter_rules: ClassVar = {
+        **VOTING_RULES,
+        "voting": one_of("hard", SOFT),
+        "flatten_transform": FLAG,
+        "class_weights": ANYTHING,
+    }
+
+    def __init__(
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        voting: str = "hard",
+        weights: Any = None,
+        class_weights: Any = None,
+        prefit: bool = False,
+        cv: Any = None,
+        flatten_transform: bool = True,
+        columns: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.voting = voting
+        self.weights = weights
+        self.class_weights = class_weights
+        self.prefit = prefit
+        self.cv = cv
+        self.flatten_transform = flatten_transform
+        self.columns = columns
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _default_members(self) -> NamedMembers:
+        return default_classifiers()
+
+    def _wanted_method(self) -> str:
+        return "predict_proba" if self.voting == SOFT else "predict"
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        index = super()._learn_target(y)
+        if self.prefit:
+            (members,) = self._levels()
+            self.classes_, index = joint_classes(self.classes_, index, members)
+        self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
+        return index
+
+    def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
+        return [(n_members,), (n_members, len(self.classes_))]
+
+    def _average(self, responses: Array) -> Array:
+        """Weighted sums over the members, (n_samples, n_classes), of which each row sums to 1."""
+        weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
+        total = (responses * weights).sum(axis=0) * self._factors_of_classes
+        sums = total.sum(axis=1, keepdims=True)
+        # Where every class that got a vote counts nothing, all are alike.
+        return np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of each row, shape (n_samples,)."""
+        responses = self._responses(X)
+        return self.classes_[self._average(responses).argmax(axis=1)]
+
+    @available_if(_is_soft)
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the weighted average of the members' probabilities, shape (n_samples, n_classes)."""
+        return self._average(self._responses(X))
+
+    def predict_spread(self, X: ArrayLike) -> Array:
+        """Return the standard deviation of the members' probabilities, or votes, shape (n_samples, n_classes)."""
+        return self._spread(self._responses(X))
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
+
+        Parameters
+        ----------
+        X : table
+            The rows.
+        coverage : float, default=0.9
+            Share of the members, by weight, inside the range. It tells how far the members agree; it is no confidence
+            interval.
+        """
+        return self._interval(self._responses(X), coverage)
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the members' probabilities, or with hard voting their votes as indices of classes."""
+        responses = self._responses(X)
+        if self.voting != SOFT:
+            return responses.argmax(axis=2).T
+        return np.hstack(list(responses)) if self.flatten_transform else responses
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`."""
+        if self.voting == SOFT and not self.flatten_transform:
+            raise ValueError("flatten_transform must be True for names of the columns of soft voting; got False.")
+        return self._names_out(len(self.classes_) if self.voting == SOFT else 1, input_features)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
+
+
+class VotingRegressor(BaseRegressor, BaseVoting):
+    """Voting for regression: the weighted average of the members' predictions.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator), optional
+        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
+        it out. Default: gradient boosting, a random forest and extremely randomised trees.
+    weights : array of shape (n_members,), dict by name, or a way to learn them, optional
+        Weights of the members. "nnls": those of the smallest squared error; "likelihood": those of the most likely
+        mixture of normal distributions around the members' predictions; "selection": greedy ensemble selection with
+        replacement; all three from out-of-fold predictions, or, with `prefit`, from the rows given to `fit`.
+    prefit : bool, default=False
+        The members are fitted already; `fit` learns the weights where they are to be learned.
+    cv : int, splitter or list of (train, test), optional
+        The folds for weights to be learned; default: 5.
+    columns : dict of str to columns, optional
+        By member: the columns it sees, as names, numbers or a mask.
+    random_state : int, RandomState or None, default=None
+        Seeds the members whose own random_state is None.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_members,)
+        The weights used.
+    estimators_, named_estimators_ : list, Bunch
+        The fitted members.
+
+    References
+    ----------
+    Breiman (1996), "Stacked regressions"; Caruana et al. (2004), "Ensemble selection from libraries of models"; Yao et
+    al. (2018), "Using stacking to average Bayesian predictive distributions".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from fastens import GradientBoostingRegressor, VotingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> members = [("boosting", GradientBoostingRegressor(n_estimators=20)), ("line", LinearRegression())]
+    >>> model = VotingRegressor(members, weights="nnls").fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.4
+    True
+    """
+
+    _parameter_rules: ClassVar = VOTING_RULES
+
+    def __init__(
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        weights: Any = None,
+        prefit: bool = False,
+        cv: Any = None,
+        columns: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.weights = weights
+        self.prefit = prefit
+        self.cv = cv
+        self.columns = columns
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _default_members(self) -> NamedMembers:
+        return default_regressors()
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the weighted average of the members' predictions, shape (n_samples,)."""
+        responses = self._responses(X)[:, :, 0]
+        return self._member_weights() @ responses
+
+    def predict_spread(self, X: ArrayLike) -> Array:
+        """Return the standard deviation of the members' predictions, shape (n_samples,)."""
+        return self._spread(self._responses(X))[:, 0]
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return the range of the members' predictions, shape (n_samples, 2).
+
+        Parameters
+        ----------
+        X : table
+            The rows.
+        coverage : float, default=0.9
+            Share of the members, by weight, inside the range. It tells how far the members agree; it is no prediction
+            interval of the target.
+        """
+        return self._interval(self._responses(X), coverage)[:, 0]
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the members' predictions, shape (n_samples, n_members)."""
+        return self._responses(X)[:, :, 0].T
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`."""
+        return self._names_out(1, input_features)
+
+
+def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
+    """The factor of each class."""
+    if given is None:
+        return np.ones(len(classes))
+    if isinstance(given, Mapping):
+        unknown = [label for label in given if label not in classes.tolist()]
+        if unknown:
+            raise ValueError(f"class_weights must name classes of y; got {unknown[0]!r}, they are {classes.tolist()}.")
+        given = [given.get(label, 1.0) for label in classes.tolist()]
+    factors = list(given) if np.iterable(given) and not isinstance(given, str) else []
+    if len(factors) != len(classes) or not all(map(_FACTOR.holds, factors)) or not any(factors):
+        raise ValueError(
+            f"class_weights must be {len(classes)} finite numbers, not negative and not all zero; got {given!r}."
+        )
+    return np.array(factors, dtype=np.float64)

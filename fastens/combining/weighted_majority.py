@@ -1,0 +1,391 @@
+"""Weighted majority: experts that err lose weight (Littlestone & Warmuth 1994), and Hedge (Freund & Schapire 1997)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import Bunch
+from sklearn.utils.validation import column_or_1d
+
+from fastens.base import BaseClassifier, BaseFastens
+from fastens.combining.combining import margin_weights
+from fastens.combining.defaults import default_classifiers
+from fastens.combining.folds import FittedMember, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
+from fastens.combining.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
+from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.engine.rows.copies import repeated
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.whole import are_copies
+from fastens.parameters import ANYTHING, FLAG, one_of, real
+from fastens.table.parts import take_columns
+from fastens.table.sample_weights import check_weights
+
+Array = NDArray[np.float64]
+
+MAJORITY, HEDGE = "weighted_majority", "hedge"
+ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
+
+
+class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
+    """Experts whose votes count by how they did so far.
+
+    `fit` trains the members and weighs them by their out-of-fold predictions; `partial_fit` goes on from there, or from
+    members that are fitted already, row by row: the ensemble predicts, the label is shown, and the members that were
+    wrong lose weight.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator), optional
+        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
+        it out. Default: gradient boosting, a random forest and extremely randomised trees.
+    algorithm : {"weighted_majority", "hedge"}, default="weighted_majority"
+        "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`. "hedge": the
+        members' probabilities are averaged, and the weight is multiplied by ``beta ** loss``, where the loss is what a
+        member left to the wrong classes.
+    beta : float, default=0.5
+        Factor of the weight for a mistake, above 0 and below 1.
+    weighting : {"online", "errors", "covariance"}, default="online"
+        How `fit` weighs the members. "online": as `partial_fit` would, over the rows in their order. "errors":
+        log((1 - e) / e) + log(K - 1) for an error rate e and K classes, at least 0: the best weights of voters that err
+        independently. "covariance": weights that go up for good members and down for correlated ones, those of the
+        largest mean margin over its spread.
+    shrinkage : float, default=0.1
+        For "covariance": how far the covariances of the errors are shrunk to 0.
+    prefit : bool, default=False
+        The members are fitted already, and learn no more.
+    cv : int, splitter or list of (train, test), optional
+        The folds of `fit`; default: 5, stratified.
+    columns : dict of str to columns, optional
+        By member: the columns it sees, as names, numbers or a mask.
+    random_state : int, RandomState or None, default=None
+        Seeds the members whose own random_state is None.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    weights_ : array of shape (n_members,)
+        The weights, which sum to 1.
+    n_mistakes_ : float
+        Rows of `partial_fit` (and of `fit` with weighting="online") that the ensemble got wrong before it saw them;
+        with Hedge, its expected loss.
+    member_mistakes_ : array of shape (n_members,)
+        The same of each member.
+    n_seen_ : float
+        How many rows that were.
+    estimators_, named_estimators_ : list, Bunch
+        The fitted members.
+
+    References
+    ----------
+    Littlestone & Warmuth (1994), "The weighted majority algorithm"; Freund & Schapire (1997), "A decision-theoretic
+    generalization of on-line learning and an application to boosting".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from fastens import WeightedMajorityClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> experts = [("bayes", GaussianNB()), ("stump", DecisionTreeClassifier(max_depth=1)),
+    ...            ("tree", DecisionTreeClassifier(max_depth=3))]
+    >>> experts = [(name, expert.fit(X[:100], y[:100])) for name, expert in experts]
+    >>> model = WeightedMajorityClassifier(experts, prefit=True)
+    >>> model = model.partial_fit(X[100:], y[100:], classes=[0, 1])
+    >>> bool(model.n_mistakes_ <= model.mistake_bound())
+    True
+    """
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "algorithm": one_of(MAJORITY, HEDGE),
+        "beta": real(0, 1, open_low=True, open_high=True),
+        "weighting": one_of(ONLINE, ERRORS, COVARIANCE),
+        "shrinkage": real(0, 1),
+        "prefit": FLAG,
+        "cv": ANYTHING,
+        "n_jobs": ANYTHING,
+    }
+    _members: list[FittedMember]
+
+    def __init__(
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        algorithm: str = MAJORITY,
+        beta: float = 0.5,
+        weighting: str = ONLINE,
+        shrinkage: float = 0.1,
+        prefit: bool = False,
+        cv: Any = None,
+        columns: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.algorithm = algorithm
+        self.beta = beta
+        self.weighting = weighting
+        self.shrinkage = shrinkage
+        self.prefit = prefit
+        self.cv = cv
+        self.columns = columns
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_members")
+
+    def _default_members(self) -> NamedMembers:
+        return default_classifiers()
+
+    def _wanted_method(self) -> str:
+        members = [member for level in self._levels() for _, member in level]
+        has_shares = all(hasattr(member, "predict_proba") for member in members)
+        return "predict_proba" if self.algorithm == HEDGE and has_shares else "predict"
+
+    # Fit --------------------------------------------------
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> WeightedMajorityClassifier:
+        """Train the members, and weigh them by their predictions for rows that they have not seen.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Any table that all members take.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            Goes to every member; a whole weight counts as so many copies of the row, one after another.
+        groups : array of shape (n_samples,), optional
+            For the splitter.
+
+        Returns
+        -------
+        self
+        """
+        self.__dict__.pop("_members", None)
+        data, rows = self._start_members(X, y, {"sample_weight": sample_weight, "groups": groups})
+        (specs,) = self._specs()
+        if self.prefit:
+            members = _as_fitted(specs, self.classes_)
+            responses = [member.respond(data.X) for member in members]
+        else:
+            folds = make_folds(5 if self.cv is None else self.cv, data, rows)
+            members, responses = fit_level(specs, data, folds, LevelPlan(True, resolve_n_jobs(self.n_jobs)))
+        kept = np.flatnonzero(~np.isnan(np.hstack(responses)).any(axis=1))
+        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        self._start_weights(len(members))
+        self._weigh(np.stack([found[kept] for found in responses]), data.y[kept].astype(np.intp), weight[kept])
+        self._members = members
+        return self
+
+    def _weigh(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
+        if self.weighting == ONLINE:
+            self._see(responses, y, weight)
+            return
+        right = responses.argmax(axis=2) == y
+        if self.weighting == COVARIANCE:
+            self._set_weights(margin_weights(np.where(right, 1.0, -1.0), weight, self.shrinkage))
+            return
+        # A member without a mistake is taken to have made half of one.
+        least = 0.5 / max(weight.sum(), 1.0)
+        error = np.clip(np.average(~right, axis=1, weights=weight), least, 1 - least)
+        found = np.maximum(np.log((1 - error) / error) + math.log(len(self.classes_) - 1), 0.0)
+        self._set_weights(found / found.sum() if found.any() else np.ones(len(found)) / len(found))
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> WeightedMajorityClassifier:
+        """Predict row after row, and weigh the members by their mistakes.
+
+        The first call, where nothing is fitted yet, trains the members on its rows, which then say nothing of their
+        mistakes; with `prefit` the members are weighed from the first row on. Members that have a `partial_fit`
+        themselves learn from the rows afterwards, unless they are prefit.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows in their order.
+        y : array of shape (n_samples,)
+            Their labels.
+        classes : array of shape (n_classes,), optional
+            All labels there may be; needed in the first call, unless the rows have them all.
+        sample_weight : array of shape (n_samples,), optional
+            A whole weight counts as so many copies of the row, one after another.
+
+        Returns
+        -------
+        self
+        """
+        if not self.__sklearn_is_fitted__():
+            return self._first_batch(X, y, classes, sample_weight)
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r}.")
+        table = self._check_table(X)
+        index = self._encode_target(column_or_1d(np.asarray(y))).astype(np.intp)
+        if len(index) != table.shape[0]:
+            raise ValueError(f"X and y must have the same number of rows; got {table.shape[0]} and {len(index)}.")
+        weight = check_weights(sample_weight, len(index))
+        responses = np.stack([member.respond(table) for member in self._members])
+        self._see(responses, index, np.ones(len(index)) if weight is None else weight)
+        if not self.prefit:
+            for member in self._members:
+                if hasattr(member.models[0], "partial_fit"):
+                    labels = self.classes_[index] if member.knows_labels else index
+                    member.models[0].partial_fit(take_columns(table, member.columns), labels)
+        return self
+
+    def _first_batch(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> WeightedMajorityClassifier:
+        """Learn the columns and the classes; weigh members that are prefit, or else train them."""
+        self._all_classes = None if classes is None else np.unique(np.asarray(classes))
+        try:
+            data, _ = self._start_members(X, y, {"sample_weight": sample_weight})
+        finally:
+            del self._all_classes
+        (specs,) = self._specs()
+        self._start_weights(len(specs))
+        if self.prefit:
+            members = _as_fitted(specs, self.classes_)
+            weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+            responses = np.stack([member.respond(data.X) for member in members])
+            self._see(responses, data.y.astype(np.intp), weight)
+        else:
+            online = [spec for spec in specs if hasattr(spec.estimator, "partial_fit")]
+            whole, _ = fit_level(
+                [spec for spec in specs if spec not in online], data, [], LevelPlan(True, resolve_n_jobs(self.n_jobs))
+            )
+            started = [_start_online(spec, data) for spec in online]
+            by_name = {member.name: member for member in whole + started}
+            members = [by_name[spec.name] for spec in specs]
+        self._members = members
+        return self
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        known = getattr(self, "_all_classes", None)
+        if self.prefit:
+            parts = labels_of_members(self._levels()[0]) + ([] if known is None else [("classes", known)])
+            known = joined_labels(parts) if parts else None
+        if known is None:
+            return super()._learn_target(y)
+        self.classes_ = known
+        return self._encode_target(y)
+
+    # Online --------------------------------------------------
+
+    def _start_weights(self, n_members: int) -> None:
+        self._log_weights = np.zeros(n_members)
+        self.member_mistakes_ = np.zeros(n_members)
+        self.n_mistakes_ = self.n_seen_ = 0.0
+        self._set_weights(np.full(n_members, 1.0 / n_members))
+
+    def _set_weights(self, weights: Array) -> None:
+        self.weights_ = weights
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(weights)
+
+    def _see(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
+        """Go through the rows: all weights before each row follow from the losses before it.
+
+        Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
+        """
+        if are_copies(weight):
+            copies = repeated(np.arange(len(y)), weight, "weights change from copy to copy")
+            responses, y, weight = responses[:, copies], y[copies], np.ones(len(copies))
+        losses = 1.0 - responses[:, np.arange(len(y)), y]
+        lost = losses * weight
+        before = np.cumsum(lost, axis=1) - lost
+        log_weights = self._log_weights[:, None] + math.log(self.beta) * before
+        weights = np.exp(log_weights - log_weights.max(axis=0))
+        weights /= weights.sum(axis=0)
+        if self.algorithm == HEDGE:
+            own = (weights * losses).sum(axis=0)
+        else:
+            own = np.einsum("mn,mnk->nk", weights, responses).argmax(axis=1) != y
+        self.n_mistakes_ += float((own * weight).sum())
+        self.n_seen_ += float(weight.sum())
+        self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
+        log_weights = self._log_weights + math.log(self.beta) * lost.sum(axis=1)
+        weights = np.exp(log_weights - log_weights.max())
+        self._log_weights, self.weights_ = log_weights - log_weights.max(), weights / weights.sum()
+
+    def mistake_bound(self) -> float:
+        """Return the most mistakes that the rows seen so far can have cost, from those of the best member.
+
+        Returns
+        -------
+        float
+            For weighted majority, (log n + m log(1 / beta)) / log(2 / (1 + beta)) with n members and m mistakes of the
+            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta).
+        """
+        self._check_fitted()
+        top = math.log(len(self.weights_)) + self.member_mistakes_.min() * math.log(1 / self.beta)
+        return float(top / ((1 - self.beta) if self.algorithm == HEDGE else math.log(2 / (1 + self.beta))))
+
+    # Predict --------------------------------------------------
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
+        self._check_fitted()
+        table = self._check_table(X)
+        responses = np.stack([member.respond(table) for member in self._members])
+        return np.einsum("m,mnk->nk", self.weights_, responses)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of each row, shape (n_samples,); of several, the first in `classes_`."""
+        shares = self.predict_proba(X)
+        return self.classes_[shares.argmax(axis=1)]
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted members."""
+        return list(self.named_estimators_.values())
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted members by name."""
+        self._check_fitted()
+        return Bunch(**{member.name: member.models[0] for member in self._members})
+
+    # Saving --------------------------------------------------
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("weights_", "member_mistakes_", "n_mistakes_", "n_seen_", "_log_weights")
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return members_to_arrays("member.", self._members)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._members = members_from_arrays("member.", arrays, self.classes_)
+        if len(self._members) != len(self.weights_):
+            raise ValueError("the members and their weights do not fit together")
+
+
+def _as_fitted(specs: list[MemberSpec], classes: NDArray[Any]) -> list[FittedMember]:
+    """Members that are fitted already."""
+    return [FittedMember(spec.name, spec.columns, spec.method, [spec.estimator], classes, True) for spec in specs]
+
+
+def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
+    """A member that learns batch by batch, after its first one; it knows all classes from the start."""
+    assert data.classes is not None
+    model = clone(spec.estimator)
+    knows_labels = isinstance(model, BaseFastens)
+    classes = data.classes if knows_labels else np.arange(len(data.classes))
+    member = FittedMember(spec.name, spec.columns, spec.method, [model], data.classes, knows_labels)
+    model.partial_fit(take_columns(data.X, member.columns), data.labels_for(model), classes=classes)
+    return member

@@ -1,0 +1,139 @@
+"""Conformal quantiles over folds: one of the sums of what a fold's model says of a row and its other rows' scores."""
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+
+from fastens.engine.team cimport share_pieces
+
+cdef enum:
+    ROW_BLOCK = 64
+
+
+cdef struct Folds:
+    const double* values            # scores, ascending within each fold, one fold after the other
+    const double* upto              # the weight before each of a fold's scores, and that of all: one number more a fold
+    const int64_t* starts           # where each fold begins among the scores, and their number
+    Py_ssize_t n_folds
+
+
+cdef inline int64_t n_below(
+    const double* values, int64_t first, int64_t last, double center, double scale, double limit, bint or_at
+) noexcept nogil:
+    # Of the scores from `first` on, where those end whose sum is below the limit, or at it.
+    cdef int64_t middle
+    cdef double reached
+    while first < last:
+        middle = (first + last) // 2
+        reached = center + scale * values[middle]
+        if reached < limit or (or_at and reached == limit):
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+cdef inline Py_ssize_t widest(const int64_t* low, const int64_t* high, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t k, found = 0
+    for k in range(1, n):
+        if high[k] - low[k] > high[found] - low[found]:
+            found = k
+    return found
+
+
+cdef double upper_end(
+    const Folds* folds, const double* centers, const double* scales, double needed, int64_t* room
+) noexcept nogil:
+    # The smallest sum with enough weight at or below it. Sums before `low` are smaller, those from `high` on are not
+    # smaller than the best one so far; a sum between them is tried until none is left.
+    cdef Py_ssize_t n = folds.n_folds, k, tried
+    cdef int64_t* low = room
+    cdef int64_t* high = room + n
+    cdef int64_t* place = room + 2 * n
+    cdef const double* values
+    cdef int64_t middle
+    cdef double end, weight, best = INFINITY
+    for k in range(n):
+        low[k], high[k] = 0, folds.starts[k + 1] - folds.starts[k]
+    while True:
+        tried = widest(low, high, n)
+        if high[tried] <= low[tried]:
+            return best
+        middle = (low[tried] + high[tried]) // 2
+        end = centers[tried] + scales[tried] * folds.values[folds.starts[tried] + middle]
+        weight = 0
+        for k in range(n):
+            values = folds.values + folds.starts[k]
+            place[k] = n_below(values, low[k], high[k], centers[k], scales[k], end, True)
+            weight = weight + folds.upto[folds.starts[k] + k + place[k]]
+        if weight < needed:
+            for k in range(n):
+                low[k] = place[k]
+            low[tried] = max(low[tried], middle + 1)  # also where a center is not a number
+        else:
+            best = end
+            for k in range(n):
+                values = folds.values + folds.starts[k]
+                high[k] = n_below(values, low[k], place[k], centers[k], scales[k], end, False)
+            high[tried] = min(high[tried], middle)
+
+
+cdef struct Ends:
+    # What is found for each row; room is by thread.
+    const Folds* folds
+    const double* centers
+    const double* scales
+    double needed
+    int64_t* room
+    Py_ssize_t size
+    Py_ssize_t n_rows
+    double* out
+
+
+cdef void ends_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Ends* ends = <const Ends*> job
+    cdef Py_ssize_t i, at
+    for i in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, ends.n_rows)):
+        at = i * ends.folds.n_folds
+        ends.out[i] = upper_end(
+            ends.folds, ends.centers + at, ends.scales + at, ends.needed, ends.room + thread * ends.size
+        )
+
+
+def upper_ends(
+    const double[::1] values, const double[::1] upto, const int64_t[::1] starts, const double[:, ::1] centers,
+    const double[:, ::1] scales, double needed, double[::1] out, int n_threads,
+):
+    """Write for each row the smallest of center + scale * score, over the scores of all folds, with enough weight.
+
+    Parameters
+    ----------
+    values : array of shape (n_scores,)
+        Scores, ascending within each fold, one fold after the other.
+    upto : array of shape (n_scores + n_folds,)
+        For each fold, the weight before each of its scores, and that of all of them.
+    starts : array of shape (n_folds + 1,)
+        Where each fold begins among the scores.
+    centers, scales : arrays of shape (n_rows, n_folds)
+        For each row those of each fold; scales are positive.
+    needed : float
+        The weight that is to lie at or below the sum; where all scores have less, the sum is infinite.
+    out : array of shape (n_rows,)
+        The sums found.
+    n_threads : int
+        Number of threads.
+    """
+    cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8  # a cache line apart
+    cdef Folds folds
+    cdef Ends ends
+    cdef int64_t* room = <int64_t*> malloc(n_threads * size * sizeof(int64_t))
+    if room == NULL:
+        raise MemoryError(f"no memory for the places of {n_folds} folds")
+    if values.shape[0] and centers.shape[0]:
+        folds.values, folds.upto, folds.starts, folds.n_folds = &values[0], &upto[0], &starts[0], n_folds
+        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], needed, room, size, centers.shape[0], &out[0])
+        with nogil:
+            share_pieces(ends_of_block, &ends, (ends.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
+    else:
+        out[:] = INFINITY
+    free(room)

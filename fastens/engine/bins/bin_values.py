@@ -1,0 +1,58 @@
+"""One value for every bin: what random thresholds are drawn between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.bins.bin_ranges import note_extremes
+from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.parts import dense_parts
+from fastens.engine.threads import threads_for
+
+# Values that keep a thread busy for some tens of microseconds.
+_GRAIN = 20_000
+_LARGEST = np.finfo(np.float64).max
+
+
+def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDArray[np.float64]]:
+    """Return the value of each bin by its code, of every feature; the first, of missing values, is NaN.
+
+    A bin of one value has that, others the middle between their smallest and their largest; one that no row is in has
+    that of the bin before it, or the smallest there is. Infinite values count as the largest finite number with
+    their sign.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        The rows.
+    X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
+        Their values.
+    n_threads : int
+        Most threads to use; the result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.bins.bin_values import values_of_bins
+    >>> from fastens.engine.bins.binning import learn_binning
+    >>> X = np.array([[0.0], [1.0], [1000.0], [np.inf]])
+    >>> values_of_bins(learn_binning(X).transform(X), X)
+    [array([            nan, 0.00000000e+000, 1.00000000e+000, 1.00000000e+003,
+           1.79769313e+308])]
+    """
+    ends = np.cumsum(matrix.n_codes, dtype=np.int64)
+    first = ends - matrix.n_codes
+    low, high = np.full(ends[-1], np.inf), np.full(ends[-1], -np.inf)
+    for start, part in dense_parts(X):
+        columns = matrix.columns[:, start : start + len(part)]
+        note_extremes(columns, part, first, low, high, threads_for(part.size, n_threads, _GRAIN))
+    is_empty = low > high
+    low, high = np.clip(low, -_LARGEST, _LARGEST), np.clip(high, -_LARGEST, _LARGEST)
+    middle = np.where(low == high, low, low / 2 + high / 2)
+    middle[is_empty] = np.nan
+    middle[first] = np.nan
+    middle[(first + 1)[is_empty[first + 1]]] = -_LARGEST
+    return [np.fmax.accumulate(of_feature) for of_feature in np.split(middle, ends[:-1])]

@@ -1,0 +1,359 @@
+"""Features of few codes joined in bundles, each where it costs least, and which combinations of codes the rows have.
+
+A bundle costs work for the codes of its features, and for its members: the combinations in which a feature has another
+code than its usual one, which it has in most of them. A feature that joins adds members of its own, and the
+combinations that it splits add some of the others'.
+"""
+
+from libc.stdint cimport INT32_MAX
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from fastens.engine.structs cimport int32_t, int64_t, uint8_t
+from fastens.engine.team cimport share
+
+import numpy as np
+
+cpdef enum:
+    MOST_CODES = 33                 # that of missing values included
+
+cdef enum:
+    MOST_COMBINATIONS = 256
+    MOST_PAIRS = MOST_COMBINATIONS * MOST_CODES
+    # Bundles, the latest, that a feature is tried with.
+    MOST_OPEN = 16
+    # After so many rows, twice as many, and so on a trial asks whether it is still the best one.
+    FIRST_ROWS = 128
+    ROW_GRAIN = 50000
+
+
+cdef struct Candidate:
+    const uint8_t* codes            # of the rows
+    int32_t n_codes
+    int32_t bundle                  # -1: none
+    int32_t before                  # the feature that joined the bundle before it; -1: none
+    int32_t n_with[MOST_CODES]      # combinations with each code
+    uint8_t code_in[MOST_COMBINATIONS]
+
+
+cdef struct Bundle:
+    uint8_t* numbers                # of the rows' combinations
+    int32_t n_combinations
+    int32_t n_features
+    int32_t last                    # feature that joined
+    int32_t n_unusual[MOST_COMBINATIONS]    # of its features have another code than their usual one
+
+
+cdef struct Joining:
+    Candidate* features
+    Bundle* bundles
+    Py_ssize_t n_rows
+    int32_t n_features
+    int32_t n_bundles
+    int32_t most_cost               # of a feature
+    int32_t n_threads
+    uint8_t* seen                   # MOST_PAIRS of combination and code for each thread
+
+
+# Pairs of combination and code ----------------------------------------------------------------------------------------
+
+cdef void _note_rows(
+    const uint8_t* numbers, const uint8_t* codes, int32_t n_codes, Py_ssize_t begin, Py_ssize_t end, uint8_t* seen
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(begin, end):
+        seen[numbers[i] * n_codes + codes[i]] = 1
+
+
+cdef inline int32_t _threads_for(const Joining* job, Py_ssize_t n_rows) noexcept nogil:
+    return <int32_t>max(<Py_ssize_t>1, min(<Py_ssize_t>job.n_threads, n_rows // ROW_GRAIN))
+
+
+cdef struct RowPass:
+    # A feature tried with a bundle, or joined, on some of the rows.
+    const Joining* job
+    const Bundle* bundle
+    const Candidate* feature
+    const uint8_t* number           # of each pair
+    Py_ssize_t begin
+    Py_ssize_t end
+
+
+cdef void _note_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const RowPass* over = <const RowPass*>rows
+    cdef Py_ssize_t n = over.end - over.begin
+    _note_rows(
+        over.bundle.numbers, over.feature.codes, over.feature.n_codes, over.begin + n * part // n_parts,
+        over.begin + n * (part + 1) // n_parts, over.job.seen + part * MOST_PAIRS,
+    )
+
+
+cdef void _note(
+    const Joining* job, const Bundle* bundle, const Candidate* feature, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    """Mark the pairs of some more rows, those of all threads with the first thread's in the end."""
+    cdef RowPass over = RowPass(job, bundle, feature, NULL, begin, end)
+    cdef int32_t t, p, n_threads = _threads_for(job, end - begin)
+    share(_note_part, &over, n_threads)
+    for t in range(1, n_threads):
+        for p in range(bundle.n_combinations * feature.n_codes):
+            job.seen[p] |= job.seen[t * MOST_PAIRS + p]
+
+
+cdef inline int32_t _largest(const int32_t* counts, int32_t n) noexcept nogil:
+    """The place of the first of the largest."""
+    cdef int32_t i, best = 0
+    for i in range(1, n):
+        if counts[i] > counts[best]:
+            best = i
+    return best
+
+
+cdef int32_t _cost_so_far(
+    const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much
+) noexcept nogil:
+    """What it would cost if the feature joined and rows had the pairs in `seen`: with more pairs, no less."""
+    cdef int32_t counts[MOST_CODES]
+    cdef bint is_second = bundle.n_features == 1
+    cdef int32_t i, k, more, n_new = 0, n_seen = 0, of_others = 0
+    cdef const uint8_t* seen = job.seen
+    memset(counts, 0, sizeof(counts))
+    for i in range(bundle.n_combinations):
+        more = -1
+        for k in range(feature.n_codes):
+            counts[k] += seen[k]
+            more += seen[k]
+        n_seen += more + 1
+        more = max(more, 0)
+        n_new += more
+        of_others += (more + is_second) * bundle.n_unusual[i]
+        seen += feature.n_codes
+    if bundle.n_combinations + n_new > MOST_COMBINATIONS:
+        return too_much
+    if is_second:
+        of_others += job.features[bundle.last].n_codes
+    return n_seen - counts[_largest(counts, feature.n_codes)] + of_others + feature.n_codes
+
+
+cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much) noexcept nogil:
+    """What the feature costs, up to `too_much`; `seen` tells the pairs."""
+    cdef Py_ssize_t begin = 0, end = min(<Py_ssize_t>FIRST_ROWS, job.n_rows), t
+    cdef int32_t cost = 0
+    for t in range(job.n_threads):
+        memset(job.seen + t * MOST_PAIRS, 0, bundle.n_combinations * feature.n_codes)
+    while begin < end and cost < too_much:
+        _note(job, bundle, feature, begin, end)
+        cost = _cost_so_far(job, bundle, feature, too_much)
+        begin, end = end, min(2 * end, job.n_rows)
+    return cost
+
+
+# Joining --------------------------------------------------------------------------------------------------------------
+
+cdef inline void _put(Candidate* feature, int32_t combination, int32_t code) noexcept nogil:
+    feature.code_in[combination] = <uint8_t>code
+    feature.n_with[code] += 1
+
+
+cdef void _split_combination(const Joining* job, Bundle* bundle, int32_t combination) noexcept nogil:
+    """Another one in which the bundle's features have the same codes."""
+    cdef int32_t g = bundle.last
+    while g >= 0:
+        _put(&job.features[g], bundle.n_combinations, job.features[g].code_in[combination])
+        g = job.features[g].before
+    bundle.n_combinations += 1
+
+
+cdef void _renumber_rows(
+    uint8_t* numbers, const uint8_t* codes, int32_t n_codes, const uint8_t* number, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(begin, end):
+        numbers[i] = number[numbers[i] * n_codes + codes[i]]
+
+
+cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const RowPass* over = <const RowPass*>rows
+    _renumber_rows(
+        over.bundle.numbers, over.feature.codes, over.feature.n_codes, over.number, over.end * part // n_parts,
+        over.end * (part + 1) // n_parts,
+    )
+
+
+cdef void _renumber(
+    const Joining* job, const Bundle* bundle, const Candidate* feature, const uint8_t* number
+) noexcept nogil:
+    cdef RowPass over = RowPass(job, bundle, feature, number, 0, job.n_rows)
+    share(_renumber_part, &over, _threads_for(job, job.n_rows))
+
+
+cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:
+    """Make the pairs in `seen` combinations, which keep their number for the first of the codes they are seen with."""
+    cdef int32_t i, k, place, n_before = bundle.n_combinations, p = 0
+    for i in range(n_before):
+        place = i
+        for k in range(feature.n_codes):
+            if job.seen[p]:
+                if place < 0:
+                    place = bundle.n_combinations
+                    _split_combination(job, bundle, i)
+                _put(feature, place, k)
+                number[p] = <uint8_t>place
+                place = -1
+            p += 1
+
+
+cdef void _count_unusual(const Joining* job, Bundle* bundle) noexcept nogil:
+    cdef int32_t i, usual, f = bundle.last
+    memset(bundle.n_unusual, 0, sizeof(bundle.n_unusual))
+    while f >= 0:
+        usual = _largest(job.features[f].n_with, job.features[f].n_codes)
+        for i in range(bundle.n_combinations):
+            bundle.n_unusual[i] += job.features[f].code_in[i] != usual
+        f = job.features[f].before
+
+
+cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
+    """Take the feature in."""
+    cdef uint8_t number[MOST_PAIRS]
+    cdef Bundle* bundle = &job.bundles[b]
+    cdef Candidate* feature = &job.features[f]
+    _cost(job, bundle, feature, INT32_MAX)
+    _number_pairs(job, bundle, feature, number)
+    feature.bundle, feature.before, bundle.last = b, bundle.last, f
+    bundle.n_features += 1
+    _count_unusual(job, bundle)
+    _renumber(job, bundle, feature, number)
+
+
+cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
+    """The one where the feature costs least; -1: it costs too much everywhere."""
+    cdef int32_t b, cost, best = -1, least = job.most_cost + 1
+    for b in range(max(0, job.n_bundles - MOST_OPEN), job.n_bundles):
+        cost = _cost(job, &job.bundles[b], &job.features[f], least)
+        if cost < least:
+            best, least = b, cost
+    return best
+
+
+cdef void _join_all(Joining* job, const int32_t* planned) noexcept nogil:
+    """Each feature to the best bundle, or to the planned one where it does not cost too much there."""
+    cdef int32_t f, b, too_much = job.most_cost + 1
+    for f in range(job.n_features):
+        if planned != NULL:
+            b = planned[f]
+            if job.bundles[b].n_features > 0 and _cost(job, &job.bundles[b], &job.features[f], too_much) >= too_much:
+                continue
+        else:
+            b = _best_bundle(job, f)
+            if b < 0:
+                b = job.n_bundles
+                job.n_bundles += 1
+        _join(job, b, f)
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+cdef inline bint _is_joined(const Joining* job, const Candidate* feature) noexcept nogil:
+    return feature.bundle >= 0 and job.bundles[feature.bundle].n_features > 1
+
+
+cdef int32_t _write_members(
+    const Bundle* bundle, const Candidate* feature, int32_t usual, uint8_t* members
+) noexcept nogil:
+    """For each code how many combinations have it, and which; none for the usual one. Returns the number of bytes."""
+    cdef int32_t code, i, end = 0, begin
+    for code in range(feature.n_codes):
+        begin = end
+        end += 1
+        if code != usual:
+            for i in range(bundle.n_combinations):
+                if feature.code_in[i] == code:
+                    members[end] = <uint8_t>i
+                    end += 1
+        members[begin] = <uint8_t>(end - begin - 1)
+    return end
+
+
+cdef _describe(const Joining* job):
+    """The results of `join`, but for the numbers."""
+    cdef int32_t f, most = 1, end = 0
+    cdef const Candidate* feature
+    bundle_of, usual_code = np.full(job.n_features, -1, dtype=np.int32), np.zeros(job.n_features, dtype=np.int32)
+    first_member = np.zeros(job.n_features, dtype=np.int32)
+    n_combinations = np.array([job.bundles[f].n_combinations for f in range(job.n_bundles)], dtype=np.int32)
+    cdef int32_t[::1] bundle = bundle_of, usual = usual_code, first = first_member
+    for f in range(job.n_features):
+        if _is_joined(job, &job.features[f]):
+            bundle[f] = job.features[f].bundle
+            most += job.features[f].n_codes + job.bundles[bundle[f]].n_combinations
+    cdef uint8_t[::1] members = np.zeros(most, dtype=np.uint8)
+    for f in range(job.n_features):
+        first[f] = end
+        if bundle[f] >= 0:
+            feature = &job.features[f]
+            usual[f] = _largest(feature.n_with, feature.n_codes)
+            end += _write_members(&job.bundles[bundle[f]], feature, usual[f], &members[end])
+    return bundle_of, n_combinations, usual_code, first_member, np.asarray(members)
+
+
+def join(
+    const uint8_t[:, ::1] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_cost,
+    const int32_t[::1] planned, int32_t n_threads
+):
+    """Join features of at most MOST_CODES codes.
+
+    Parameters
+    ----------
+    columns : uint8 array of shape (n_columns, n_rows)
+        Codes.
+    features : int64 array of shape (n_features,)
+        Which of the columns to join, in this order.
+    n_codes : int32 array of shape (n_features,)
+        How many codes they have.
+    most_cost : int
+        What a feature may cost: the members that it adds, its codes, and for the second of a bundle those of the first.
+    planned : int32 array of shape (n_features,) or None
+        The bundle of each, if it does not cost too much there; None: where it costs least of the latest bundles.
+    n_threads : int
+        How many threads there may be.
+
+    Returns
+    -------
+    numbers : uint8 array of shape (n_bundles, n_rows)
+        The combination of each row.
+    bundle_of : int32 array of shape (n_features,)
+        The bundle of each feature, -1 for one that is alone.
+    n_combinations : int32 array of shape (n_bundles,)
+    usual_code : int32 array of shape (n_features,)
+        The code that a feature has in most of the combinations.
+    first_member : int32 array of shape (n_features,)
+        Where those of a feature begin.
+    members : uint8 array
+        For each code how many combinations have it, and which; none for the usual one.
+    """
+    cdef Joining job
+    cdef Py_ssize_t f, b, n_bundles = features.shape[0] if planned is None else np.asarray(planned).max() + 1
+    numbers = np.zeros((n_bundles, columns.shape[1]), dtype=np.uint8)
+    cdef uint8_t[:, ::1] rows = numbers
+    job.n_rows, job.n_features, job.n_threads = columns.shape[1], <int32_t>features.shape[0], n_threads
+    job.most_cost = most_cost
+    job.n_bundles = 0 if planned is None else <int32_t>n_bundles
+    job.features = <Candidate*>calloc(job.n_features, sizeof(Candidate))
+    job.bundles = <Bundle*>calloc(n_bundles, sizeof(Bundle))
+    job.seen = <uint8_t*>malloc(n_threads * MOST_PAIRS)
+    try:
+        if job.features == NULL or job.bundles == NULL or job.seen == NULL:
+            raise MemoryError(f"no memory to join {job.n_features} features")
+        for f in range(job.n_features):
+            job.features[f].codes, job.features[f].n_codes = &columns[features[f], 0], n_codes[f]
+            job.features[f].bundle = job.features[f].before = -1
+        for b in range(n_bundles):
+            job.bundles[b].numbers, job.bundles[b].n_combinations, job.bundles[b].last = &rows[b, 0], 1, -1
+        with nogil:
+            _join_all(&job, NULL if planned is None else &planned[0])
+        return numbers, *_describe(&job)
+    finally:
+        free(job.features)
+        free(job.bundles)
+        free(job.seen)

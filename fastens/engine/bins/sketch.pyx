@@ -1,0 +1,415 @@
+"""What learning the bins needs: distinct values, weights of categories, quantiles of sorted columns."""
+
+from libc.float cimport DBL_MAX
+from libc.math cimport INFINITY, NAN
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from fastens.engine.strided cimport GOLDEN, Strides, bits_of, strides_of
+from fastens.engine.structs cimport float32_t, float64_t, value_t
+from fastens.engine.team cimport share, share_pieces
+
+# A value as an unsigned integer in the same order.
+ctypedef fused key_t:
+    uint32_t
+    uint64_t
+
+cdef enum:
+    TILE_ROWS = 512
+    # The digits of the radix sort. Few keys: counting them must not take longer than sorting them.
+    DIGIT_BITS = 11
+    SMALL_DIGIT_BITS = 8
+    SMALL_SORT = 4096
+
+cdef Py_ssize_t _n_places(const value_t* x, Py_ssize_t stride, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef value_t largest = -1
+    for i in range(n):
+        if x[i * stride] > largest:     # not NaN
+            largest = x[i * stride]
+    return <Py_ssize_t> largest + 1
+
+
+cdef void _count_places(
+    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const int64_t* weights, int64_t one, int64_t* totals
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if x[i * stride] == x[i * stride]:
+            totals[<Py_ssize_t> x[i * stride]] += weights[i] if weights != NULL else one
+
+
+def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights, int64_t one):
+    """Of some features, each category's sum of the rows' weights (`one` if None), up to the last one; NaN is none."""
+    cdef Strides strides = strides_of(X)
+    cdef Py_ssize_t f, n_categories, n = X.shape[0]
+    cdef const value_t* x
+    cdef const int64_t* given = &weights[0] if weights is not None else NULL
+    cdef int64_t[::1] totals
+    found = []
+    for f in features:
+        x = &X[0, f]
+        with nogil:
+            n_categories = _n_places(x, strides.row, n)
+        counts = np.zeros(n_categories, dtype=np.int64)
+        found.append(counts)
+        totals = counts
+        if n_categories:
+            with nogil:
+                _count_places(x, strides.row, n, given, one, &totals[0])
+    return found
+
+
+# Distinct values ------------------------------------------------------------------------------------------------------
+
+cdef struct DistinctValues:
+    # Open hash tables of values' bits: by part and feature, 2**n_bits > limit + 1 slots (NaN: free), and their counts.
+    uint64_t* slots
+    int32_t* n_distinct
+    Py_ssize_t n_features
+    int n_bits
+    int32_t limit
+    const void* x
+    int32_t value_size
+    Strides strides
+    Py_ssize_t n_rows
+
+
+cdef void _note_tile(
+    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const DistinctValues* found, Py_ssize_t table
+) noexcept nogil:
+    # NaN ends at a free slot, which it equals: missing values are not noted.
+    cdef uint64_t* slots = found.slots + (table << found.n_bits)
+    cdef int32_t* n_distinct = found.n_distinct + table
+    cdef Py_ssize_t i, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
+    cdef int shift = 64 - found.n_bits
+    cdef uint64_t bits, free = bits_of(<float64_t> NAN)
+    for i in range(n):
+        bits = bits_of(x[i * stride])
+        at = (bits * GOLDEN) >> shift
+        while slots[at] != bits:
+            if slots[at] == free:
+                n_distinct[0] += 1
+                if n_distinct[0] > found.limit:
+                    return
+                slots[at] = bits
+                break
+            at = (at + 1) & last
+
+
+cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef const DistinctValues* found = <const DistinctValues*> job
+    cdef Py_ssize_t row = found.n_rows * part // n_parts, last = found.n_rows * (part + 1) // n_parts, n, f, table, at
+    while row < last:
+        n = min(<Py_ssize_t> TILE_ROWS, last - row)
+        for f in range(found.n_features):
+            table, at = part * found.n_features + f, row * found.strides.row + f * found.strides.column
+            if found.n_distinct[table] > found.limit:
+                continue
+            if found.value_size == sizeof(float32_t):
+                _note_tile(<const float32_t*> found.x + at, found.strides.row, n, found, table)
+            else:
+                _note_tile(<const float64_t*> found.x + at, found.strides.row, n, found, table)
+        row += n
+
+
+def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
+    """Collect the distinct values of each feature, until there are more than limit.
+
+    Each thread has its share of the rows, its slots for the bits of values, shape (n_threads, n_features, a power of
+    two > limit + 1), those of NumPy's NaN at first, and its counts, shape (n_threads, n_features).
+    """
+    cdef int32_t n_parts = <int32_t> slots.shape[0]
+    cdef DistinctValues found
+    found.x, found.value_size, found.strides, found.n_rows = &X[0, 0], sizeof(value_t), strides_of(X), X.shape[0]
+    found.slots, found.n_distinct, found.n_features, found.limit = &slots[0, 0, 0], &n_distinct[0, 0], X.shape[1], limit
+    found.n_bits = 0
+    while (1 << found.n_bits) < slots.shape[2]:
+        found.n_bits += 1
+    with nogil:
+        share(_note_part, &found, n_parts)
+
+
+# Sorting --------------------------------------------------------------------------------------------------------------
+
+cdef inline void _set_key(key_t* key, value_t value) noexcept nogil:
+    # key_t has the size of value_t. Negative values have all bits turned, the others only the sign.
+    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
+    value += 0
+    memcpy(key, &value, sizeof(key_t))
+    key[0] ^= ~<key_t> 0 if key[0] & sign else sign
+
+
+cdef inline float64_t _value_of(key_t key) noexcept nogil:
+    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
+    cdef float32_t narrow
+    cdef float64_t wide
+    key ^= sign if key & sign else ~<key_t> 0
+    if key_t is uint32_t:
+        memcpy(&narrow, &key, sizeof(narrow))
+        wide = narrow
+    else:
+        memcpy(&wide, &key, sizeof(wide))
+    return wide
+
+
+cdef struct Weights:
+    # The weights that travel with the keys and room for a second copy; NULL: none.
+    int64_t* values
+    int64_t* spare
+
+
+cdef bint _sort_digit(
+    const key_t* keys, key_t* out, const Weights* weights, Py_ssize_t n, int shift, int n_bits
+) noexcept nogil:
+    # One pass of a radix sort; False, and nothing moved, where all keys have the same digit.
+    cdef uint32_t[1 << DIGIT_BITS] places
+    cdef key_t mask = (<key_t> 1 << n_bits) - 1
+    cdef uint32_t place = 0, count
+    cdef Py_ssize_t i, digit
+    memset(places, 0, sizeof(uint32_t) << n_bits)
+    for i in range(n):
+        places[(keys[i] >> shift) & mask] += 1
+    if places[(keys[0] >> shift) & mask] == n:
+        return False
+    for digit in range(<Py_ssize_t> 1 << n_bits):
+        count = places[digit]
+        places[digit] = place
+        place += count
+    for i in range(n):
+        digit = (keys[i] >> shift) & mask
+        out[places[digit]] = keys[i]
+        if weights.values != NULL:
+            weights.spare[places[digit]] = weights.values[i]
+        places[digit] += 1
+    return True
+
+
+cdef key_t* _sort(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil:
+    # Returns where the sorted keys are: in one of the two.
+    cdef int shift = 0
+    cdef int n_bits = DIGIT_BITS if n > SMALL_SORT else SMALL_DIGIT_BITS
+    while shift < 8 * <int> sizeof(key_t):
+        if _sort_digit(keys, spare, weights, n, shift, n_bits):
+            keys, spare = spare, keys
+            weights.values, weights.spare = weights.spare, weights.values
+        shift += n_bits
+    return keys
+
+
+def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
+    """Return the k-th smallest of the distinct numbers, None where they are fewer. Both arrays are overwritten."""
+    cdef Weights none
+    cdef uint64_t* ordered
+    cdef Py_ssize_t i = 0, n = numbers.shape[0], n_distinct = 1
+    if n < k:
+        return None
+    none.values = none.spare = NULL
+    with nogil:
+        ordered = _sort(&numbers[0], &spare[0], &none, n)
+        while n_distinct < k and i < n - 1:
+            i += 1
+            n_distinct += ordered[i] != ordered[i - 1]
+    return ordered[i] if n_distinct == k else None
+
+
+# Quantiles ------------------------------------------------------------------------------------------------------------
+
+cdef Py_ssize_t _join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
+    # Distinct keys, in place, and their total weights (totals may be the weights); returns how many.
+    cdef Py_ssize_t i, last = -1
+    cdef int64_t weight
+    for i in range(n):
+        weight = weights[i] if weights != NULL else 1
+        if last < 0 or keys[i] != keys[last]:
+            last += 1
+            keys[last] = keys[i]
+            totals[last] = 0
+        totals[last] += weight
+    return last + 1
+
+
+cdef float64_t _between(float64_t low, float64_t high) noexcept nogil:
+    # low <= result < high, in the middle where there is one; an infinity is cut off from all finite values.
+    cdef float64_t middle = 0.5 * low + 0.5 * high
+    if low == -INFINITY:
+        return 0.0 if high == INFINITY else low
+    if high == INFINITY:
+        return DBL_MAX
+    return (middle if low <= middle < high else low) + 0.0
+
+
+cdef struct Shares:
+    # A value of more than `heavy` has a bin of its own; the light ones share the other bins, `target` to each.
+    float64_t heavy
+    float64_t target
+    int64_t light
+    int32_t light_bins
+
+
+cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexcept nogil:
+    cdef Shares shares
+    cdef Py_ssize_t i
+    cdef int64_t total = 0
+    for i in range(n):
+        total += totals[i]
+    shares.heavy = <float64_t> total / max_bins
+    shares.light, shares.light_bins = total, max_bins
+    for i in range(n):
+        if totals[i] > shares.heavy:
+            shares.light_bins -= 1
+            shares.light -= totals[i]
+    shares.target = <float64_t> shares.light / max(shares.light_bins, 1)
+    return shares
+
+
+cdef int32_t _cut(
+    const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
+) noexcept nogil:
+    # Thresholds between n ascending distinct values; returns how many.
+    cdef Shares shares = _divide(totals, n, max_bins)
+    cdef Py_ssize_t i
+    cdef int64_t current = 0
+    cdef int32_t n_cuts = 0
+    cdef bint is_heavy
+    for i in range(n - 1):
+        if n_cuts == max_bins - 1:
+            break
+        is_heavy = totals[i] > shares.heavy
+        current += totals[i]
+        shares.light -= 0 if is_heavy else totals[i]
+        if not (
+            n <= max_bins or is_heavy or current >= shares.target
+            or (totals[i + 1] > shares.heavy and 2 * current >= shares.target)
+        ):
+            continue
+        thresholds[n_cuts] = _between(_value_of(keys[i]), _value_of(keys[i + 1]))
+        n_cuts += 1
+        current = 0
+        if not is_heavy:
+            # What is left is shared evenly, whatever the bins before have come to.
+            shares.light_bins = max(shares.light_bins - 1, 1)
+            shares.target = <float64_t> shares.light / shares.light_bins
+    return n_cuts
+
+
+cdef struct Cuts:
+    # What cut_columns does. room: by thread, 4 n words for the keys and weights of one column, twice.
+    const int64_t* weights
+    Py_ssize_t n
+    int64_t* room
+    int32_t max_bins
+    const void* x
+    int32_t value_size
+    float64_t* thresholds
+    Py_ssize_t stride               # of the thresholds
+    int32_t* n_thresholds
+    uint16_t* codes                 # NULL: not wanted
+
+
+cdef void _write_codes(
+    const key_t* keys, const int64_t* rows, Py_ssize_t n, const float64_t* thresholds, int32_t n_thresholds,
+    uint16_t* codes
+) noexcept nogil:
+    # Of rows in the order of their values.
+    cdef Py_ssize_t i
+    cdef int32_t below = 0
+    cdef float64_t value
+    for i in range(n):
+        value = _value_of(keys[i])
+        while below < n_thresholds and thresholds[below] < value:
+            below += 1
+        codes[rows[i]] = <uint16_t> (below + 1)
+
+
+cdef int32_t _cut_and_code(
+    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds, uint16_t* codes
+) noexcept nogil:
+    # The row travels with its key; what is in the way when the distinct keys are joined has been sorted.
+    cdef Py_ssize_t i, n = 0
+    cdef int32_t n_cuts
+    cdef Weights rows
+    cdef key_t* ordered
+    cdef key_t* distinct
+    rows.values, rows.spare = room, room + cuts.n
+    for i in range(cuts.n):
+        _set_key(&keys[n], x[i])
+        rows.values[n] = i
+        n += x[i] == x[i]
+    if n == 0:
+        return 0
+    ordered = _sort(keys, keys + cuts.n, &rows, n)
+    distinct = keys + cuts.n if ordered == keys else keys
+    for i in range(n):
+        distinct[i] = ordered[i]
+        rows.spare[i] = cuts.weights[rows.values[i]] if cuts.weights != NULL else 1
+    n_cuts = _cut(
+        distinct, rows.spare, _join_equal(distinct, rows.spare, n, rows.spare), cuts.max_bins, thresholds
+    )
+    _write_codes(ordered, rows.values, n, thresholds, n_cuts, codes)
+    return n_cuts
+
+
+cdef int32_t _cut_column(
+    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds, uint16_t* codes
+) noexcept nogil:
+    cdef Py_ssize_t i, n = 0
+    cdef Weights weights
+    if codes != NULL:
+        return _cut_and_code(cuts, x, keys, room, thresholds, codes)
+    weights.values = weights.spare = NULL
+    if cuts.weights != NULL:
+        weights.values, weights.spare = room, room + cuts.n
+    for i in range(cuts.n):
+        _set_key(&keys[n], x[i])
+        if cuts.weights != NULL:
+            weights.values[n] = cuts.weights[i]
+        n += x[i] == x[i]
+    if n == 0:
+        return 0
+    keys = _sort(keys, keys + cuts.n, &weights, n)
+    if cuts.weights != NULL:
+        room = weights.values
+    return _cut(keys, room, _join_equal(keys, weights.values, n, room), cuts.max_bins, thresholds)
+
+
+cdef int32_t _cut_one(
+    const Cuts* cuts, const value_t* x, int thread, float64_t* thresholds, uint16_t* codes
+) noexcept nogil:
+    cdef int64_t* room = cuts.room + thread * 4 * cuts.n
+    if value_t is float32_t:
+        return _cut_column(cuts, x, <uint32_t*> room, room + 2 * cuts.n, thresholds, codes)
+    else:
+        return _cut_column(cuts, x, <uint64_t*> room, room + 2 * cuts.n, thresholds, codes)
+
+
+cdef void _cut_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
+    cdef const Cuts* cuts = <const Cuts*> job
+    cdef float64_t* out = cuts.thresholds + f * cuts.stride
+    cdef uint16_t* codes = cuts.codes + f * cuts.n if cuts.codes != NULL else NULL
+    if cuts.value_size == sizeof(float32_t):
+        cuts.n_thresholds[f] = _cut_one(cuts, <const float32_t*> cuts.x + f * cuts.n, thread, out, codes)
+    else:
+        cuts.n_thresholds[f] = _cut_one(cuts, <const float64_t*> cuts.x + f * cuts.n, thread, out, codes)
+
+
+def cut_columns(
+    const value_t[:, ::1] columns, const int64_t[::1] weights, int32_t max_bins, int64_t[:, ::1] room,
+    float64_t[:, ::1] thresholds, int32_t[::1] n_thresholds, uint16_t[:, ::1] codes
+):
+    """Write the thresholds of each column: between all distinct values, or weighted quantiles where they are too many.
+
+    columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds
+    has shape (n_features, the smaller of max_bins and n). codes, if not None, has the columns' shape and gets the codes
+    of the rows; those of missing values stay what they are.
+    """
+    cdef Cuts cuts
+    cuts.weights = &weights[0] if weights is not None else NULL
+    cuts.n, cuts.room, cuts.max_bins = columns.shape[1], &room[0, 0], max_bins
+    cuts.x, cuts.value_size = &columns[0, 0], sizeof(value_t)
+    cuts.thresholds, cuts.stride, cuts.n_thresholds = &thresholds[0, 0], thresholds.shape[1], &n_thresholds[0]
+    cuts.codes = &codes[0, 0] if codes is not None else NULL
+    with nogil:
+        share_pieces(_cut_piece, &cuts, columns.shape[0], <int32_t> room.shape[0])

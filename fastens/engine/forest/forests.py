@@ -1,0 +1,273 @@
+"""Growing the trees of forests and single trees: targets, samples, rules, and the call into the kernels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.engine.bins.bin_values import values_of_bins
+from fastens.engine.forest.data import ForestData
+from fastens.engine.forest.grow import TreeWorker
+from fastens.engine.trees.trees import MeasuredTree, SearchedTree, Tree
+from fastens.engine.whole import cap_limits
+
+if TYPE_CHECKING:
+    from fastens.engine.bins.binned import BinnedMatrix
+
+# Trees are grown in one go, outside the interpreter's lock, as long as they have no more rows than this together: a
+# tree of few rows takes no longer than handing it over.
+_BLOCK_ROWS = 1 << 15
+_BLOCKS_PER_THREAD = 4
+# Seconds between two looks whether the user pressed Ctrl-C while threads grow trees.
+_LOOK_EVERY = 0.1
+# Squares of numbers up to this, 2**32 times, are within the range of float32.
+_NARROW = 2.0**48
+
+
+@dataclass(frozen=True)
+class TreeRules:
+    """What a split must do and where a tree ends.
+
+    Attributes
+    ----------
+    criterion : {"gini", "entropy", "squared_error", "absolute_error", "poisson"}
+        The impurity that splits lower. The first two are for classes, the others for numbers.
+    max_depth : int or None
+        Largest number of splits between the root and a leaf.
+    max_leaf_nodes : int or None
+        Grow best-first up to this many leaves; None grows depth-first without that limit.
+    min_samples_split : int
+        Nodes of fewer rows are not split.
+    min_samples_leaf : int
+        Smallest number of rows in a leaf, whatever their weights.
+    min_weight_leaf : float
+        Smallest sum of weights in a leaf.
+    min_impurity_decrease : float
+        A split must lower the impurity, times the share of the weight that the node has of the root's, by this much.
+    features_per_split : int or None
+        How many features that are not constant in the node are drawn and looked at, in the order drawn: of equal gains
+        the first one's wins. None for all, from the first to the last.
+    random_thresholds : bool
+        One threshold a feature, drawn between the smallest and the largest value in the node (Geurts, Ernst & Wehenkel
+        2006), in place of the best one.
+    monotonic : int8 array of shape (n_features,) or None
+        1: the prediction does not decrease with the feature, -1: does not increase, 0: no constraint. For two classes,
+        the probability of the second; not with several targets.
+    feature_weights : float64 array of shape (n_features,) or None
+        Chances of the features where some are drawn; a feature of weight 0 is in no tree.
+    max_features_on_path : int or None
+        Largest number of different features between the root and a leaf.
+    feature_groups : uint8 array of shape (n_groups, n_features) or None
+        Sets of features; all features of a path must be in one of them.
+    """
+
+    criterion: str = "gini"
+    max_depth: int | None = None
+    max_leaf_nodes: int | None = None
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    min_weight_leaf: float = 0.0
+    min_impurity_decrease: float = 0.0
+    features_per_split: int | None = None
+    random_thresholds: bool = False
+    monotonic: NDArray[np.int8] | None = None
+    feature_weights: NDArray[np.float64] | None = None
+    max_features_on_path: int | None = None
+    feature_groups: NDArray[np.uint8] | None = None
+
+    def __post_init__(self) -> None:
+        cap_limits(self)
+
+
+class Target(NamedTuple):
+    """What trees predict: class numbers (with the number of classes of each column) or numbers, a column a target."""
+
+    y: NDArray[Any]
+    n_classes: tuple[int, ...] | None
+    value_dtype: type[np.floating[Any]] = np.float32
+
+
+def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
+    """Return the target of class numbers 0 .. n_classes[t] - 1, shape (n_rows,) or (n_rows, n_targets).
+
+    Examples
+    --------
+    >>> from fastens.engine.forest.forests import class_target
+    >>> class_target([0, 2, 1], [3]).y.shape
+    (3, 1)
+    """
+    y = np.asarray(y, dtype=np.int32)
+    return Target(y.reshape(len(y), -1), tuple(n_classes))
+
+
+def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32) -> Target:
+    """Return the target of numbers, shape (n_rows,) or (n_rows, n_targets); nodes have values of `value_dtype`.
+
+    Values are float64 all the same where float32, with its 24 bits, would round them by more than 1/100000 of the
+    targets' range, and where the squares of the numbers, summed up, might leave its range.
+    """
+    y = np.asarray(y, dtype=np.float64)
+    y = y.reshape(len(y), -1)
+    largest = np.abs(y).max(axis=0)
+    is_coarse = largest * np.finfo(np.float32).epsneg > 1e-5 * np.ptp(y, axis=0)
+    is_far = (largest > _NARROW) | ((largest < 1 / _NARROW) & (largest > 0))
+    return Target(y, None, np.float64 if (is_coarse | is_far).any() else value_dtype)
+
+
+class TreeSample(NamedTuple):
+    """What one tree grows on.
+
+    Attributes
+    ----------
+    weight : float64 array of shape (n_rows,) or None
+        0 leaves the row out; a whole number is the same, to the bit, as so many copies of the row; None is all ones.
+    features : int array or None
+        The columns the tree may use; None for all.
+    seed : int
+        Of the features drawn at each node and of random thresholds.
+    """
+
+    weight: NDArray[np.float64] | None
+    features: NDArray[np.integer[Any]] | None
+    seed: int
+
+
+class ForestGrower:
+    """Grows trees on the same rows; the trees do not depend on the number of threads.
+
+    Values stand at all nodes. Classes: the share of each class, but only of the second where there are two; numbers:
+    the mean, or the weighted median for absolute error; one target after another. `gain` is how much a split lowers the
+    node's weight times its impurity, so the gains below a node add up to R(t) - R(T_t) of cost-complexity pruning.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        The rows.
+    target : Target
+        What to predict.
+    rules : TreeRules
+        Limits of every tree.
+    n_threads : int
+        Threads for several trees, a tree each; for a single one, threads inside it.
+    X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features), optional
+        The rows' values; random thresholds need them.
+    kind : type
+        `Tree`, `MeasuredTree` (of numbers only) or `SearchedTree`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.bins.binning import learn_binning
+    >>> from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> grower = ForestGrower(learn_binning(X).transform(X), class_target([0, 0, 1, 1], [2]), TreeRules())
+    >>> [tree] = grower.grow([TreeSample(None, None, 0)])
+    >>> tree.value.ravel()
+    array([0.5, 0. , 1. ], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        target: Target,
+        rules: TreeRules,
+        n_threads: int = 1,
+        *,
+        X: Any = None,
+        kind: type[Tree] = Tree,
+    ) -> None:
+        values = values_of_bins(matrix, X, n_threads) if rules.random_thresholds else None
+        self._data = ForestData(matrix, values, target, rules, kind is MeasuredTree, kind is SearchedTree)
+        self._kind = kind
+        self._value_dtype = target.value_dtype
+        self._n_rows = matrix.n_rows
+        self._n_threads = n_threads
+
+    def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
+        """Grow one tree for each sample. Samples are asked for by and by, so they may be made when needed."""
+        trees: dict[int, Tree] = {}
+        self.grow_into(trees.__setitem__, samples)
+        return [trees[number] for number in range(len(samples))]
+
+    def grow_into(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int = 0) -> None:
+        """Grow one tree for each sample, and hand it over with its number as soon as it is grown.
+
+        Parameters
+        ----------
+        take : function of int and Tree
+            May be called by several threads at once, for the trees in any order.
+        samples : sequence of TreeSample
+            Asked for in slices.
+        first : int
+            The number of the first tree.
+        """
+        if len(samples) <= 1 or self._n_threads == 1:
+            worker = self._new_worker(self._n_threads)
+            for block in self._blocks(len(samples)):
+                self._grow_block(worker, samples, block, first, take, _GO)
+        else:
+            self._grow_side_by_side(take, samples, first)
+
+    def _new_worker(self, n_threads: int) -> TreeWorker:
+        return TreeWorker(self._data, n_threads, self._value_dtype == np.float32)
+
+    def _blocks(self, n_trees: int) -> Iterator[slice]:
+        """Trees that are grown in one go: several small ones, but so few that all threads have their share."""
+        n_blocks = max(self._n_threads * _BLOCKS_PER_THREAD, -(-n_trees * self._n_rows // _BLOCK_ROWS))
+        size = max(1, -(-n_trees // n_blocks)) if self._n_threads > 1 else max(1, _BLOCK_ROWS // self._n_rows)
+        return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
+
+    def _grow_side_by_side(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
+        """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock."""
+        stop = np.zeros(1, np.uint8)
+        blocks = self._blocks(len(samples))
+        lock = threading.Lock()
+
+        def work() -> None:
+            worker = self._new_worker(1)
+            while not stop[0]:
+                with lock:
+                    block = next(blocks, None)
+                if block is None:
+                    return
+                self._grow_block(worker, samples, block, first, take, stop)
+
+        n_threads = min(self._n_threads, len(samples))
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                _wait([pool.submit(work) for _ in range(n_threads)])
+            except BaseException:
+                stop[0] = 1
+                raise
+
+    def _grow_block(
+        self,
+        worker: TreeWorker,
+        samples: Sequence[TreeSample],
+        block: slice,
+        first: int,
+        take: Callable[[int, Tree], None],
+        stop: NDArray[np.uint8],
+    ) -> None:
+        """Grow some of the trees, unless stopped."""
+        grown = worker.grow(samples[block], stop)
+        for number, arrays in enumerate(grown or (), first + block.start):
+            take(number, self._kind(**arrays))
+
+
+_GO = np.zeros(1, np.uint8)
+
+
+def _wait(futures: list[Future[None]]) -> None:
+    """Wait for all, but notice Ctrl-C and the first error."""
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, timeout=_LOOK_EVERY)
+        for future in done:
+            future.result()

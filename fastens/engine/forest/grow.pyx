@@ -1,0 +1,499 @@
+"""Grow trees of forests: the rows of a tree are entries, its large nodes the trunk, and what grows on the trunk's small
+nodes are branches, which threads may share out. A tree's nodes are those of the trunk, then those of each branch, so
+they stand in the same order whoever grew them.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from cython cimport final
+from libc.math cimport INFINITY, llrint
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from fastens.engine.forest.branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
+from fastens.engine.forest.data cimport ForestData
+from fastens.engine.forest.splits.draw cimport add_feature
+from fastens.engine.forest.paths cimport bind_to_path
+from fastens.engine.forest.records cimport allocate_records, grow_records, has_records, make_records, plant_records
+from fastens.engine.forest.harvest cimport Harvest, close_tree, free_harvest, reserve_tree, set_gain, take_trees
+from fastens.engine.forest.room cimport allocate_room, free_grown, free_room, reserve_nodes
+from fastens.engine.forest.sample cimport (
+    choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
+)
+from fastens.engine.forest.splits.search cimport packed_total
+from fastens.engine.forest.tree cimport (
+    ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets, binds_paths, mask_words
+)
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.team cimport MAX_THREADS, share_pieces
+
+import numpy as np
+
+cdef enum:
+    WORK_BETWEEN_SIGNALS = 1 << 25  # (row, feature) updates: some 50 ms
+    THREAD_GRAIN = 1 << 14          # updates that are worth another thread
+    EXACT_BITS = 62
+
+cdef enum:
+    # Stages of growing a tree.
+    AT_START
+    IN_TRUNK
+    IN_BRANCHES
+    AT_JOIN
+
+cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
+
+cdef struct Order:
+    # What one tree is to be grown on.
+    const float64_t* weights        # NULL: all ones; 0: the row is not in the sample
+    const uint64_t* mask            # of features that it may not use, and of those on the root's path: none
+    int32_t n_excluded              # their number
+    uint64_t seed                   # of the features' subsets and the random thresholds
+
+
+cdef struct Branch:
+    # Nodes that one thread grew: the first is the trunk's node again.
+    int32_t thread
+    int32_t first, end
+    int32_t first_word, end_word
+    Outcome outcome
+
+
+cdef void _grow_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    (<TreeWorker>worker)._grow_branch((<TreeWorker>worker).n_branches + <int32_t>piece, thread)
+
+
+@final
+cdef class TreeWorker:
+    """Working memory for growing one tree after another; not for use by two threads at once."""
+
+    cdef ForestData data
+    cdef Sample sample
+    cdef int32_t n_threads
+    cdef Room* rooms                # one for each thread, and one more for the open roots of the branches
+    cdef Grown* grown               # likewise; the last is the trunk, and then the whole tree
+    cdef Branch* branches
+    cdef Layout allocated
+    cdef Py_ssize_t n_allocated
+    cdef Harvest harvest
+    cdef Order* orders
+    cdef int32_t n_orders, n_branches
+    cdef list kept                  # what the orders point to
+    cdef int stage
+    cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
+    cdef int64_t* sums              # (nodes, n_values + 1)
+    cdef float64_t scale            # of numbers in the sums
+    cdef float64_t[::1] per_square  # what the squares of each target are times in sums, a power of two
+
+    def __init__(self, ForestData data, int n_threads, bint narrow_values):
+        cdef int32_t i
+        self.data = data
+        self.n_threads = min(n_threads, MAX_THREADS)
+        self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
+        self.harvest.n_squares, self.harvest.with_search = data.n_squares, data.with_search
+        self.per_square = np.ones(data.n_squares)
+        self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
+        self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
+        if self.rooms == NULL or self.grown == NULL:
+            raise MemoryError("no memory for growing trees")
+        memset(self.rooms, 0, (self.n_threads + 1) * sizeof(Room))
+        memset(self.grown, 0, (self.n_threads + 1) * sizeof(Grown))
+        for i in range(self.n_threads + 1):
+            self.grown[i].n_values = data.n_values if data.forest.rules.criterion == ABSOLUTE else 0
+
+    def __dealloc__(self):
+        cdef int32_t i
+        for i in range(self.n_threads + 1):
+            if self.rooms != NULL:
+                free_room(&self.rooms[i])
+            if self.grown != NULL:
+                free_grown(&self.grown[i])
+        free(self.rooms)
+        free(self.grown)
+        free(self.branches)
+        free_harvest(&self.harvest)
+        free(self.orders)
+        free(self.sums)
+        free(self.sample.entries)
+        free(self.sample.scratch)
+        free(self.sample.records[0])
+        free(self.sample.records[1])
+        free(self.sample.numbers)
+
+    def grow(self, samples, const uint8_t[::1] stop):
+        """Grow trees one after another.
+
+        Parameters
+        ----------
+        samples : list of TreeSample
+            What each is grown on.
+        stop : uint8 array of shape (1,)
+            Growing ends soon after this is set.
+
+        Returns
+        -------
+        list of dicts of the arrays of a Tree, or None when stopped
+        """
+        cdef Outcome outcome = GROWING
+        self._set_orders(samples)
+        self.stage = AT_START
+        while outcome == GROWING and not stop[0]:
+            with nogil:
+                outcome = self._advance()
+            PyErr_CheckSignals()
+        if outcome == OUT_OF_MEMORY:
+            raise MemoryError(f"no memory for growing a tree on {self.data.forest.table.n_rows} rows")
+        return None if outcome == GROWING else take_trees(&self.harvest)
+
+    cdef _set_orders(self, samples):
+        """What the trees are grown on, where no Python is needed to look it up."""
+        cdef const float64_t[::1] weights
+        cdef int32_t i
+        cdef Order* order
+        cdef const Forest* forest = &self.data.forest
+        cdef int32_t n_words = mask_words(forest) * (1 + binds_paths(forest))
+        cdef uint64_t[:, ::1] masks = np.zeros((len(samples), n_words), np.uint64)
+        self.harvest.n_nodes = self.harvest.n_words = self.harvest.n_trees = 0
+        free(self.orders)
+        self.n_orders = len(samples)
+        self.orders = <Order*>malloc(max(self.n_orders, 1) * sizeof(Order))
+        if self.orders == NULL:
+            raise MemoryError(f"no memory for {self.n_orders} samples")
+        self.kept = [masks, samples]
+        for i, sample in enumerate(samples):
+            order = &self.orders[i]
+            weights = sample.weight
+            order.weights = NULL if weights is None else &weights[0]
+            order.seed, order.mask = sample.seed, &masks[i, 0]
+            order.n_excluded = self._mark(sample.features, &masks[i, 0])
+
+    cdef int32_t _mark(self, features, uint64_t* mask):
+        """Mark the features that a tree may not use; return how many."""
+        cdef int32_t f, n = 0, n_features = self.data.forest.table.n_features
+        cdef const float64_t* weights = self.data.weights
+        cdef uint8_t[::1] allowed
+        if features is not None or weights != NULL:
+            marked = np.full(n_features, features is None)
+            if features is not None:
+                marked[features] = True
+            allowed = marked.view(np.uint8)
+            for f in range(n_features):
+                if not allowed[f] or (weights != NULL and weights[f] == 0):
+                    add_feature(mask, f)
+                    n += 1
+        return bind_to_path(&self.data.forest, -1, mask) if binds_paths(&self.data.forest) else n
+
+    cdef Outcome _advance(self) noexcept nogil:
+        """One stage of one tree after another until there was some work, so that small trees are grown in one go."""
+        cdef Outcome outcome = COMPLETE
+        self.work = WORK_BETWEEN_SIGNALS
+        while outcome == COMPLETE and self.harvest.n_trees < self.n_orders and self.work > 0:
+            if self.stage == AT_START:
+                outcome = COMPLETE if self._start() and self._plant() else OUT_OF_MEMORY
+            elif self.stage == IN_TRUNK:
+                outcome = self._advance_trunk()
+                if outcome == COMPLETE and not self._make_branches():
+                    outcome = OUT_OF_MEMORY
+            elif self.stage == IN_BRANCHES:
+                outcome = self._advance_branches()
+            else:
+                outcome = COMPLETE if self._join_branches() and self._sum_up() and self._reap() else OUT_OF_MEMORY
+            if outcome == COMPLETE:
+                self.stage = AT_START if self.stage == AT_JOIN else self.stage + 1
+        return GROWING if outcome == COMPLETE and self.harvest.n_trees < self.n_orders else outcome
+
+    cdef bint _start(self) noexcept nogil:
+        """The sample's entries, and room for growing on them."""
+        cdef const float64_t* weights = self.orders[self.harvest.n_trees].weights
+        cdef const Forest* forest = &self.data.forest
+        cdef float64_t total = <float64_t>forest.table.n_rows
+        cdef bint whole = True
+        cdef Py_ssize_t i, n = forest.table.n_rows
+        if weights != NULL:
+            n, total = 0, 0.0
+            for i in range(forest.table.n_rows):
+                n += weights[i] > 0
+                total += weights[i]
+                whole = whole and weights[i] < MAX_WHOLE and weights[i] == <float64_t><int64_t>weights[i]
+        self.work -= 2 * forest.table.n_rows
+        self.sample.seed = self.orders[self.harvest.n_trees].seed
+        self.sample.layout = choose_layout(forest, n, total, whole and total < MAX_WHOLE, self.data.widest)
+        if not self._allocate(n):
+            return False
+        scale_rules(forest, total, &self.sample)
+        fill_entries(forest, weights, &self.sample)
+        if self.sample.numbers != NULL:
+            round_numbers(forest, &self.sample)
+        if has_records(forest, &self.sample):
+            make_records(forest, &self.sample)
+        return True
+
+    cdef bint _allocate(self, Py_ssize_t n) noexcept nogil:
+        cdef const Forest* forest = &self.data.forest
+        cdef int32_t i
+        if self.n_allocated < n or self.allocated.n_words != self.sample.layout.n_words:
+            free(self.sample.entries)
+            free(self.sample.scratch)
+            self.n_allocated = 0
+            self.sample.entries = <Entry*>malloc(n * sizeof(Entry))
+            self.sample.scratch = <Entry*>malloc(n * sizeof(Entry))
+            if self.sample.entries == NULL or self.sample.scratch == NULL:
+                return False
+            if not allocate_records(forest, n, &self.sample):
+                return False
+            for i in range(self.n_threads + 1):
+                if not allocate_room(forest, &self.sample.layout, n, &self.rooms[i]):
+                    return False
+            self.n_allocated, self.allocated = n, self.sample.layout
+        if forest.targets.numbers != NULL and not self.sample.layout.packed and self.sample.numbers == NULL:
+            self.sample.numbers = <int64_t*>malloc(forest.table.n_rows * forest.targets.n_targets * sizeof(int64_t))
+            return self.sample.numbers != NULL
+        return True
+
+    cdef bint _plant(self) noexcept nogil:
+        cdef const Order* order = &self.orders[self.harvest.n_trees]
+        cdef Open root
+        cdef int32_t i
+        memset(&root, 0, sizeof(Open))
+        root.end = <uint32_t>self.sample.n_entries
+        root.key = self.sample.seed
+        root.total = packed_total(&self.sample, root.begin, root.end)
+        root.lower, root.upper = -INFINITY, INFINITY
+        root.n_excluded = order.n_excluded
+        for i in range(self.n_threads + 1):
+            self.grown[i].n = self.grown[i].n_words = 0
+            self.rooms[i].n_open = 0
+        return self._plant_at(&self.rooms[0], &self.grown[self.n_threads], &root, order.mask)
+
+    cdef bint _plant_at(self, Room* room, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
+        """Make and open the first node of the tree or of a branch; False without memory."""
+        if not plant(&self.data.forest, &self.sample, room, grown, root, mask):
+            return False
+        return not has_records(&self.data.forest, &self.sample) or plant_records(
+            &self.data.forest, &self.sample, room, root
+        )
+
+    cdef Outcome _advance_trunk(self) noexcept nogil:
+        cdef Grown* trunk = &self.grown[self.n_threads]
+        if self.data.forest.rules.max_leaves > 0:
+            return grow_best_first(&self.data.forest, &self.sample, &self.rooms[0], trunk, &self.work)
+        return self._grow_nodes(&self.rooms[0], trunk, &self.rooms[self.n_threads], &self.work)
+
+    cdef Outcome _grow_nodes(self, Room* room, Grown* grown, Room* branches, Py_ssize_t* work) noexcept nogil:
+        """Depth first, from the open nodes."""
+        if has_records(&self.data.forest, &self.sample):
+            return grow_records(&self.data.forest, &self.sample, room, grown, branches, work)
+        return grow_depth_first(&self.data.forest, &self.sample, room, grown, branches, work)
+
+    cdef bint _make_branches(self) noexcept nogil:
+        free(self.branches)
+        self.n_branches = 0
+        self.branches = <Branch*>malloc(max(self.rooms[self.n_threads].n_open, 1) * sizeof(Branch))
+        return self.branches != NULL
+
+    cdef Outcome _advance_branches(self) noexcept nogil:
+        """Grow the next branches, as many as there may be between two looks at signals."""
+        cdef const Room* roots = &self.rooms[self.n_threads]
+        cdef int32_t i, first = self.n_branches, end = first
+        cdef Py_ssize_t n_rows = 0
+        cdef bint is_little
+        while end < roots.n_open and (end == first or self.work > 0):
+            n_rows += roots.open[end].end - roots.open[end].begin
+            self.work -= <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * self.data.forest.rules.n_drawn
+            end += 1
+        is_little = n_rows * self.data.forest.rules.n_drawn < THREAD_GRAIN
+        share_pieces(_grow_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
+        for i in range(first, end):
+            if self.branches[i].outcome == OUT_OF_MEMORY:
+                return OUT_OF_MEMORY
+        self.n_branches = end
+        return COMPLETE if end == roots.n_open else GROWING
+
+    cdef void _grow_branch(self, int32_t i, int32_t thread) noexcept nogil:
+        cdef Room* roots = &self.rooms[self.n_threads]
+        cdef Room* room = &self.rooms[thread]
+        cdef Grown* grown = &self.grown[thread]
+        cdef Branch* branch = &self.branches[i]
+        cdef Open root = roots.open[i]
+        cdef Py_ssize_t work = <Py_ssize_t>1 << 62
+        branch.thread = thread
+        branch.first, branch.first_word = grown.n, grown.n_words
+        branch.outcome = GROWING if self._plant_at(
+            room, grown, &root, roots.masks + <Py_ssize_t>i * roots.n_mask_words
+        ) else OUT_OF_MEMORY
+        if branch.outcome == GROWING:
+            branch.outcome = self._grow_nodes(room, grown, NULL, &work)
+        branch.end, branch.end_word = grown.n, grown.n_words
+
+    cdef bint _join_branches(self) noexcept nogil:
+        """Put the branches' nodes behind those of the trunk."""
+        cdef Grown* tree = &self.grown[self.n_threads]
+        cdef const Grown* grown
+        cdef const Branch* branch
+        cdef int32_t i, k, shift, word_shift, n = 0, n_words = 0
+        for i in range(self.n_branches):
+            branch = &self.branches[i]
+            n += branch.end - branch.first - 1
+            n_words += branch.end_word - branch.first_word
+        while tree.capacity < tree.n + n or tree.words_capacity < tree.n_words + n_words:
+            if not reserve_nodes(tree, n, n_words):
+                return False
+        for i in range(self.n_branches):
+            branch = &self.branches[i]
+            grown = &self.grown[branch.thread]
+            shift = tree.n - branch.first - 1
+            word_shift = tree.n_words - branch.first_word
+            self._join_node(tree, grown, branch.first, self.rooms[self.n_threads].open[i].node, shift, word_shift)
+            for k in range(branch.first + 1, branch.end):
+                self._join_node(tree, grown, k, k + shift, shift, word_shift)
+            if branch.end_word > branch.first_word:  # there may be no words, and no room for any
+                memcpy(
+                    tree.words + tree.n_words, grown.words + branch.first_word,
+                    (branch.end_word - branch.first_word) * sizeof(uint32_t)
+                )
+            tree.n += branch.end - branch.first - 1
+            tree.n_words += branch.end_word - branch.first_word
+        return True
+
+    cdef void _join_node(
+        self, Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift
+    ) noexcept nogil:
+        cdef ForestNode* node = &tree.nodes[to]
+        node[0] = grown.nodes[from_]
+        if node.left_child > 0:
+            node.left_child += shift
+        if node.category_set >= 0:
+            node.category_set += word_shift
+        if tree.n_values > 0:
+            memcpy(
+                tree.medians + <Py_ssize_t>to * tree.n_values, grown.medians + <Py_ssize_t>from_ * tree.n_values,
+                tree.n_values * sizeof(float64_t)
+            )
+
+    cdef bint _reap(self) noexcept nogil:
+        """Put the tree just grown behind those that the model has so far; False without memory."""
+        cdef const Grown* tree = &self.grown[self.n_threads]
+        cdef Harvest* harvest = &self.harvest
+        cdef const ForestNode* node
+        cdef Py_ssize_t i, to = harvest.n_nodes
+        if not reserve_tree(harvest, tree.n, tree.n_words):
+            return False
+        for i in range(tree.n):
+            node = &tree.nodes[i]
+            harvest.feature[to + i], harvest.left_child[to + i] = node.feature, node.left_child
+            harvest.bin_threshold[to + i], harvest.missing_left[to + i] = node.last_code, node.missing_left
+            harvest.category_set[to + i] = node.category_set
+            harvest.n_samples[to + i] = <int32_t>(node.end - node.begin)
+            set_gain(harvest, to + i, node.gain * self.sample.gain_unit)
+            if harvest.with_search:
+                harvest.n_usable[to + i], harvest.n_groups[to + i] = node.n_usable, node.n_groups
+            if self.data.n_squares > 0:
+                self._write_squares(node, self.sums + i * (self.data.n_values + 1), to + i)
+        if tree.n_words > 0:
+            memcpy(harvest.words + harvest.n_words, tree.words, tree.n_words * sizeof(uint32_t))
+        self._write_values(to)
+        close_tree(harvest, tree.n, tree.n_words)
+        return True
+
+    cdef bint _sum_up(self) noexcept nogil:
+        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, and weights."""
+        cdef const Grown* tree = &self.grown[self.n_threads]
+        cdef Py_ssize_t n = self.data.n_values + 1
+        cdef float64_t room = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
+        cdef int32_t i
+        self.work -= self.sample.n_entries
+        free(self.sums)
+        self.sums = <int64_t*>calloc(tree.n * n, sizeof(int64_t))
+        if self.sums == NULL:
+            return False
+        self.scale = 1.0
+        if self.data.forest.targets.numbers != NULL and self.data.widest > 0:
+            self.scale = power_of_two_below(room / self.data.widest)
+        for i in range(self.data.n_squares):
+            if self.data.ranges[i] > 0:
+                self.per_square[i] = power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
+        for i in range(tree.n - 1, -1, -1):
+            self._add_up(&tree.nodes[i], self.sums + i * n)
+        return True
+
+    cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
+        """Shares, means or medians of every node."""
+        cdef Harvest* harvest = &self.harvest
+        cdef int32_t i, k, n_values = self.data.n_values
+        cdef const int64_t* sums
+        cdef float64_t of_node, value
+        for i in range(self.grown[self.n_threads].n):
+            sums = self.sums + i * (n_values + 1)
+            of_node = <float64_t>sums[n_values]
+            harvest.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
+            for k in range(n_values):
+                value = self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
+                if harvest.narrow:
+                    (<float32_t*>harvest.value)[(to + i) * n_values + k] = <float32_t>value
+                else:
+                    (<float64_t*>harvest.value)[(to + i) * n_values + k] = value
+        free(self.sums)
+        self.sums = NULL
+
+    cdef inline void _write_squares(self, const ForestNode* node, const int64_t* sums, Py_ssize_t to) noexcept nogil:
+        """How far a leaf's rows are from their mean; 0 of inner nodes."""
+        cdef int32_t t, n = self.data.n_squares
+        # One question, not two whose answers no processor can guess.
+        cdef bint is_needed = (node.left_child == 0) & (node.end - node.begin > 1)
+        for t in range(n):
+            self.harvest.squares[to * n + t] = 0.0
+        if is_needed:
+            for t in range(n):
+                self.harvest.squares[to * n + t] = self._squares(node, sums, t)
+
+    cdef float64_t _squares(self, const ForestNode* node, const int64_t* sums, int32_t target) noexcept nogil:
+        cdef const Targets* targets = &self.data.forest.targets
+        cdef int64_t squares = 0
+        cdef float64_t number
+        cdef Py_ssize_t i
+        for i in range(node.begin, node.end):
+            number = targets.numbers[<Py_ssize_t>self.sample.entries[i].row * targets.n_targets + target]
+            number -= targets.minimum[target]
+            squares += entry_weight(&self.sample, i) * llrint(number * number * self.per_square[target])
+        number = <float64_t>sums[target] / self.scale
+        number = <float64_t>squares / self.per_square[target] - number * number / <float64_t>sums[self.data.n_values]
+        return max(number, 0.0) / self.sample.layout.weight_scale
+
+    cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
+        cdef const Grown* tree = &self.grown[self.n_threads]
+        if tree.n_values > 0:
+            return tree.medians[<Py_ssize_t>node * tree.n_values + column]
+        if self.data.forest.targets.numbers != NULL:
+            return mean + self.data.forest.targets.minimum[column]
+        return mean
+
+    cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
+        """The sums of a node: those of its children, or of its rows."""
+        cdef Py_ssize_t n = self.data.n_values + 1, i, k
+        cdef const Targets* targets = &self.data.forest.targets
+        cdef const int64_t* children = self.sums + node.left_child * n
+        if self.sample.layout.packed and targets.classes != NULL and targets.n_stats == 2:
+            sums[0] = <int64_t>(node.total >> self.sample.layout.number_shift)
+            sums[1] = <int64_t>((node.total >> self.sample.layout.weight_shift) & self.sample.layout.weight_mask)
+            return
+        if node.left_child > 0:
+            for k in range(n):
+                sums[k] = children[k] + children[n + k]
+            return
+        for i in range(node.begin, node.end):
+            self._add_row(i, sums)
+
+    cdef inline void _add_row(self, Py_ssize_t entry, int64_t* sums) noexcept nogil:
+        cdef const Forest* forest = &self.data.forest
+        cdef Py_ssize_t first = <Py_ssize_t>self.sample.entries[entry].row * forest.targets.n_targets
+        cdef int32_t t, column
+        cdef int64_t weight = entry_weight(&self.sample, entry)
+        cdef float64_t number
+        sums[self.data.n_values] += weight
+        for t in range(forest.targets.n_targets):
+            if forest.targets.classes != NULL:
+                column = self.data.columns[forest.targets.classes[first + t]]
+                if column >= 0:
+                    sums[column] += weight
+            else:
+                number = forest.targets.numbers[first + t] - forest.targets.minimum[t]
+                sums[t] += weight * llrint(number * self.scale)

@@ -1,0 +1,386 @@
+"""Random thresholds on rows that have records of their own, as long as two classes and bytes suffice.
+
+A tree's rows are copied to records; a split moves them from one of two buffers to the other, so that a node's records
+lie side by side, and no row is looked for in the table any more. Nodes know how many rows of each class they have, so a
+leaf's rows need not be moved at all.
+"""
+
+from libc.math cimport INFINITY
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from fastens.engine.forest.branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
+from fastens.engine.forest.splits.draw cimport Draw, draw_features
+from fastens.engine.forest.room cimport reserve_nodes, reserve_open, reserve_record_nodes
+from fastens.engine.forest.splits.scan cimport words_score
+from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
+from fastens.engine.forest.tree cimport (
+    MAX_RECORD_BYTES, RECORD_BYTES, SQUARES, Entry, Forest, ForestNode, Grown, Open, RecordCounts, RecordLimits,
+    RecordNode, RecordRanges, Room, Sample, binds_paths, branch_rows
+)
+from fastens.engine.random cimport random_bits
+from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "engine/forest/records.h" nogil:
+    enum:
+        ROWS_IN_BYTES
+    void record_ranges(const uint8_t* records, Py_ssize_t n_rows, Py_ssize_t n_bytes, RecordRanges* ranges)
+    void record_counts(
+        const uint8_t* records, Py_ssize_t n_rows, Py_ssize_t n_bytes, const RecordLimits* limits, RecordCounts* counts
+    )
+    Py_ssize_t part_records(
+        const uint8_t* records, Py_ssize_t n_rows, Py_ssize_t n_bytes, Py_ssize_t feature, uint8_t shift,
+        uint8_t limit, uint8_t* to
+    )
+
+
+cdef enum:
+    # So few rows are counted for one feature after another, until one parts the classes (4 or 8 rows take as long, 16
+    # a tenth longer).
+    FEW_ROWS = 8
+
+cdef struct Question:
+    # A random threshold of a feature, and the rows on its left.
+    int32_t feature
+    int32_t last_code
+    bint missing_left
+    bint has_missing
+    uint32_t n_rows
+    uint32_t second
+
+cdef struct Tree:
+    # What is the same for all nodes.
+    const Forest* forest
+    const Sample* sample
+    Room* room
+    Py_ssize_t n_bytes              # of a record
+    float64_t weights[2]            # of a row of each class, in units
+
+cdef struct Best:
+    Question question
+    float64_t gain
+    int32_t n_usable                # features, as far as was known before
+
+
+cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
+    """Size of a record; 0 where rows have none."""
+    if not forest.rules.random_thresholds or forest.table.code_size != 1 or forest.rules.max_leaves > 0:
+        return 0
+    if forest.table.has_categories or forest.targets.classes == NULL:
+        return 0
+    if forest.rules.monotonic != NULL or forest.rules.weights != NULL or binds_paths(forest):
+        return 0
+    if forest.table.n_features < RECORD_BYTES:
+        return RECORD_BYTES
+    return <Py_ssize_t>MAX_RECORD_BYTES if forest.table.n_features < MAX_RECORD_BYTES else 0
+
+
+cdef bint has_records(const Forest* forest, const Sample* sample) noexcept nogil:
+    """Whether rows get records: all rows of a class count alike."""
+    return sample.layout.packed and sample.by_class and _record_bytes(forest) > 0
+
+
+cdef bint allocate_records(const Forest* forest, Py_ssize_t n_entries, Sample* sample) noexcept nogil:
+    """Room for the records of so many rows, if the forest has any; False without memory."""
+    cdef int32_t i
+    for i in range(2 if _record_bytes(forest) > 0 else 0):
+        free(sample.records[i])
+        sample.records[i] = <uint8_t*>malloc(n_entries * _record_bytes(forest))
+        if sample.records[i] == NULL:
+            return False
+    return True
+
+
+cdef void make_records(const Forest* forest, const Sample* sample) noexcept nogil:
+    """Copy the rows of the sample."""
+    cdef Py_ssize_t _i, n_bytes = _record_bytes(forest)
+    cdef const Entry* entry = sample.entries
+    cdef uint8_t* record = sample.records[0]
+    for _i in range(sample.n_entries):
+        memcpy(record, forest.table.records + entry.row * forest.table.record_stride, forest.table.n_features)
+        record[n_bytes - 1] = (entry.word >> sample.layout.number_shift) != 0
+        record += n_bytes
+        entry += 1
+
+
+cdef inline uint64_t _class_weight(const Sample* sample, int32_t class_) noexcept nogil:
+    """The weight of a row; 1 where the sample has no such row."""
+    return max((sample.class_words[class_] >> sample.layout.weight_shift) & sample.layout.weight_mask, <uint64_t>1)
+
+
+cdef inline uint64_t _word(const Tree* tree, uint32_t n_rows, uint32_t second) noexcept nogil:
+    """Packed sums of so many rows, of which so many are of class 1."""
+    return <uint64_t>(n_rows - second) * tree.sample.class_words[0] + second * tree.sample.class_words[1]
+
+
+cdef inline float64_t _weight(const Tree* tree, uint32_t n_rows, uint32_t second) noexcept nogil:
+    return (n_rows - second) * tree.weights[0] + second * tree.weights[1]
+
+
+cdef float64_t _score(const Tree* tree, uint32_t n_rows, uint32_t second) noexcept nogil:
+    tree.room.left[0] = _word(tree, n_rows, second)
+    return words_score(tree.forest, tree.sample, tree.room.left, tree.room.stats)
+
+
+cdef inline float64_t _gain(
+    const Tree* tree, uint32_t n_rows, uint32_t second, const Question* question
+) noexcept nogil:
+    """For squares W (s_l - s w_l / W)^2 / (w_l w_r)."""
+    cdef float64_t weight, left_weight, distance
+    if tree.forest.rules.criterion != SQUARES:
+        return _score(tree, question.n_rows, question.second) + (
+            _score(tree, n_rows - question.n_rows, second - question.second) - _score(tree, n_rows, second)
+        )
+    weight, left_weight = _weight(tree, n_rows, second), _weight(tree, question.n_rows, question.second)
+    distance = tree.weights[1] * (question.second * weight - second * left_weight)
+    return distance * distance / (weight * left_weight * (weight - left_weight))
+
+
+cdef inline bint _is_allowed(
+    const Tree* tree, uint32_t n_rows, uint32_t second, const Question* question
+) noexcept nogil:
+    cdef float64_t left, minimum = <float64_t>tree.sample.min_weight
+    if question.n_rows < tree.forest.rules.min_leaf or n_rows - question.n_rows < tree.forest.rules.min_leaf:
+        return False
+    if minimum == 0:
+        return True
+    left = _weight(tree, question.n_rows, question.second)
+    return left >= minimum and _weight(tree, n_rows, second) - left >= minimum
+
+
+cdef inline void _consider(
+    const Tree* tree, uint32_t n_rows, uint32_t second, const Question* question, Best* best
+) noexcept nogil:
+    """Keep the question if it is allowed and better than the best so far."""
+    cdef float64_t gain
+    if not _is_allowed(tree, n_rows, second, question):
+        return
+    gain = _gain(tree, n_rows, second, question)
+    if gain > best.gain:
+        best.gain, best.question = gain, question[0]
+
+
+cdef inline bint _is_perfect(
+    uint32_t n_rows, uint32_t second, const Question* question
+) noexcept nogil:
+    """Whether both sides are pure."""
+    return (
+        (question.second == 0 and second == n_rows - question.n_rows)
+        or (question.second == second and question.n_rows == second)
+    )
+
+
+cdef inline void _ask(
+    const Tree* tree, const RecordRanges* ranges, uint64_t key, int32_t feature, Question* question
+) noexcept nogil:
+    """Draw a threshold."""
+    cdef CodeRange range_
+    range_.smallest = <uint32_t>ranges.smallest[feature] + 1
+    range_.largest = ranges.largest[feature]
+    range_.has_missing = ranges.largest_less[feature] == 255
+    question.feature, question.has_missing = feature, range_.has_missing
+    question.last_code = draw_threshold(
+        &tree.forest.table, feature, random_bits(key, ~<uint64_t>feature), &range_, &question.missing_left
+    )
+
+
+cdef inline void _count_few(
+    const Tree* tree, const uint8_t* records, uint32_t n_rows, Question* question
+) noexcept nogil:
+    """Count what goes left, for one feature."""
+    cdef uint8_t shift = <uint8_t>(1 - question.missing_left), limit = <uint8_t>(question.last_code - shift), left
+    cdef uint32_t _i
+    question.n_rows = question.second = 0
+    for _i in range(n_rows):
+        left = <uint8_t>(records[question.feature] - shift) <= limit
+        question.n_rows += left
+        question.second += left & records[tree.n_bytes - 1]
+        records += tree.n_bytes
+
+
+cdef inline void _count_many(
+    const Tree* tree, const uint8_t* records, uint32_t n_rows, Question* questions, int32_t n
+) noexcept nogil:
+    """Count what goes left, for several features in one go through the rows."""
+    cdef RecordLimits limits
+    cdef RecordCounts counts
+    cdef uint8_t shift
+    cdef uint32_t first = 0
+    cdef int32_t i, f
+    for i in range(n):
+        f, shift = questions[i].feature, <uint8_t>(1 - questions[i].missing_left)
+        limits.shift[f], limits.limit[f] = shift, <uint8_t>(questions[i].last_code - shift)
+        questions[i].n_rows = questions[i].second = 0
+    while first < n_rows:
+        record_counts(
+            records + first * tree.n_bytes, min(n_rows - first, <uint32_t>ROWS_IN_BYTES), tree.n_bytes, &limits,
+            &counts
+        )
+        for i in range(n):
+            questions[i].n_rows += counts.rows[questions[i].feature]
+            questions[i].second += counts.second[questions[i].feature]
+        first += ROWS_IN_BYTES
+
+
+cdef bint _find_split(const Tree* tree, RecordNode* node, Best* best) noexcept nogil:
+    """Find the best of the thresholds drawn and mark the features that are constant; say whether there is one."""
+    cdef const Forest* forest = tree.forest
+    cdef uint32_t n_rows = node.end - node.begin
+    cdef const uint8_t* records = tree.sample.records[node.buffer] + node.begin * tree.n_bytes
+    cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, node.key, 0)
+    cdef RecordRanges ranges
+    cdef uint64_t visited = node.mask
+    cdef Question questions[64]
+    cdef int32_t drawn[64]
+    cdef int32_t i, n, n_asked, n_seen = 0, n_left = forest.table.n_features - node.n_excluded
+    best.gain, best.n_usable = -INFINITY, n_left
+    if _weight(tree, n_rows, node.second) < 2 * tree.sample.min_weight:
+        return False
+    record_ranges(records, n_rows, tree.n_bytes, &ranges)
+    while n_seen < forest.rules.n_drawn and n_left > 0:
+        n = draw_features(&draw, &visited, forest.rules.n_drawn - n_seen, n_left, drawn)
+        n_left -= n
+        n_asked = 0
+        for i in range(n):
+            _ask(tree, &ranges, node.key, drawn[i], &questions[n_asked])
+            if questions[n_asked].last_code == 0:
+                node.mask |= <uint64_t>1 << drawn[i]
+                node.n_excluded += 1
+                continue
+            if n_rows <= FEW_ROWS:
+                _count_few(tree, records, n_rows, &questions[n_asked])
+                _consider(tree, n_rows, node.second, &questions[n_asked], best)
+                if best.gain > -INFINITY and _is_perfect(n_rows, node.second, &best.question):
+                    return best.gain >= tree.sample.min_gain
+            n_asked += 1
+        if n_rows > FEW_ROWS and n_asked > 0:
+            _count_many(tree, records, n_rows, questions, n_asked)
+            for i in range(n_asked):
+                _consider(tree, n_rows, node.second, &questions[i], best)
+        n_seen += n_asked
+    return best.gain > -INFINITY and best.gain >= tree.sample.min_gain
+
+
+cdef inline void _add_leaf(
+    const Tree* tree, Grown* grown, uint32_t begin, uint32_t end, uint32_t second
+) noexcept nogil:
+    cdef ForestNode* leaf = &grown.nodes[grown.n]
+    memset(leaf, 0, sizeof(ForestNode))
+    leaf.begin, leaf.end, leaf.total = begin, end, _word(tree, end - begin, second)
+    leaf.feature = leaf.category_set = -1
+    grown.n += 1
+
+
+cdef inline bint _may_split(const Forest* forest, const RecordNode* node) noexcept nogil:
+    cdef uint32_t n_rows = node.end - node.begin
+    return (
+        0 < node.second < n_rows
+        and node.depth < forest.rules.max_depth
+        and n_rows >= max(forest.rules.min_split, 2 * forest.rules.min_leaf)
+    )
+
+
+cdef inline void _open_children(
+    const Tree* tree, const RecordNode* node, const Best* best, int32_t left_child
+) noexcept nogil:
+    """Open those that may be split, the left one last, and move their records."""
+    cdef RecordNode children[2]
+    cdef const Question* question = &best.question
+    cdef uint8_t shift = <uint8_t>(1 - question.missing_left)
+    cdef int32_t i, n_before = tree.room.n_record_nodes
+    cdef Py_ssize_t place = node.begin * tree.n_bytes
+    children[0] = children[1] = node[0]
+    children[0].depth = children[1].depth = node.depth + 1
+    children[0].end = children[1].begin = node.begin + question.n_rows
+    children[0].second, children[1].second = question.second, node.second - question.second
+    for i in range(1, -1, -1):
+        if not _may_split(tree.forest, &children[i]):
+            continue
+        children[i].node = left_child + i
+        children[i].key = random_bits(node.key, i)
+        children[i].buffer = 1 - node.buffer
+        tree.room.record_nodes[tree.room.n_record_nodes] = children[i]
+        tree.room.n_record_nodes += 1
+    if tree.room.n_record_nodes > n_before:
+        part_records(
+            tree.sample.records[node.buffer] + place, node.end - node.begin, tree.n_bytes, question.feature, shift,
+            <uint8_t>(question.last_code - shift), tree.sample.records[1 - node.buffer] + place
+        )
+
+
+cdef inline void _record_split(
+    const Tree* tree, const Best* best, const RecordNode* node, Grown* grown
+) noexcept nogil:
+    cdef ForestNode* to = &grown.nodes[node.node]
+    cdef const Question* question = &best.question
+    to.feature = question.feature
+    to.gain = max(best.gain, 0.0)
+    to.left_child = grown.n
+    to.n_usable = best.n_usable
+    to.last_code = <uint16_t>question.last_code
+    # Without missing rows here, later ones follow the larger side.
+    to.missing_left = <uint8_t>(question.missing_left if question.has_missing else (
+        2 * _weight(tree, question.n_rows, question.second) > _weight(tree, node.end - node.begin, node.second)
+    ))
+
+
+cdef bint plant_records(const Forest* forest, const Sample* sample, Room* room, const Open* root) noexcept nogil:
+    """Open the first node of a tree or a branch; False without memory."""
+    cdef RecordNode* node
+    room.n_record_nodes = 0
+    if not reserve_record_nodes(room, 1):
+        return False
+    node = &room.record_nodes[0]
+    node.key, node.mask, node.n_excluded, node.buffer = root.key, room.masks[0], root.n_excluded, root.buffer
+    node.begin, node.end, node.node, node.depth = root.begin, root.end, root.node, root.depth
+    node.second = <uint32_t>((root.total >> sample.layout.number_shift) // _class_weight(sample, 1))
+    room.n_record_nodes = _may_split(forest, node)
+    return True
+
+
+cdef bint _hand_over(const Tree* tree, const RecordNode* node, Room* branches) noexcept nogil:
+    """Make a node the root of a branch; False without memory."""
+    cdef Open* root
+    if not reserve_open(branches, 1):
+        return False
+    root = &branches.open[branches.n_open]
+    memset(root, 0, sizeof(Open))
+    root.node, root.depth, root.begin, root.end = node.node, node.depth, node.begin, node.end
+    root.key, root.n_excluded, root.buffer = node.key, node.n_excluded, node.buffer
+    root.total = _word(tree, node.end - node.begin, node.second)
+    branches.masks[branches.n_open] = node.mask
+    branches.n_open += 1
+    return True
+
+
+cdef Outcome grow_records(
+    const Forest* forest, const Sample* sample, Room* room, Grown* grown, Room* branches, Py_ssize_t* work
+) noexcept nogil:
+    """As grow_depth_first, of nodes whose rows have records."""
+    cdef Tree tree
+    cdef Best best
+    cdef RecordNode node
+    cdef int32_t k
+    cdef uint32_t middle
+    tree.forest, tree.sample, tree.room, tree.n_bytes = forest, sample, room, _record_bytes(forest)
+    for k in range(2):
+        tree.weights[k] = <float64_t>_class_weight(sample, k)
+    while room.n_record_nodes > 0 and work[0] > 0:
+        room.n_record_nodes -= 1
+        node = room.record_nodes[room.n_record_nodes]
+        if branches != NULL and node.end - node.begin <= branch_rows(sample.n_entries):
+            if not _hand_over(&tree, &node, branches):
+                return OUT_OF_MEMORY
+            continue
+        work[0] -= (node.end - node.begin) * forest.rules.n_drawn
+        if not _find_split(&tree, &node, &best):
+            continue
+        if not (reserve_nodes(grown, 2, 0) and reserve_record_nodes(room, 2)):
+            return OUT_OF_MEMORY
+        _record_split(&tree, &best, &node, grown)
+        _open_children(&tree, &node, &best, grown.n)
+        middle = node.begin + best.question.n_rows
+        _add_leaf(&tree, grown, node.begin, middle, best.question.second)
+        _add_leaf(&tree, grown, middle, node.end, node.second - best.question.second)
+    return GROWING if room.n_record_nodes > 0 else COMPLETE

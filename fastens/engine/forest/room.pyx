@@ -1,0 +1,163 @@
+"""Memory for growing trees of a forest: a room for each thread, and arrays of nodes that grow."""
+
+from libc.stdlib cimport calloc, free, realloc
+
+from fastens.engine.forest.tree cimport (
+    ABSOLUTE, FEATURES_AT_ONCE, Forest, ForestNode, Grown, Layout, MedianRoom, Open, RecordNode, Room, binds_paths,
+    mask_words
+)
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef enum:
+    ALIGNMENT = 64
+    FIRST_NODES = 256
+
+
+cdef struct Plan:
+    # Parts of one block of memory: measured while memory is NULL, handed out in a second pass.
+    char* memory
+    Py_ssize_t size
+
+
+cdef void* _part(Plan* plan, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
+    cdef void* part = plan.memory + plan.size if plan.memory != NULL else NULL
+    plan.size += (n * size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    return part
+
+
+cdef void _plan_cells(const Forest* forest, const Layout* layout, Room* room, Plan* plan) noexcept nogil:
+    cdef Py_ssize_t n_codes = forest.table.max_codes
+    cdef int32_t j
+    for j in range(FEATURES_AT_ONCE):
+        # One cache line more, so that the same codes of two features do not compete for a place in the cache.
+        room.cells[j].cells = <uint64_t*>_part(plan, n_codes * layout.n_words + 8, sizeof(uint64_t))
+        room.cells[j].marks = <uint64_t*>_part(plan, 4 if forest.table.code_size == 1 else 1024, sizeof(uint64_t))
+        room.cells[j].summary = <uint64_t*>_part(plan, 16, sizeof(uint64_t))
+
+
+cdef void _plan_room(
+    const Forest* forest, const Layout* layout, Py_ssize_t n_entries, Room* room, Plan* plan
+) noexcept nogil:
+    cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
+    _plan_cells(forest, layout, room, plan)
+    room.codes = <uint16_t*>_part(plan, n_codes + 1, sizeof(uint16_t))
+    room.found = <uint64_t*>_part(plan, 2 * (n_codes + 1) * layout.n_words, sizeof(uint64_t))
+    room.left = <uint64_t*>_part(plan, 2 * layout.n_words, sizeof(uint64_t))
+    room.total = <uint64_t*>_part(plan, layout.n_words, sizeof(uint64_t))
+    room.stats = <float64_t*>_part(plan, n_stats, sizeof(float64_t))
+    room.sums = <uint64_t*>_part(plan, n_codes + 1, sizeof(uint64_t))
+    room.gains = <float64_t*>_part(plan, n_codes + 1, sizeof(float64_t))
+    room.order = <int32_t*>_part(plan, 2 * (n_codes + 1), sizeof(int32_t))
+    room.axis = <float64_t*>_part(plan, 2 * n_stats, sizeof(float64_t))
+    room.drawn = <int32_t*>_part(plan, forest.table.n_features, sizeof(int32_t))
+    room.set_words = <uint32_t*>_part(plan, room.n_set_words, sizeof(uint32_t))
+    room.visited = <uint64_t*>_part(plan, room.n_mask_words, sizeof(uint64_t))
+    if forest.rules.random_thresholds:
+        # A few cache lines more, so that the features' codes do not compete for a place in the cache.
+        room.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
+        room.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * room.n_row_codes, forest.table.code_size)
+        room.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
+    if forest.rules.criterion == ABSOLUTE:
+        _plan_medians(&room.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
+
+
+cdef void _plan_medians(
+    MedianRoom* medians, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_targets, Plan* plan
+) noexcept nogil:
+    medians.keys = <uint64_t*>_part(plan, n, sizeof(uint64_t))
+    medians.rank = <int32_t*>_part(plan, n_targets * n, sizeof(int32_t))
+    medians.number = <int64_t*>_part(plan, n_targets * n, sizeof(int64_t))
+    medians.tree_weight = <int64_t*>_part(plan, n + 1, sizeof(int64_t))
+    medians.tree_sum = <int64_t*>_part(plan, n + 1, sizeof(int64_t))
+    medians.start = <int64_t*>_part(plan, n_groups + 1, sizeof(int64_t))
+    medians.group = <int32_t*>_part(plan, n_groups, sizeof(int32_t))
+    medians.loss = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
+    medians.left_median = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
+    medians.right_median = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
+    medians.left_weight = <int64_t*>_part(plan, n_groups, sizeof(int64_t))
+
+
+cdef bint allocate_room(const Forest* forest, const Layout* layout, Py_ssize_t n_entries, Room* room) noexcept nogil:
+    """Make the room fit for trees of so many rows; cells are zero."""
+    cdef Plan plan
+    free(room.memory)
+    room.n_mask_words = mask_words(forest) * (1 + binds_paths(forest))
+    room.n_set_words = (forest.table.max_codes + 31) // 32
+    plan.memory, plan.size = NULL, 0
+    _plan_room(forest, layout, n_entries, room, &plan)
+    room.memory = calloc(plan.size, 1)
+    if room.memory == NULL:
+        return False
+    plan.memory, plan.size = <char*>room.memory, 0
+    _plan_room(forest, layout, n_entries, room, &plan)
+    return True
+
+
+cdef void free_room(Room* room) noexcept nogil:
+    free(room.memory)
+    free(room.open)
+    free(room.record_nodes)
+    free(room.masks)
+    free(room.heap)
+    free(room.sets)
+
+
+cdef bint _resize(void** array, Py_ssize_t n_bytes) noexcept nogil:
+    cdef void* larger = realloc(array[0], max(n_bytes, 1))
+    if larger == NULL:
+        return False
+    array[0] = larger
+    return True
+
+
+cdef bint reserve_open(Room* room, int32_t n) noexcept nogil:
+    """Make place for n more open nodes."""
+    cdef Py_ssize_t capacity
+    if room.n_open + n <= room.open_capacity:
+        return True
+    capacity = max(2 * room.open_capacity, 64)
+    if not (
+        _resize(<void**>&room.open, capacity * sizeof(Open))
+        and _resize(<void**>&room.masks, capacity * room.n_mask_words * sizeof(uint64_t))
+        and _resize(<void**>&room.heap, capacity * sizeof(int32_t))
+        and _resize(<void**>&room.sets, capacity * room.n_set_words * sizeof(uint32_t))
+    ):
+        return False
+    room.open_capacity = <int32_t>capacity
+    return True
+
+
+cdef bint reserve_record_nodes(Room* room, int32_t n) noexcept nogil:
+    """Make place for n more open nodes whose rows have records."""
+    cdef Py_ssize_t capacity
+    if room.n_record_nodes + n > room.record_nodes_capacity:
+        capacity = max(2 * room.record_nodes_capacity, 64)
+        if not _resize(<void**>&room.record_nodes, capacity * sizeof(RecordNode)):
+            return False
+        room.record_nodes_capacity = <int32_t>capacity
+    return True
+
+
+cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil:
+    """Make place for n more nodes and so many words of categories."""
+    cdef Py_ssize_t capacity
+    if grown.n + n > grown.capacity:
+        capacity = max(2 * grown.capacity, FIRST_NODES)
+        if not _resize(<void**>&grown.nodes, capacity * sizeof(ForestNode)):
+            return False
+        if grown.n_values > 0 and not _resize(<void**>&grown.medians, capacity * grown.n_values * sizeof(float64_t)):
+            return False
+        grown.capacity = <int32_t>capacity
+    if grown.n_words + n_words > grown.words_capacity:
+        capacity = 2 * grown.words_capacity + n_words
+        if not _resize(<void**>&grown.words, capacity * sizeof(uint32_t)):
+            return False
+        grown.words_capacity = <int32_t>capacity
+    return True
+
+
+cdef void free_grown(Grown* grown) noexcept nogil:
+    free(grown.nodes)
+    free(grown.words)
+    free(grown.medians)

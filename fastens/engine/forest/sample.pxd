@@ -1,0 +1,12 @@
+from fastens.engine.forest.tree cimport Forest, Layout, Sample
+from fastens.engine.structs cimport float64_t, int32_t, int64_t
+
+
+cdef Layout choose_layout(
+    const Forest* forest, Py_ssize_t n_rows, float64_t total_weight, bint whole, float64_t widest
+) noexcept nogil
+cdef void fill_entries(const Forest* forest, const float64_t* weights, Sample* sample) noexcept nogil
+cdef void round_numbers(const Forest* forest, Sample* sample) noexcept nogil
+cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* sample) noexcept nogil
+cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil
+cdef float64_t power_of_two_below(float64_t x) noexcept nogil

@@ -1,0 +1,185 @@
+"""Splits of more than two classes: a group of rows changes the sums of squares (Gini), or of weights times their
+logarithms (entropy), only for the classes it has."""
+
+from fastens.engine.forest.splits.groups cimport code_at, column_of
+from fastens.engine.forest.splits.scan cimport Candidates, Groups, finish_split, keep
+from fastens.engine.forest.tree cimport CodeColumn, Forest, FoundSplit, Layout, NodeSums, Room, Sample, sum_of_logs
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+
+
+cdef struct Side:
+    # Whole numbers, so that what is added can be taken away again.
+    const int64_t* logs             # NULL: squares
+    int64_t sum                     # over the classes, of squares or of weights times their logarithms
+    int64_t weight
+    int64_t count
+    uint64_t* weights               # of each class
+
+
+cdef inline int64_t _weight(const Layout* layout, uint64_t word) noexcept nogil:
+    return <int64_t>((word >> layout.weight_shift) & layout.weight_mask)
+
+
+cdef float64_t class_score(const Layout* layout, const uint64_t* words, Py_ssize_t n_classes) noexcept nogil:
+    """Sum of the squares of the classes' weights, over their sum."""
+    cdef Py_ssize_t k
+    cdef float64_t of_class, squares = 0.0, weight = 0.0
+    for k in range(n_classes):
+        of_class = <float64_t>_weight(layout, words[k])
+        squares += of_class * of_class
+        weight += of_class
+    return squares / weight
+
+
+cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:
+    """Move rows of one class from one side to the other."""
+    cdef int64_t weight = _weight(layout, word), count = word & layout.count_mask
+    if from_.logs == NULL:
+        from_.sum -= weight * (2 * <int64_t>from_.weights[k] - weight)
+        to.sum += weight * (2 * <int64_t>to.weights[k] + weight)
+    else:
+        from_.sum += from_.logs[from_.weights[k] - weight] - from_.logs[from_.weights[k]]
+        to.sum += to.logs[to.weights[k] + weight] - to.logs[to.weights[k]]
+    from_.weights[k] -= weight
+    to.weights[k] += weight
+    from_.weight -= weight
+    to.weight += weight
+    from_.count -= count
+    to.count += count
+
+
+cdef inline void _move(
+    const Layout* layout, const uint64_t* cell, int32_t n_classes, Side* from_, Side* to
+) noexcept nogil:
+    """Move a group's rows from one side to the other."""
+    cdef int32_t k
+    for k in range(n_classes):
+        if cell[k] != 0:
+            _move_class(layout, cell[k], k, from_, to)
+
+
+cdef inline int64_t _of_class(const Side* side, int32_t k) noexcept nogil:
+    """What a class adds to the sum."""
+    return <int64_t>(side.weights[k] * side.weights[k]) if side.logs == NULL else side.logs[side.weights[k]]
+
+
+cdef inline float64_t _gain(const NodeSums* node, const Side* left, const Side* right) noexcept nogil:
+    """How much better the two sides score than the node."""
+    cdef int64_t entropy
+    if left.logs == NULL:
+        return (
+            <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight - node.score
+        )
+    entropy = left.sum - left.logs[left.weight] + right.sum - right.logs[right.weight]
+    return sum_of_logs(entropy) - node.score
+
+
+cdef void _start(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Side* left, Side* right
+) noexcept nogil:
+    """All rows on the right."""
+    cdef int32_t k, n_classes = forest.targets.n_stats
+    left.logs = right.logs = forest.rules.logs
+    left.sum = left.weight = left.count = right.sum = 0
+    left.weights, right.weights = room.left, room.left + n_classes
+    right.weight, right.count = node.weight, node.n_rows
+    for k in range(n_classes):
+        left.weights[k] = 0
+        right.weights[k] = <uint64_t>_weight(&sample.layout, room.total[k])
+        right.sum += _of_class(right, k)
+
+
+cdef inline bint _is_allowed(const Forest* forest, const Sample* sample, const Side* side) noexcept nogil:
+    return side.weight >= sample.min_weight and (sample.layout.count_mask == 0 or side.count >= forest.rules.min_leaf)
+
+
+cdef inline void _consider(
+    const Forest* forest, const Sample* sample, const NodeSums* node, const Side* left, const Side* right,
+    int32_t feature, int32_t position, bint missing_left, FoundSplit* best,
+) noexcept nogil:
+    """Keep a split if it is allowed and better than the best so far."""
+    cdef float64_t gain
+    if not (_is_allowed(forest, sample, left) and _is_allowed(forest, sample, right)):
+        return
+    gain = _gain(node, left, right)
+    if gain > best.gain:
+        keep(gain, feature, position, missing_left, best)
+        best.left_weight = left.weight
+
+
+cdef void scan_classes(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const Candidates* candidates, FoundSplit* best,
+) noexcept nogil:
+    """Keep the best of the splits if it is better than the best so far."""
+    cdef Side left, right
+    cdef int32_t j, n_classes = forest.targets.n_stats
+    _start(forest, sample, room, node, &left, &right)
+    if candidates.missing_left:
+        _move(&sample.layout, room.found, n_classes, &right, &left)
+    for j in range(candidates.first, candidates.last + 1):
+        _move(&sample.layout, room.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
+        _consider(forest, sample, node, &left, &right, groups.feature, j, candidates.missing_left, best)
+
+
+cdef inline void _sort_rows(
+    const Forest* forest, const NodeSums* node, int32_t feature, uint32_t* keys
+) noexcept nogil:
+    """The codes and places of a few rows, ascending."""
+    cdef CodeColumn column = column_of(forest, feature, node.n_rows)
+    cdef int32_t i, j
+    cdef uint32_t key
+    for i in range(<int32_t>node.n_rows):
+        key = code_at(forest.table.code_size, &column, node.rows[i].row) << 8 | <uint32_t>i
+        j = i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = key
+
+
+cdef inline void _scan_sorted(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const uint32_t* keys, bint missing_left, FoundSplit* best,
+) noexcept nogil:
+    """Every threshold between rows that are in order, with missing rows, which come first, on one side."""
+    cdef Side left, right
+    cdef int32_t i, group = 0, n = <int32_t>node.n_rows
+    cdef bint stays = keys[0] >> 8 == 0 and not missing_left
+    _start(forest, sample, room, node, &left, &right)
+    for i in range(n):
+        if not (stays and group == 0):
+            _move_class(
+                &sample.layout, node.rows[keys[i] & 255].word, <int32_t>node.rows[keys[i] & 255].offset, &right, &left
+            )
+        if i + 1 < n and keys[i + 1] >> 8 == keys[i] >> 8:
+            continue
+        # Not: all rows on one side, nor missing ones alone, which is a split of the other kind.
+        if right.weight > 0 and not (keys[0] >> 8 == 0 and group == 0):
+            _consider(forest, sample, node, &left, &right, groups.feature, group, missing_left, best)
+        group += 1
+
+
+cdef void search_few(
+    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Groups* groups, FoundSplit* best
+) noexcept nogil:
+    """Keep the best threshold of a numeric feature for few rows, which are sorted rather than counted."""
+    cdef FoundSplit before = best[0]
+    cdef uint32_t[FEW_ROWS] keys
+    cdef int32_t i
+    _sort_rows(forest, node, groups.feature, keys)
+    groups.n, groups.is_set = 0, False
+    for i in range(<int32_t>node.n_rows):
+        if i == 0 or keys[i] >> 8 != keys[i - 1] >> 8:
+            room.codes[groups.n] = <uint16_t>(keys[i] >> 8)
+            groups.n += 1
+    if groups.n == 1:
+        return
+    best.last_code = -1
+    _scan_sorted(forest, sample, room, node, groups, keys, False, best)
+    if room.codes[0] == 0:
+        _scan_sorted(forest, sample, room, node, groups, keys, True, best)
+    if best.feature != groups.feature:
+        best[0] = before
+        return
+    finish_split(forest, room, node, groups, best)

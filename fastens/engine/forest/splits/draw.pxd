@@ -1,0 +1,91 @@
+# Features are drawn without replacement: a mask has a bit for each that was drawn, or is not to be.
+
+from fastens.engine.random cimport random_below, random_share, weighted_place
+from fastens.engine.structs cimport float64_t, int32_t, uint64_t
+
+cdef enum:
+    # With less than this share of the features left, the next one is found by its rank, not by trying.
+    SCARCE = 8
+
+
+cdef inline bint has_feature(const uint64_t* mask, int32_t feature) noexcept nogil:
+    return (mask[feature >> 6] >> (feature & 63)) & 1
+
+
+cdef inline void add_feature(uint64_t* mask, int32_t feature) noexcept nogil:
+    mask[feature >> 6] |= <uint64_t>1 << (feature & 63)
+
+
+cdef inline int32_t _free_by_rank(const uint64_t* mask, int32_t rank) noexcept nogil:
+    """The feature that has `rank` unmarked ones before it."""
+    cdef int32_t feature = 0
+    while True:
+        if not has_feature(mask, feature):
+            if rank == 0:
+                return feature
+            rank -= 1
+        feature += 1
+
+
+cdef inline void _shuffle(int32_t* features, int32_t n, uint64_t key, uint64_t* counter) noexcept nogil:
+    cdef int32_t i, j
+    for i in range(n - 1, 0, -1):
+        j = <int32_t>random_below(key, counter[0], i + 1)
+        counter[0] += 1
+        features[i], features[j] = features[j], features[i]
+
+
+cdef inline int32_t _take_all(const uint64_t* mask, int32_t n, int32_t* drawn) noexcept nogil:
+    cdef int32_t i, feature = 0
+    for i in range(n):
+        while has_feature(mask, feature):
+            feature += 1
+        drawn[i] = feature
+        feature += 1
+    return n
+
+
+cdef struct Draw:
+    # What is drawn from.
+    int32_t n_features
+    bint in_random_order
+    uint64_t key
+    uint64_t counter
+
+
+cdef inline int32_t draw_features(
+    Draw* draw, uint64_t* mask, int32_t n_wanted, int32_t n_left, int32_t* drawn
+) noexcept nogil:
+    """Draw features that are not in the mask, n_left of them, and mark them; return how many."""
+    cdef int32_t i, feature = 0
+    if n_left <= n_wanted:
+        _take_all(mask, n_left, drawn)
+        if draw.in_random_order:
+            _shuffle(drawn, n_left, draw.key, &draw.counter)
+        return n_left
+    for i in range(n_wanted):
+        if (n_left - i) * SCARCE < draw.n_features:
+            feature = _free_by_rank(mask, <int32_t>random_below(draw.key, draw.counter, n_left - i))
+        else:
+            feature = <int32_t>random_below(draw.key, draw.counter, draw.n_features)
+            while has_feature(mask, feature):
+                draw.counter += 1
+                feature = <int32_t>random_below(draw.key, draw.counter, draw.n_features)
+        draw.counter += 1
+        add_feature(mask, feature)
+        drawn[i] = feature
+    return n_wanted
+
+
+cdef inline int32_t draw_weighted(
+    Draw* draw, const float64_t* weights, uint64_t* mask, int32_t n_wanted, int32_t n_left, int32_t* drawn
+) noexcept nogil:
+    """As draw_features, with chances in proportion to the weights; there must be place for n_left in `drawn`."""
+    cdef int32_t i, j, n = min(n_wanted, n_left)
+    _take_all(mask, n_left, drawn)
+    for i in range(n):
+        j = weighted_place(weights, drawn, i, n_left, random_share(draw.key, draw.counter))
+        draw.counter += 1
+        drawn[i], drawn[j] = drawn[j], drawn[i]
+        add_feature(mask, drawn[i])
+    return n

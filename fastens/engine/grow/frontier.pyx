@@ -1,0 +1,330 @@
+"""The nodes of a growing tree: partition, which to split next, and the tasks that follow."""
+
+from fastens.engine.splits.gain cimport ValueLimits, limited_value, sums_difference
+from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
+from fastens.engine.splits.search cimport count_task, merge_partials, run_task, search_task, threads_of_task
+from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint32_t
+from fastens.engine.team cimport MAX_THREADS, next_item, share
+from fastens.engine.splits.workspace cimport Node, Task, Workspace, release_slot, reserve_nodes, take_slot
+
+cdef enum:
+    ROW_GRAIN = 1 << 10             # rows that are worth another thread when they are only moved or summed
+
+
+cdef struct Partition:
+    # The rows of a node, each part of them split by itself.
+    uint32_t* rows
+    uint32_t* scratch
+    Py_ssize_t n_rows
+    Decision decision
+    Py_ssize_t n_left
+    Py_ssize_t n_left_of[MAX_THREADS]
+    Py_ssize_t first_left[MAX_THREADS]
+
+
+cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
+    cdef Decision decision
+    decision.code_size = ws.table.code_size
+    decision.column = <const uint8_t*>ws.codes + node.split.feature * ws.code_stride * decision.code_size
+    decision.n_codes = ws.features[node.split.feature].n_codes
+    decision.bin = node.split.bin
+    decision.missing_left = node.split.missing_left
+    decision.category_words = NULL
+    if node.split.category_set >= 0:
+        decision.category_words = ws.category_words + node.split.category_set
+    return decision
+
+
+cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
+    """Partition a node's rows between its children."""
+    cdef Node* node = &ws.nodes[id]
+    cdef Partition partition
+    cdef int32_t t
+    partition.rows, partition.scratch = ws.rows + node.begin, ws.scratch_rows + node.begin
+    partition.n_rows = node.end - node.begin
+    partition.decision = _decision(ws, node)
+    share(_split_part, &partition, n_threads)
+    partition.n_left = 0
+    for t in range(n_threads):
+        partition.first_left[t] = partition.n_left
+        partition.n_left += partition.n_left_of[t]
+    share(_collect_part, &partition, n_threads)
+    ws.nodes[node.left_child].begin = node.begin
+    ws.nodes[node.left_child].end = node.begin + partition.n_left
+    ws.nodes[node.left_child + 1].begin = node.begin + partition.n_left
+    ws.nodes[node.left_child + 1].end = node.end
+
+
+cdef void _split_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Partition* p = <Partition*>job
+    cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
+    p.n_left_of[part] = split_rows(&p.decision, p.rows + begin, end - begin, p.scratch + begin)
+
+
+cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Partition* p = <Partition*>job
+    cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
+    cdef Py_ssize_t first_left = p.first_left[part]
+    collect_rows(
+        p.scratch + begin, end - begin, p.n_left_of[part], p.rows + first_left, p.rows + p.n_left + begin - first_left
+    )
+
+
+cdef int32_t threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
+    return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, n_rows // ROW_GRAIN))
+
+
+cdef struct Placing:
+    uint32_t* rows
+    const uint32_t* given
+    Py_ssize_t n_rows
+
+
+cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil:
+    """Put the rows of a tree where it orders them; NULL for all."""
+    cdef Placing placing = Placing(ws.rows, given, n_rows)
+    share(_place_part, &placing, threads_for_rows(ws, n_rows))
+
+
+cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Placing* p = <Placing*>job
+    cdef Py_ssize_t i
+    for i in range(p.n_rows * part // n_parts, p.n_rows * (part + 1) // n_parts):
+        p.rows[i] = <uint32_t>i if p.given == NULL else p.given[i]
+
+
+cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
+    cdef Node* node = &ws.nodes[id]
+    cdef Node* child
+    cdef int32_t which
+    node.left_child = ws.n_nodes
+    ws.n_nodes += 2
+    for which in range(2):
+        child = &ws.nodes[node.left_child + which]
+        child.depth = node.depth + 1
+        child.parent = id
+        child.left_child = 0
+        child.slot = -1
+        child.split.feature = -1
+        child.sums = node.split.left if which == 0 else sums_difference(&node.sums, &node.split.left)
+        child.limits = node.limits
+    if not node.limits.is_free or ws.features[node.split.feature].monotone != 0:
+        _limit_children(ws, node)
+
+
+cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
+    """Values of the children, and where the split is on a monotone feature, bounds for all below: their middle."""
+    cdef ValueLimits* left = &ws.nodes[node.left_child].limits
+    cdef ValueLimits* right = &ws.nodes[node.left_child + 1].limits
+    cdef int32_t monotone = ws.features[node.split.feature].monotone
+    cdef float64_t middle
+    left.value = limited_value(&ws.nodes[node.left_child].sums, ws.rules.l2, ws.rules.path_smooth, &node.limits)
+    right.value = limited_value(&ws.nodes[node.left_child + 1].sums, ws.rules.l2, ws.rules.path_smooth, &node.limits)
+    if monotone == 0:
+        return
+    left.is_free = right.is_free = False
+    middle = 0.5 * (left.value + right.value)
+    if monotone > 0:
+        left.upper = right.lower = middle
+    else:
+        left.lower = right.upper = middle
+
+
+cdef inline bint _precedes(const Workspace* ws, int32_t a, int32_t b) noexcept nogil:
+    """Whether candidate a is split before candidate b: more gain, or the older node."""
+    cdef float64_t gain_a = ws.nodes[a].split.gain, gain_b = ws.nodes[b].split.gain
+    return gain_a > gain_b or (gain_a == gain_b and a < b)
+
+
+cdef void _push(Workspace* ws, int32_t id) noexcept nogil:
+    """Add to the heap of candidates."""
+    cdef int32_t place = ws.n_candidates
+    ws.n_candidates += 1
+    while place > 0 and _precedes(ws, id, ws.candidates[(place - 1) // 2]):
+        ws.candidates[place] = ws.candidates[(place - 1) // 2]
+        place = (place - 1) // 2
+    ws.candidates[place] = id
+
+
+cdef int32_t _pop(Workspace* ws) noexcept nogil:
+    cdef int32_t best = ws.candidates[0], place = 0, child, last
+    ws.n_candidates -= 1
+    last = ws.candidates[ws.n_candidates]
+    while 2 * place + 1 < ws.n_candidates:
+        child = 2 * place + 1
+        if child + 1 < ws.n_candidates and _precedes(ws, ws.candidates[child + 1], ws.candidates[child]):
+            child += 1
+        if not _precedes(ws, ws.candidates[child], last):
+            break
+        ws.candidates[place] = ws.candidates[child]
+        place = child
+    ws.candidates[place] = last
+    return best
+
+
+cdef void _choose(Workspace* ws, const Limits* limits) noexcept nogil:
+    """The nodes to split now: the best one, or all of a level."""
+    cdef int32_t n = 1 if limits.max_leaves > 0 else ws.n_candidates
+    ws.n_chosen = min(n, ws.n_candidates)
+    for n in range(ws.n_chosen):
+        ws.chosen[n] = _pop(ws)
+
+
+cdef struct OneByOne:
+    # Nodes or tasks that the threads deal with as they come.
+    Workspace* ws
+    int32_t next
+
+
+cdef void _split_chosen(Workspace* ws) noexcept nogil:
+    """Large nodes one after the other on all threads, then the small ones side by side."""
+    cdef OneByOne small
+    cdef int32_t i, n_threads
+    cdef Py_ssize_t small_rows = 0
+    cdef Node* node
+    for i in range(ws.n_chosen):
+        _add_children(ws, ws.chosen[i])
+    for i in range(ws.n_chosen):
+        node = &ws.nodes[ws.chosen[i]]
+        n_threads = threads_for_rows(ws, node.end - node.begin)
+        if n_threads > 1:
+            _split_node(ws, ws.chosen[i], n_threads)
+        else:
+            small_rows += node.end - node.begin
+    small.ws, small.next = ws, 0
+    share(_split_small, &small, threads_for_rows(ws, small_rows))
+
+
+cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Those of the chosen nodes that are too small for several threads."""
+    cdef OneByOne* small = <OneByOne*>job
+    cdef Workspace* ws = small.ws
+    cdef int32_t i = next_item(&small.next)
+    while i < ws.n_chosen:
+        if threads_for_rows(ws, ws.nodes[ws.chosen[i]].end - ws.nodes[ws.chosen[i]].begin) == 1:
+            _split_node(ws, ws.chosen[i], 1)
+        i = next_item(&small.next)
+
+
+cdef inline bint _may_split(const Workspace* ws, const Limits* limits, int32_t id) noexcept nogil:
+    cdef const Node* node = &ws.nodes[id]
+    return (
+        node.depth < limits.max_depth
+        and node.sums.count >= 2 * ws.rules.min_uncertain_count
+        and node.sums.hessian >= 2 * ws.rules.min_hessian
+        and node.sums.weight >= 2 * ws.rules.min_weight
+    )
+
+
+cdef void add_task(
+    Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
+) noexcept nogil:
+    cdef Task* task = &ws.tasks[ws.n_tasks]
+    task.counted = counted
+    task.difference = difference
+    task.want_counted = want_counted
+    task.want_difference = want_difference
+    task.is_root = counted == 0
+    ws.n_tasks += 1
+
+
+cdef void _plan(Workspace* ws, const Limits* limits) noexcept nogil:
+    """The tasks for the children of the nodes just split; the slot of a kept parent goes to its larger child."""
+    cdef int32_t i, smaller, larger
+    cdef bint want_smaller, want_larger
+    cdef Node* parent
+    ws.n_tasks = 0
+    for i in range(ws.n_chosen):
+        parent = &ws.nodes[ws.chosen[i]]
+        smaller = larger = parent.left_child
+        if 2 * parent.split.left.count <= parent.sums.count:
+            larger += 1
+        else:
+            smaller += 1
+        want_smaller = _may_split(ws, limits, smaller)
+        want_larger = _may_split(ws, limits, larger)
+        if not (want_smaller or want_larger):
+            release_slot(ws, parent)
+            continue
+        if parent.slot >= 0:
+            ws.nodes[larger].slot = parent.slot
+            parent.slot = -1
+            if want_smaller and ws.nodes[smaller].sums.count >= limits.kept_rows:
+                ws.nodes[smaller].slot = take_slot(ws)
+            add_task(ws, smaller, larger, want_smaller, want_larger)
+            continue
+        if want_smaller:
+            add_task(ws, smaller, -1, True, False)
+        if want_larger:
+            add_task(ws, larger, -1, True, False)
+
+
+cdef void run_tasks(Workspace* ws) noexcept nogil:
+    """Large tasks one after the other on all threads, then the small ones side by side."""
+    cdef OneByOne small
+    cdef int32_t i, n_threads, n_small = 0
+    for i in range(ws.n_tasks):
+        n_threads = threads_of_task(ws, &ws.tasks[i])
+        if n_threads > 1:
+            run_task(ws, &ws.tasks[i], 0, n_threads)
+        else:
+            n_small += 1
+    small.ws, small.next = ws, 0
+    share(_run_small, &small, ws.n_threads if n_small > 2 else 1)
+
+
+cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Those of the tasks that are too small for several threads."""
+    cdef OneByOne* small = <OneByOne*>job
+    cdef Workspace* ws = small.ws
+    cdef int32_t i = next_item(&small.next)
+    while i < ws.n_tasks:
+        if threads_of_task(ws, &ws.tasks[i]) == 1:
+            run_task(ws, &ws.tasks[i], part, 1)
+        i = next_item(&small.next)
+
+
+cdef void count_tasks(Workspace* ws) noexcept nogil:
+    """Only the histograms, each complete in its own slot."""
+    cdef int32_t i, n_threads
+    for i in range(ws.n_tasks):
+        n_threads = threads_of_task(ws, &ws.tasks[i])
+        count_task(ws, &ws.tasks[i], 0, n_threads)
+        merge_partials(ws, &ws.tasks[i], n_threads)
+
+
+cdef void search_tasks(Workspace* ws) noexcept nogil:
+    cdef int32_t i
+    for i in range(ws.n_tasks):
+        search_task(ws, &ws.tasks[i], 0, threads_of_task(ws, &ws.tasks[i]), 1)
+
+
+cdef void collect_candidates(Workspace* ws, const Limits* limits) noexcept nogil:
+    """Queue the nodes that have a split; the others, and those that are too small to be kept, give up their slots."""
+    cdef int32_t i, which, id
+    cdef Node* node
+    for i in range(ws.n_tasks):
+        for which in range(2):
+            id = ws.tasks[i].counted if which == 0 else ws.tasks[i].difference
+            if id < 0:
+                continue
+            node = &ws.nodes[id]
+            if node.split.feature >= 0:
+                _push(ws, id)
+            if node.split.feature < 0 or node.sums.count < limits.kept_rows:
+                release_slot(ws, node)
+
+
+cdef Outcome next_set(Workspace* ws, const Limits* limits, int32_t* n_leaves) noexcept nogil:
+    """Split the next set of nodes and plan the tasks of their children."""
+    if ws.n_candidates == 0 or (limits.max_leaves > 0 and n_leaves[0] >= limits.max_leaves):
+        return COMPLETE
+    if not reserve_nodes(ws, 2 * ws.n_candidates):
+        return OUT_OF_MEMORY
+    _choose(ws, limits)
+    _split_chosen(ws)
+    n_leaves[0] += ws.n_chosen
+    ws.n_tasks = 0
+    if limits.max_leaves == 0 or n_leaves[0] < limits.max_leaves:
+        _plan(ws, limits)
+    return GROWING

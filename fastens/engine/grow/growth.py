@@ -1,0 +1,320 @@
+"""Growing one tree: the rules, checked once, and the call into the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.grow.grow import Grower
+from fastens.engine.grow.joint_grow import JointGrower
+from fastens.engine.grow.values import bind_values, leaf_means
+from fastens.engine.trees.trees import Tree
+from fastens.engine.whole import cap_limits
+
+if TYPE_CHECKING:
+    from fastens.engine.bins.binned import BinnedMatrix
+    from fastens.engine.losses.losses import Loss
+
+Reduce = Callable[[Sequence[NDArray[np.int64]]], None]
+
+
+@dataclass(frozen=True)
+class GrowthRules:
+    """What limits a tree and its leaf values.
+
+    Attributes
+    ----------
+    max_leaf_nodes : int or None
+        Grow best-first up to this many leaves; None grows level by level without that limit.
+    max_depth : int or None
+        Largest number of splits between the root and a leaf.
+    min_samples_leaf : int
+        Smallest number of rows in a leaf, exactly, whatever their weights.
+    min_samples_uncertain : int or None
+        Smallest number of rows that a split of categories, or between at most six values, leaves on a side where the
+        sum of their hessians is that of `min_samples_leaf` average rows; None for `min_samples_leaf`.
+    min_child_weight : float
+        Smallest sum of hessians in a leaf; where the weights' mean is below 1, times that mean.
+    min_weight_leaf : float
+        Smallest sum of sample weights in a leaf.
+    min_gain_to_split : float
+        A split must gain more than this; the gain is G^2/(H + l2), children minus parent.
+    split_penalty : float
+        A tree ends where its gain, less this for each split, is greatest; in units of the gradients' dispersion, their
+        variance within leaves over the mean hessian. At 2 that is Akaike's criterion with an estimated dispersion.
+    l2_regularization : float
+        Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
+    features_per_split : int or None
+        How many features, drawn at random, a node may split on; None for all.
+    features_per_tree : int or None
+        How many features, drawn at random, a tree may split on; None for all.
+    feature_weights : float64 array of shape (n_features,) or None
+        Chances of the features where some are drawn; None for equal ones. A feature of weight 0 is in no tree.
+    monotone : int8 array of shape (n_features,) or None
+        1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
+    max_features_on_path : int or None
+        How many different features may stand between the root and a leaf.
+    feature_groups : uint8 array of shape (n_groups, n_features) or None
+        The features between the root and a leaf are all in one of these groups.
+    path_smooth : float
+        Pulls a node's value towards its parent's, as `l2_regularization` pulls it towards 0.
+    max_delta_step : float or None
+        Largest absolute value of a leaf.
+    category_l2 : float
+        Added to `l2_regularization` in the gain of splits on sets of categories, which have more freedom than
+        thresholds; in rows of average hessian.
+    category_smoothing : float
+        Added to a category's sum of hessians before categories are put in order of gradient over hessian, so that few
+        rows count for little; in rows of average hessian.
+    min_samples_category : int
+        Categories with fewer rows in a node are pooled there: they go to the same side.
+    max_categories_per_split : int or None
+        Most categories on the side of a split that has fewer of them.
+    one_hot_max_size : int
+        A feature of no more categories splits them off one by one, without `category_l2`.
+    """
+
+    max_leaf_nodes: int | None = 31
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    min_samples_uncertain: int | None = None
+    min_child_weight: float = 1e-3
+    min_weight_leaf: float = 0.0
+    min_gain_to_split: float = 0.0
+    split_penalty: float = 0.0
+    l2_regularization: float = 0.0
+    features_per_split: int | None = None
+    features_per_tree: int | None = None
+    feature_weights: NDArray[np.float64] | None = None
+    monotone: NDArray[np.int8] | None = None
+    max_features_on_path: int | None = None
+    feature_groups: NDArray[np.uint8] | None = None
+    path_smooth: float = 0.0
+    max_delta_step: float | None = None
+    category_l2: float = 10.0
+    category_smoothing: float = 5.0
+    min_samples_category: int = 1
+    max_categories_per_split: int | None = None
+    one_hot_max_size: int = 0
+
+    def __post_init__(self) -> None:
+        cap_limits(self)
+
+    @property
+    def bind_values(self) -> bool:
+        """Whether leaf values are more than the Newton steps of their rows."""
+        return self.monotone is not None or self.path_smooth > 0 or self.max_delta_step is not None
+
+
+class TreeGrower:
+    """Grows one tree after another on the same rows, with the memory allocated once.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        The rows. Their records carry the quantised gradients, so a matrix has one grower at a time.
+    rules : GrowthRules
+        Limits of every tree.
+    sample_weight : float64 array of shape (n_rows,) or None
+        Positive weights. A whole-number weight is the same, to the bit, as so many copies of the row.
+    constant_hessian : bool
+        All hessians are 1 before weighting.
+    renews_leaves : bool
+        Every tree will be given to `renew_leaves`: its own values only choose the splits, and may be on another scale.
+    n_threads : int
+        Number of threads; it does not change the trees.
+    """
+
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        rules: GrowthRules,
+        sample_weight: NDArray[np.float64] | None = None,
+        *,
+        constant_hessian: bool = False,
+        renews_leaves: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
+        growing = replace(rules, max_delta_step=None) if renews_leaves else rules
+        if sample_weight is not None:
+            # Small weights, such as shares of 1, mean that rows weigh little, not that there are few of them.
+            mean_weight = min(1.0, float(sample_weight.mean()))
+            growing = replace(growing, min_child_weight=growing.min_child_weight * mean_weight)
+        if constant_hessian:
+            growing = replace(growing, min_samples_uncertain=None)
+        self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
+
+    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
+        return Grower(matrix, rules, self._sample_weight, constant_hessian, n_threads)
+
+    def grow(
+        self,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32],
+        rows: NDArray[np.uint32] | None = None,
+        seed: int = 0,
+        reduce: Reduce | None = None,
+    ) -> Tree:
+        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix.
+
+        Parameters
+        ----------
+        gradients, hessians : float32 arrays of shape (n_rows,)
+            Derivatives of the loss by the raw prediction.
+        rows : uint32 array or None
+            The rows to grow on, ascending; None for all.
+        seed : int
+            Of the features drawn at each node.
+        reduce : callable or None
+            Sums the histograms of a set of nodes over workers, in place. Only without `split_penalty`.
+        """
+        assert reduce is None or self._rules.split_penalty == 0
+        tree = Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
+        self._bind(tree, tree.weight[:, None])
+        return tree
+
+    def _bind(self, tree: Tree, hessians: NDArray[np.float64]) -> None:
+        """Put the Newton steps of a tree within their limits, in place."""
+        if self._rules.bind_values and not self._renews_leaves:
+            for column, hessian in enumerate(hessians.T):
+                weight = hessian + self._rules.l2_regularization
+                tree.value[:, column] = self._bound(tree, tree.value[:, column].copy(), weight)
+
+    def _bound(self, tree: Tree, value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of nodes within their limits."""
+        rules = self._rules
+        bind_values(
+            value, weight, tree.feature, tree.left_child, rules.monotone, rules.path_smooth, rules.max_delta_step
+        )
+        return value
+
+    def renew_leaves(
+        self,
+        tree: Tree,
+        loss: Loss,
+        residuals: NDArray[np.float64],
+        n_threads: int = 1,
+        factors: NDArray[np.float32] | None = None,
+        column: int = 0,
+    ) -> Tree:
+        """Return the tree just grown with leaf values that `loss` finds from the residuals of their rows.
+
+        `factors` of the rows that it was grown on, if given, are multiplied with their weights; `column` is that of the
+        values that are found.
+        """
+        nodes, rows, starts = self.leaves()
+        weights = None if self._sample_weight is None else self._sample_weight[rows]
+        if factors is not None:
+            of_row = np.zeros(len(residuals))
+            of_row[np.sort(rows)] = factors
+            weights = of_row[rows] if weights is None else weights * of_row[rows]
+        found = np.zeros(tree.n_nodes)
+        found[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
+        if self._rules.bind_values:
+            leaf_means(found, tree.weight, tree.left_child)
+            found = self._bound(tree, found, tree.weight)
+        value = tree.value.copy()
+        value[:, column] = found
+        return replace(tree, value=value)
+
+    def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
+        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
+        found: tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]] = self._grower.leaves()
+        return found
+
+    def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+        """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
+        self._grower.add_values(value[:, 0], raw)
+
+
+class JointTreeGrower(TreeGrower):
+    """Grows trees that have a value for each of several outputs in every leaf.
+
+    The gain of a split is the sum of its gains for the outputs. `min_child_weight` is of the mean hessian of the
+    outputs, and `min_samples_uncertain` is not used; limits of values (`path_smooth`, `max_delta_step`) are kept, but
+    splits are chosen as if values were free. Monotone constraints hold for every output; a split whose sides are in the
+    wrong order for one gains nothing for it.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        The rows, with a payload for each output.
+    rules, sample_weight, constant_hessian, renews_leaves, n_threads
+        As for `TreeGrower`; leaves are renewed one output after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.bins.binning import learn_binning
+    >>> from fastens.engine.grow.growth import GrowthRules, JointTreeGrower
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> matrix = learn_binning(X).transform(X).with_payloads(2)
+    >>> grower = JointTreeGrower(matrix, GrowthRules(min_samples_leaf=1, max_leaf_nodes=2))
+    >>> gradients = np.array([[1, 1, -1, -1], [2, 2, 4, 4]], dtype=np.float32)
+    >>> grower.grow(gradients, np.ones_like(gradients)).value[1:]
+    array([[-1., -2.],
+           [ 1., -4.]])
+    """
+
+    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
+        rules = replace(rules, min_samples_uncertain=None)
+        return JointGrower(matrix, rules, self._sample_weight, constant_hessian, n_threads, matrix.n_payloads)
+
+    def grow(
+        self,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32],
+        rows: NDArray[np.uint32] | None = None,
+        seed: int = 0,
+        reduce: Reduce | None = None,
+    ) -> Tree:
+        """Grow a tree from unweighted gradients and hessians, both of shape (n_outputs, n_rows).
+
+        Parameters
+        ----------
+        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
+            Derivatives of the loss by the raw predictions.
+        rows, seed
+            As for `TreeGrower`.
+        reduce : None
+            Such trees grow on one worker.
+        """
+        assert reduce is None
+        tree = Tree(**self._grower.grow_jointly(gradients, hessians, rows, seed))
+        self._bind(tree, self._grower.hessians)
+        return tree
+
+    def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+        """Add to `raw`, (n_outputs, n_rows), for every row that the tree was given, the values of its leaf."""
+        for column, own in enumerate(raw):
+            self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
+
+
+def leaves_within_limits(
+    tree: Tree, value: NDArray[np.float64], rules: GrowthRules, factor: float
+) -> NDArray[np.float64]:
+    """New leaf values within the limits of growth, where steps count `factor` times: monotone, and not too large.
+
+    Parameters
+    ----------
+    tree : Tree
+        A tree grown by `rules`.
+    value : array of shape (n_nodes,)
+        The new values of its leaves.
+    rules : GrowthRules
+        The limits.
+    factor : float
+        What the steps of leaves are multiplied by in `value`.
+    """
+    if rules.monotone is None and rules.max_delta_step is None:
+        return value
+    value, weight = value.copy(), np.asarray(tree.weight, dtype=np.float64)
+    leaf_means(value, weight, tree.left_child)
+    most = None if rules.max_delta_step is None else factor * rules.max_delta_step
+    bind_values(value, weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
+    return value

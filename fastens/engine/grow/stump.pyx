@@ -1,0 +1,468 @@
+"""The best weighted stump on binned rows: one addition of a whole number per row and feature, one scan per feature.
+
+Weights are whole numbers, so all sums are exact, and the stump is the same, to the bit, for any number of threads and
+any order of the rows. A row adds to the cell of its code and class, which is one addition whatever the number of
+classes.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY, log
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from fastens.engine.splits.categories cimport sort_codes
+from fastens.engine.splits.gain cimport ScanRoom
+from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
+from fastens.engine.team cimport MAX_THREADS, share_pieces
+
+
+cdef extern from "engine/grow/stump_loops.h" nogil:
+    void gini_scores(
+        const double* left_a, const double* left_b, double all_a, double all_b, Py_ssize_t n, double* out
+    ) noexcept
+
+cdef enum:
+    ROW_BLOCK = 4096            # rows whose weights and classes stay in the cache while the features pass over them
+    CELLS_AT_ONCE = 1 << 15     # cells of the features that are counted together: 256 KiB, of the second cache
+    MOST_AT_ONCE = 64
+    GROUPS = 3                  # of features, for each of several threads: few, as each group reads all weights
+    GRAIN = 1 << 15             # (row, feature) additions, or cells, that are worth another thread
+
+cdef enum Criterion:
+    GINI = 0
+    ENTROPY = 1
+    ERROR = 2
+
+CRITERIA = {"gini": GINI, "entropy": ENTROPY, "error": ERROR}
+
+
+cdef struct Rows:
+    const void* columns         # codes, one feature after another
+    Py_ssize_t n_rows
+    const int64_t* weights
+    const uint16_t* classes
+    const int32_t* n_codes
+    const uint8_t* is_categorical
+    int32_t n_features
+    int32_t n_classes
+    int32_t code_size
+    int32_t most_codes
+    int32_t at_once             # features counted together
+    Criterion criterion
+
+
+cdef struct Room:
+    # What a thread works with, and the best stump among its features; feature -1: none.
+    int64_t* cells              # (feature, code, class)
+    int64_t* total              # by class
+    int64_t* left
+    int64_t* best_left
+    uint8_t* goes_left          # by code, of the best stump
+    ScanRoom order
+    float64_t* scores           # by code: scores, and sums of both classes up to it
+    float64_t score
+    int32_t feature
+    int32_t bin
+    bint missing_left
+    bint is_used                # whether its thread has come
+
+
+# Counting -------------------------------------------------------------------------------------------------------------
+
+cdef inline void _count_four(
+    const Rows* rows, const code_t* codes, Py_ssize_t begin, Py_ssize_t end, int64_t* cells, int32_t n_classes
+) noexcept nogil:
+    """Four features that stand one after another."""
+    # Local pointers: a sum that is written could be a field of `rows`, for all that the compiler knows.
+    cdef const int64_t* weights = rows.weights
+    cdef const uint16_t* classes = rows.classes
+    cdef Py_ssize_t i, k, n = rows.n_rows, stride = <Py_ssize_t> rows.most_codes * n_classes
+    cdef const code_t* second = codes + n
+    cdef const code_t* third = second + n
+    cdef const code_t* fourth = third + n
+    cdef int64_t* second_cells = cells + stride
+    cdef int64_t* third_cells = second_cells + stride
+    cdef int64_t* fourth_cells = third_cells + stride
+    cdef int64_t weight
+    for i in range(begin, end):
+        weight, k = weights[i], classes[i]
+        cells[<Py_ssize_t> codes[i] * n_classes + k] += weight
+        second_cells[<Py_ssize_t> second[i] * n_classes + k] += weight
+        third_cells[<Py_ssize_t> third[i] * n_classes + k] += weight
+        fourth_cells[<Py_ssize_t> fourth[i] * n_classes + k] += weight
+
+
+cdef inline void _count_one(
+    const Rows* rows, const code_t* codes, Py_ssize_t begin, Py_ssize_t end, int64_t* cells, int32_t n_classes
+) noexcept nogil:
+    cdef const int64_t* weights = rows.weights
+    cdef const uint16_t* classes = rows.classes
+    cdef Py_ssize_t i
+    for i in range(begin, end):
+        cells[<Py_ssize_t> codes[i] * n_classes + classes[i]] += weights[i]
+
+
+cdef inline void _count_features(
+    const Rows* rows, const code_t* columns, int32_t first, int32_t last, int64_t* cells, int32_t n_classes
+) noexcept nogil:
+    cdef Py_ssize_t begin = 0, end, stride = <Py_ssize_t> rows.most_codes * n_classes
+    cdef int32_t f
+    memset(cells, 0, (last - first) * stride * sizeof(int64_t))
+    while begin < rows.n_rows:
+        end = min(begin + ROW_BLOCK, rows.n_rows)
+        f = first
+        while f + 4 <= last:
+            _count_four(rows, columns + f * rows.n_rows, begin, end, cells + (f - first) * stride, n_classes)
+            f += 4
+        while f < last:
+            _count_one(rows, columns + f * rows.n_rows, begin, end, cells + (f - first) * stride, n_classes)
+            f += 1
+        begin = end
+
+
+cdef void _count(const Rows* rows, int32_t first, int32_t last, int64_t* cells) noexcept nogil:
+    """The cells of the features first..last-1. Two classes are the usual case: the compiler knows them."""
+    if rows.code_size == 1 and rows.n_classes == 2:
+        _count_features(rows, <const uint8_t*> rows.columns, first, last, cells, 2)
+    elif rows.code_size == 1:
+        _count_features(rows, <const uint8_t*> rows.columns, first, last, cells, rows.n_classes)
+    else:
+        _count_features(rows, <const uint16_t*> rows.columns, first, last, cells, rows.n_classes)
+
+
+# Scores: larger is better ---------------------------------------------------------------------------------------------
+
+cdef inline float64_t _x_log_x(float64_t x) noexcept nogil:
+    return x * log(x) if x > 0 else 0.0
+
+
+cdef inline float64_t _score(
+    const int64_t* left, const int64_t* total, int32_t n_classes, Criterion criterion
+) noexcept nogil:
+    """Weight times impurity of both sides, less than that of none; -infinity where a side is empty."""
+    cdef float64_t a, b, left_weight = 0, right_weight = 0, left_sum = 0, right_sum = 0
+    cdef int32_t k
+    for k in range(n_classes):
+        a = <float64_t> left[k]
+        b = <float64_t> (total[k] - left[k])
+        left_weight += a
+        right_weight += b
+        if criterion == GINI:
+            left_sum += a * a
+            right_sum += b * b
+        elif criterion == ERROR:
+            left_sum = a if a > left_sum else left_sum
+            right_sum = b if b > right_sum else right_sum
+        else:
+            left_sum += _x_log_x(a)
+            right_sum += _x_log_x(b)
+    if left_weight <= 0 or right_weight <= 0:
+        return -INFINITY
+    if criterion == GINI:
+        return (left_sum * right_weight + right_sum * left_weight) / (left_weight * right_weight)
+    if criterion == ERROR:
+        return left_sum + right_sum
+    return left_sum - _x_log_x(left_weight) + right_sum - _x_log_x(right_weight)
+
+
+cdef inline bint _add_cell(const int64_t* cell, int64_t* sums, int32_t n_classes) noexcept nogil:
+    """Add a code's weights; False where it has none."""
+    cdef int64_t any_weight = 0
+    cdef int32_t k
+    for k in range(n_classes):
+        sums[k] += cell[k]
+        any_weight |= cell[k]
+    return any_weight != 0
+
+
+# Scans ----------------------------------------------------------------------------------------------------------------
+
+cdef struct Found:
+    # The best stump of a feature.
+    float64_t score
+    int32_t bin                 # numeric: the last code to the left; categorical: how many codes of the order
+    int32_t order               # categorical: the class by whose share the codes are in order
+    bint missing_left
+
+
+cdef void _scan_numeric(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found
+) noexcept nogil:
+    cdef int32_t c, n_classes = rows.n_classes
+    cdef float64_t score
+    memset(room.left, 0, n_classes * sizeof(int64_t))
+    if missing_left:
+        _add_cell(cells, room.left, n_classes)
+    for c in range(1, n_codes):
+        if not _add_cell(cells + c * n_classes, room.left, n_classes):
+            continue
+        score = _score(room.left, room.total, n_classes, rows.criterion)
+        if score > found.score:
+            found.score, found.bin, found.missing_left = score, c, missing_left
+
+
+cdef void _scan_two_classes(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found
+) noexcept nogil:
+    """The same for the Gini impurity of two classes: first all sums, then all scores."""
+    cdef float64_t* scores = room.scores
+    cdef float64_t* sums_a = scores + rows.most_codes
+    cdef float64_t* sums_b = sums_a + rows.most_codes
+    cdef int64_t a = cells[0] if missing_left else 0, b = cells[1] if missing_left else 0
+    cdef int32_t c
+    for c in range(1, n_codes):
+        a += cells[2 * c]
+        b += cells[2 * c + 1]
+        sums_a[c], sums_b[c] = <float64_t> a, <float64_t> b
+    gini_scores(sums_a + 1, sums_b + 1, <float64_t> room.total[0], <float64_t> room.total[1], n_codes - 1, scores + 1)
+    for c in range(1, n_codes):
+        if scores[c] > found.score:
+            found.score, found.bin, found.missing_left = scores[c], c, missing_left
+
+
+cdef int32_t _order_codes(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, int32_t k
+) noexcept nogil:
+    """Put the codes of positive weight in the order of their share of class k (Fisher 1958; Breiman 1984)."""
+    cdef int32_t c, j, n = 0
+    cdef const int64_t* cell
+    cdef int64_t weight
+    for c in range(n_codes):
+        cell = cells + <Py_ssize_t> c * rows.n_classes
+        weight = 0
+        for j in range(rows.n_classes):
+            weight += cell[j]
+        if weight > 0:
+            room.order.keys[n], room.order.codes[n] = <float64_t> cell[k] / <float64_t> weight, c
+            n += 1
+    sort_codes(&room.order, n)
+    return n
+
+
+cdef void _scan_categories(
+    const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, Found* found
+) noexcept nogil:
+    """Two classes: the first codes in one order are the best of all subsets. More: one order per class."""
+    cdef int32_t i, k, n
+    cdef float64_t score
+    for k in range(1 if rows.n_classes == 2 else 0, rows.n_classes):
+        n = _order_codes(rows, n_codes, cells, room, k)
+        memset(room.left, 0, rows.n_classes * sizeof(int64_t))
+        for i in range(n - 1):
+            _add_cell(cells + <Py_ssize_t> room.order.codes[i] * rows.n_classes, room.left, rows.n_classes)
+            score = _score(room.left, room.total, rows.n_classes, rows.criterion)
+            if score > found.score:
+                found.score, found.bin, found.order = score, i + 1, k
+
+
+cdef void _mark_left(const Rows* rows, int32_t f, const int64_t* cells, Room* room, const Found* found) noexcept nogil:
+    """Which codes go left. Code 0 where training had none of it: to the side of more weight."""
+    cdef int32_t c, n_codes = rows.n_codes[f], n_classes = rows.n_classes
+    cdef int64_t left = 0, right = 0, missing = 0
+    memset(room.goes_left, 0, rows.most_codes)
+    if rows.is_categorical[f]:
+        _order_codes(rows, n_codes, cells, room, found.order)
+        for c in range(found.bin):
+            room.goes_left[room.order.codes[c]] = 1
+    else:
+        room.goes_left[0] = found.missing_left
+        for c in range(1, found.bin + 1):
+            room.goes_left[c] = 1
+    memset(room.best_left, 0, n_classes * sizeof(int64_t))
+    for c in range(n_codes):
+        if room.goes_left[c]:
+            _add_cell(cells + <Py_ssize_t> c * n_classes, room.best_left, n_classes)
+    for c in range(n_classes):
+        left += room.best_left[c]
+        right += room.total[c] - room.best_left[c]
+        missing += cells[c]
+    if missing == 0:
+        room.goes_left[0] = left >= right
+    room.missing_left = room.goes_left[0]
+
+
+cdef inline bint _is_better(float64_t score, int32_t feature, const Room* room) noexcept nogil:
+    """Whether a stump is better than that of a room; of equal ones, the first feature's is."""
+    return score > room.score or (score == room.score and feature < room.feature)
+
+
+cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room) noexcept nogil:
+    cdef Found found
+    cdef int32_t n_codes = rows.n_codes[f], c
+    cdef bint has_missing
+    found.score, found.bin, found.order, found.missing_left = -INFINITY, 0, 0, False
+    memset(room.total, 0, rows.n_classes * sizeof(int64_t))
+    has_missing = _add_cell(cells, room.total, rows.n_classes)
+    for c in range(1, n_codes):
+        _add_cell(cells + <Py_ssize_t> c * rows.n_classes, room.total, rows.n_classes)
+    if rows.is_categorical[f]:
+        _scan_categories(rows, n_codes, cells, room, &found)
+    elif rows.n_classes == 2 and rows.criterion == GINI:
+        _scan_two_classes(rows, n_codes, cells, room, False, &found)
+        if has_missing:
+            _scan_two_classes(rows, n_codes, cells, room, True, &found)
+    else:
+        _scan_numeric(rows, n_codes, cells, room, False, &found)
+        if has_missing:
+            _scan_numeric(rows, n_codes, cells, room, True, &found)
+    if _is_better(found.score, f, room):
+        room.score, room.feature, room.bin = found.score, f, found.bin
+        _mark_left(rows, f, cells, room, &found)
+
+
+cdef struct Search:
+    Rows rows
+    Room* rooms
+
+
+cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
+    """The best stump on features that are counted together."""
+    cdef Search* search = <Search*> job
+    cdef const Rows* rows = &search.rows
+    cdef Room* room = &search.rooms[thread]
+    cdef Py_ssize_t stride = <Py_ssize_t> rows.most_codes * rows.n_classes
+    cdef int32_t f, first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
+    _count(rows, first, last, room.cells)
+    for f in range(first, last):
+        _search(rows, f, room.cells + (f - first) * stride, room)
+    room.is_used = True
+
+
+cdef const Room* _best_room(const Room* rooms, int32_t n_threads) noexcept nogil:
+    cdef const Room* best = NULL
+    cdef int32_t t
+    for t in range(n_threads):
+        if rooms[t].is_used and (best == NULL or _is_better(rooms[t].score, rooms[t].feature, best)):
+            best = &rooms[t]
+    return best
+
+
+# Door -----------------------------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class StumpFinder:
+    """Finds the best stump for one set of weights after another on the same rows.
+
+    Parameters
+    ----------
+    columns : uint8 or uint16 array of shape (n_features, n_rows)
+        Codes, 0 for a missing value.
+    n_codes : int32 array of shape (n_features,)
+        Number of codes of each feature, code 0 included.
+    is_categorical : uint8 array of shape (n_features,)
+        Whether the codes have no order.
+    classes : uint16 array of shape (n_rows,)
+        The class of each row.
+    n_classes : int
+        Number of classes.
+    n_threads : int
+        Most threads; they share the features, and do not change the result.
+    """
+
+    cdef Rows rows
+    cdef Room* rooms
+    cdef int32_t n_threads
+    cdef object columns, n_codes, is_categorical, classes
+
+    def __init__(self, columns, n_codes, is_categorical, classes, int32_t n_classes, int n_threads=1):
+        self.columns, self.n_codes, self.is_categorical, self.classes = columns, n_codes, is_categorical, classes
+        self.rows.n_classes = n_classes
+        self.rows.n_features, self.rows.n_rows = columns.shape
+        self.rows.most_codes = max(n_codes)
+        stride = self.rows.most_codes * n_classes
+        work = self.rows.n_features * (self.rows.n_rows + stride)
+        self.n_threads = max(1, min(n_threads, MAX_THREADS, work // GRAIN))
+        self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MOST_AT_ONCE, self.rows.n_features)
+        if self.n_threads > 1:
+            self.rows.at_once = min(self.rows.at_once, 4 * (1 + self.rows.n_features // (4 * GROUPS * self.n_threads)))
+        if columns.dtype == np.uint8:
+            self._show_bytes(columns)
+        else:
+            self._show_pairs(columns)
+        self._show(n_codes, is_categorical, classes)
+        self._make_rooms()
+
+    cdef _show_bytes(self, const uint8_t[:, ::1] columns):
+        self.rows.columns, self.rows.code_size = &columns[0, 0], 1
+
+    cdef _show_pairs(self, const uint16_t[:, ::1] columns):
+        self.rows.columns, self.rows.code_size = &columns[0, 0], 2
+
+    cdef _show(self, const int32_t[::1] n_codes, const uint8_t[::1] is_categorical, const uint16_t[::1] classes):
+        if not n_codes.shape[0] == is_categorical.shape[0] == self.rows.n_features:
+            raise ValueError("n_codes and is_categorical must have one entry per feature")
+        if classes.shape[0] != self.rows.n_rows:
+            raise ValueError(f"classes must have {self.rows.n_rows} entries, got {classes.shape[0]}")
+        self.rows.n_codes, self.rows.is_categorical = &n_codes[0], &is_categorical[0]
+        self.rows.classes = &classes[0]
+
+    cdef _make_rooms(self):
+        cdef Py_ssize_t codes = self.rows.most_codes, n_classes = self.rows.n_classes
+        cdef Py_ssize_t cells = self.rows.at_once * codes * n_classes
+        cdef int32_t t
+        cdef Room* room
+        self.rooms = <Room*> calloc(self.n_threads, sizeof(Room))
+        for t in range(self.n_threads if self.rooms != NULL else 0):
+            room = &self.rooms[t]
+            room.cells = <int64_t*> calloc(cells + 3 * n_classes + 5 * codes + codes, sizeof(int64_t))
+            if room.cells == NULL:
+                break
+            room.total = room.cells + cells
+            room.left = room.total + n_classes
+            room.best_left = room.left + n_classes
+            room.scores = <float64_t*> (room.best_left + n_classes)
+            room.order.keys = room.scores + 3 * codes
+            room.order.codes = <int32_t*> (room.order.keys + codes)
+            room.goes_left = <uint8_t*> (room.order.codes + 2 * codes)
+        if self.rooms == NULL or self.rooms[self.n_threads - 1].cells == NULL:
+            raise MemoryError(f"no memory for the sums of {codes} codes and {n_classes} classes")
+
+    def __dealloc__(self):
+        cdef int32_t t
+        if self.rooms != NULL:
+            for t in range(self.n_threads):
+                free(self.rooms[t].cells)
+        free(self.rooms)
+
+    def find(self, const int64_t[::1] weights, int criterion):
+        """Find the stump of least impurity.
+
+        Returns
+        -------
+        feature : int
+            -1 where no feature has two values with weight.
+        bin : int
+            The last code that goes left; for categories, how many codes do.
+        goes_left : uint8 array by code
+            Whether a code goes left, code 0 (missing) among them.
+        sums : int64 array of shape (2, n_classes)
+            Weights of the rows to the right, and of those to the left.
+        """
+        cdef int32_t t, k
+        cdef Search search = Search(self.rows, self.rooms)
+        cdef const Room* best
+        cdef int64_t[:, ::1] sums
+        cdef uint8_t[::1] goes_left
+        if weights.shape[0] != self.rows.n_rows:
+            raise ValueError(f"weights must have {self.rows.n_rows} entries, got {weights.shape[0]}")
+        search.rows.weights, search.rows.criterion = &weights[0], <Criterion> criterion
+        for t in range(self.n_threads):
+            self.rooms[t].score, self.rooms[t].feature, self.rooms[t].bin = -INFINITY, -1, 0
+            self.rooms[t].is_used = False
+        with nogil:
+            share_pieces(
+                _search_group, &search, (self.rows.n_features + self.rows.at_once - 1) // self.rows.at_once,
+                self.n_threads,
+            )
+            best = _best_room(self.rooms, self.n_threads)
+        sums_array = np.empty((2, self.rows.n_classes), dtype=np.int64)
+        left_array = np.empty(self.rows.n_codes[max(best.feature, 0)], dtype=np.uint8)
+        sums, goes_left = sums_array, left_array
+        for k in range(self.rows.n_classes):
+            sums[1, k] = best.best_left[k] if best.feature >= 0 else 0
+            sums[0, k] = best.total[k] - sums[1, k]
+        for k in range(goes_left.shape[0]):
+            goes_left[k] = best.goes_left[k] if best.feature >= 0 else 0
+        return best.feature, best.bin, left_array, sums_array

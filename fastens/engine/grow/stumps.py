@@ -1,0 +1,214 @@
+"""Decision stumps: trees of one split, found on binned rows with all bins made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.bins.binning import Binning
+from fastens.engine.grow.stump import CRITERIA, StumpFinder
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsemble
+
+Codes = NDArray[np.unsignedinteger]
+
+
+class Stump(NamedTuple):
+    """One stump; cell 0 is its right side, cell 1 its left."""
+
+    feature: int  # -1: no split, all rows are in cell 0
+    bin_threshold: int
+    goes_left: NDArray[np.uint8]  # by code, code 0 (missing) among them
+    sums: NDArray[np.int64]  # weights by cell and class
+
+
+class StumpLearner:
+    """Finds the best stump for one set of weights after another.
+
+    Parameters
+    ----------
+    binning : Binning
+        What the codes mean.
+    codes : uint8 or uint16 array of shape (n_features, n_rows)
+        The rows.
+    classes : uint16 array of shape (n_rows,)
+        The class of each row.
+    n_classes : int
+        Number of classes.
+    criterion : {"gini", "entropy", "error"}
+        What a split lowers: an impurity, or the weight of the rows outside the heaviest class of their side.
+    n_threads : int
+        Most threads; no matter to the result.
+    """
+
+    def __init__(
+        self,
+        binning: Binning,
+        codes: Codes,
+        classes: NDArray[np.uint16],
+        n_classes: int,
+        criterion: str,
+        n_threads: int,
+    ) -> None:
+        self.codes = codes
+        is_categorical = binning.is_categorical.astype(np.uint8)
+        self._finder = StumpFinder(codes, binning.n_codes, is_categorical, classes, n_classes, n_threads)
+        self._criterion = CRITERIA[criterion]
+
+    def fit(self, weights: NDArray[np.int64]) -> Stump:
+        """Return the best stump for whole weights, one of each row, not all of them 0."""
+        return Stump(*self._finder.find(weights, self._criterion))
+
+
+def stump_ensemble(
+    stumps: Sequence[Stump], values: NDArray[np.float64], codes: Codes, binning: Binning
+) -> TreeEnsemble:
+    """Put stumps one after another as trees.
+
+    Parameters
+    ----------
+    stumps : sequence of Stump
+        In the order in which they are added up.
+    values : float64 array of shape (n_stumps, 2, n_values)
+        What the cells of each stump add to the raw prediction.
+    codes : uint8 or uint16 array of shape (n_features, n_rows)
+        The training rows, to be counted.
+    binning : Binning
+        What turns values into codes.
+    """
+    feature = np.array([stump.feature for stump in stumps], dtype=np.int64)
+    is_split = feature >= 0
+    splits = [stump for stump in stumps if stump.feature >= 0]
+    sums = np.array([stump.sums for stump in stumps], dtype=np.float64)
+    weight = sums.sum(axis=2)
+    n_left = _left_counts(splits, codes)
+    n_samples = np.full((len(stumps), 2), codes.shape[1])
+    n_samples[is_split] = np.stack([codes.shape[1] - n_left, n_left], axis=1)
+    mean = (values * weight[:, :, None]).sum(axis=1) / weight.sum(axis=1)[:, None]
+    layout = _Layout(is_split)
+    n_values = values.shape[2]
+    return TreeEnsemble(
+        binning,
+        feature=layout.inner(feature, -1),
+        left_child=layout.inner(np.ones(len(stumps)), 0),
+        value=layout.nodes(mean, values),
+        gain=layout.inner(_gini_gain(sums), 0),
+        n_samples=layout.nodes(np.full(len(stumps), codes.shape[1]), n_samples),
+        weight=layout.nodes(np.ones(len(stumps)), weight / weight.sum(axis=1)[:, None]),
+        node_offsets=layout.offsets,
+        tree_output=np.zeros(len(stumps)),
+        baseline=np.zeros(n_values),
+        **_thresholds(splits, layout, binning),
+    )
+
+
+class _Layout:
+    """Where the nodes of stumps stand: root, left, right; a stump without a split is a root alone."""
+
+    def __init__(self, is_split: NDArray[np.bool_]) -> None:
+        self.is_split = is_split
+        self.offsets = np.concatenate([[0], np.cumsum(np.where(is_split, 3, 1))])
+        self.roots = self.offsets[:-1]
+
+    def inner(self, of_split: NDArray[Any], elsewhere: float) -> NDArray[Any]:
+        """An array by node of what inner nodes have."""
+        out = np.full(self.offsets[-1], elsewhere, dtype=of_split.dtype)
+        out[self.roots[self.is_split]] = of_split[self.is_split]
+        return out
+
+    def nodes(self, of_root: NDArray[Any], of_cell: NDArray[Any]) -> NDArray[Any]:
+        """An array by node from the values of roots and cells."""
+        out = np.empty((self.offsets[-1], *of_root.shape[1:]), dtype=of_cell.dtype)
+        split, roots = self.is_split, self.roots[self.is_split]
+        out[roots], out[roots + 1], out[roots + 2] = of_root[split], of_cell[split, 1], of_cell[split, 0]
+        out[self.roots[~split]] = of_cell[~split, 0]
+        return out
+
+
+def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> dict[str, np.ndarray]:
+    """The arrays that say which codes go left."""
+    inner, n_nodes = layout.roots[layout.is_split], layout.offsets[-1]
+    bin_threshold = np.zeros(n_nodes, dtype=np.uint16)
+    missing_left = np.zeros(n_nodes, dtype=np.uint8)
+    category_set = np.full(n_nodes, -1, dtype=np.int32)
+    words: list[np.ndarray] = [np.zeros(0, dtype=np.uint32)]
+    n_words = 0
+    for node, stump in zip(inner.tolist(), splits, strict=True):
+        if binning.is_categorical[stump.feature]:
+            category_set[node] = n_words
+            words.append(_set_words(stump.goes_left))
+            n_words += len(words[-1])
+        else:
+            bin_threshold[node] = stump.bin_threshold
+            missing_left[node] = stump.goes_left[0]
+    return {
+        "bin_threshold": bin_threshold,
+        "missing_left": missing_left,
+        "category_set": category_set,
+        "category_words": np.concatenate(words),
+    }
+
+
+def _set_words(members: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Bit c of the words says whether code c is a member."""
+    n_words = (len(members) + 31) // 32
+    bits = np.zeros(32 * n_words, dtype=np.uint8)
+    bits[: len(members)] = members
+    return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def _left_counts(splits: Sequence[Stump], codes: Codes) -> NDArray[np.int64]:
+    """How many rows go left."""
+    n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
+    counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}
+    return np.array([counts[stump.feature] @ stump.goes_left for stump in splits], dtype=np.int64)
+
+
+def _gini_gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Decrease of the Gini impurity, the weight of all rows being 1; from weights by stump, cell and class."""
+    sums = sums / sums.sum(axis=(1, 2))[:, None, None]
+    weight = np.maximum(sums.sum(axis=2), np.finfo(float).tiny)
+    return ((sums**2).sum(axis=2) / weight).sum(axis=1) - (sums.sum(axis=1) ** 2).sum(axis=1)
+
+
+def joined(first: TreeEnsemble, second: TreeEnsemble) -> TreeEnsemble:
+    """The trees of two ensembles on the same bins, one after another; the baseline is that of the first."""
+    a, b = ({name: getattr(part, name) for name in ENSEMBLE_DTYPES} for part in (first, second))
+    b["category_set"] = np.where(b["category_set"] < 0, -1, b["category_set"] + len(a["category_words"]))
+    b["node_offsets"] = b["node_offsets"][1:] + a["node_offsets"][-1]
+    b["baseline"] = b["baseline"][:0]
+    return TreeEnsemble(first.binning, **{name: np.concatenate([a[name], b[name]]) for name in ENSEMBLE_DTYPES})
+
+
+def head(ensemble: TreeEnsemble, n_trees: int) -> TreeEnsemble:
+    """The first trees of an ensemble."""
+    n_nodes = ensemble.node_offsets[n_trees]
+    arrays = {name: getattr(ensemble, name) for name in ENSEMBLE_DTYPES}
+    arrays |= {name: arrays[name][:n_nodes] for name in TREE_DTYPES if name != "category_words"}
+    arrays |= {"node_offsets": ensemble.node_offsets[: n_trees + 1], "tree_output": ensemble.tree_output[:n_trees]}
+    return TreeEnsemble(ensemble.binning, **arrays)
+
+
+def feature_table(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
+    """What each code of a feature adds to the raw prediction of an ensemble of stumps, shape (n_codes, n_outputs)."""
+    codes = np.arange(ensemble.binning.n_codes[feature])
+    table = np.zeros((len(codes), ensemble.n_outputs))
+    roots = ensemble.node_offsets[:-1]
+    for tree in np.flatnonzero(ensemble.feature[roots] == feature):
+        root = roots[tree]
+        left = _goes_left(ensemble, root, codes)[:, None]
+        values = np.where(left, ensemble.value[root + 1], ensemble.value[root + 2])
+        if ensemble.value.shape[1] == 1:
+            table[:, ensemble.tree_output[tree]] += values[:, 0]
+        else:
+            table += values
+    return table
+
+
+def _goes_left(ensemble: TreeEnsemble, node: int, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
+    first = ensemble.category_set[node]
+    if first >= 0:
+        return (ensemble.category_words[first + (codes >> 5)] >> (codes & 31).astype(np.uint32)) & 1 == 1
+    return np.where(codes == 0, ensemble.missing_left[node] == 1, codes <= ensemble.bin_threshold[node])

@@ -1,0 +1,310 @@
+"""Sums of gradients, hessians and counts for every (column, code): one integer addition per row and column.
+
+A column is the codes of a feature, or of a bundle of features. What belongs to one feature of a bundle is summed up
+from the bundle's cells, which are whole numbers: to the bit what counting the feature by itself would have given.
+"""
+
+from libc.string cimport memcpy, memset
+
+from fastens.engine.structs cimport (
+    PREFETCH_AHEAD, CellLayout, Column, Feature, Histogram, Sums, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t,
+    uint32_t, uint64_t
+)
+
+
+# The rows of a block stay in the first cache while the blocks of columns pass over them.
+cdef enum:
+    ROW_BLOCK = 512
+    COLUMN_BLOCK = 32
+
+
+cdef inline uint64_t _word(
+    const Table* table, uint32_t row, const CellLayout* layout, int32_t hessian_bits, bint is_ready
+) noexcept nogil:
+    """What a row adds to each of its cells: gradient, hessian and a count of 1."""
+    cdef uint32_t payload
+    if is_ready:
+        return table.words[row]
+    payload = (<const uint32_t*>(table.payloads + row * table.payload_stride))[0]
+    return (
+        <uint64_t>(payload >> hessian_bits) << layout.gradient_shift
+        | <uint64_t>(payload & ((<uint32_t>1 << hessian_bits) - 1)) << layout.hessian_shift
+        | 1
+    )
+
+
+cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
+    """Add to the cells of four columns, whose codes are the next bytes of a record."""
+    cdef uint32_t codes
+    memcpy(&codes, record, sizeof(codes))       # at any address
+    cells[codes & 0xFF] += word
+    cells[CELL_STRIDE + ((codes >> 8) & 0xFF)] += word
+    cells[2 * CELL_STRIDE + ((codes >> 16) & 0xFF)] += word
+    cells[3 * CELL_STRIDE + (codes >> 24)] += word
+
+
+cdef inline void _add_rows_of_bytes(
+    const Table* table, const CellLayout* layout, int32_t hessian_bits,
+    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last, bint is_ready,
+) noexcept nogil:
+    """Add rows, two at a time, to the columns first..last-1: the additions of the two are independent."""
+    cdef Py_ssize_t i = 0, ahead = PREFETCH_AHEAD
+    cdef int32_t f
+    cdef const uint8_t* a
+    cdef const uint8_t* b
+    cdef uint64_t word_a, word_b
+    cdef uint64_t* feature_cells
+    cdef bint apart = table.payload_stride != table.stride
+    while i < n_rows:
+        if i + 1 + ahead < n_rows:
+            prefetch(table.records + rows[i + ahead] * table.stride)
+            prefetch(table.records + rows[i + 1 + ahead] * table.stride)
+            if is_ready:
+                prefetch(&table.words[rows[i + ahead]])
+            elif apart:
+                prefetch(table.payloads + rows[i + ahead] * table.payload_stride)
+        a = table.records + rows[i] * table.stride
+        word_a = _word(table, rows[i], layout, hessian_bits, is_ready)
+        b, word_b = a, 0
+        if i + 1 < n_rows:
+            b = table.records + rows[i + 1] * table.stride
+            word_b = _word(table, rows[i + 1], layout, hessian_bits, is_ready)
+        f = first
+        feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
+        while f + 4 <= last:
+            _add_four(feature_cells, a + f, word_a)
+            _add_four(feature_cells, b + f, word_b)
+            feature_cells += 4 * CELL_STRIDE
+            f += 4
+        while f < last:
+            feature_cells[a[f]] += word_a
+            feature_cells[b[f]] += word_b
+            feature_cells += CELL_STRIDE
+            f += 1
+        i += 2
+
+
+cdef void _add_rows_of_pairs(
+    const Table* table, const CellLayout* layout, int32_t hessian_bits,
+    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last,
+) noexcept nogil:
+    """The same for codes of two bytes."""
+    cdef Py_ssize_t i
+    cdef int32_t f
+    cdef const uint8_t* record
+    cdef uint64_t word
+    for i in range(n_rows):
+        record = table.records + rows[i] * table.stride
+        word = _word(table, rows[i], layout, hessian_bits, table.words != NULL)
+        for f in range(first, last):
+            cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
+
+
+cdef void _build_packed(
+    const Table* table, const RowStatistics* statistics, const CellLayout* layout,
+    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* cells,
+) noexcept nogil:
+    cdef Py_ssize_t begin = 0, size
+    cdef int32_t first, last
+    while begin < n_rows:
+        size = min(<Py_ssize_t>ROW_BLOCK, n_rows - begin)
+        first = columns.first
+        while first < columns.end:
+            last = min(first + <int32_t>COLUMN_BLOCK, columns.end)
+            if table.code_size == 1 and table.words != NULL:
+                _add_rows_of_bytes(table, layout, 0, rows + begin, size, cells, first, last, True)
+            elif table.code_size == 1:
+                _add_rows_of_bytes(
+                    table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last, False
+                )
+            else:
+                _add_rows_of_pairs(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
+            first = last
+        begin += size
+
+
+cdef inline void _add_rows_wide(
+    const Table* table, const int64_t* statistics,
+    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, int64_t* cells, const code_t* type_of_code,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t f
+    cdef const code_t* codes
+    cdef const int64_t* row
+    cdef int64_t* cell
+    for i in range(n_rows):
+        if i + PREFETCH_AHEAD < n_rows:
+            prefetch(table.records + rows[i + PREFETCH_AHEAD] * table.stride)
+            prefetch(statistics + 3 * <Py_ssize_t>rows[i + PREFETCH_AHEAD])
+        codes = <const code_t*>(table.records + rows[i] * table.stride)
+        row = statistics + 3 * <Py_ssize_t>rows[i]
+        for f in range(columns.first, columns.end):
+            cell = cells + 3 * <Py_ssize_t>(table.columns[f].offset + codes[f])
+            cell[0] += row[0]
+            cell[1] += row[1]
+            cell[2] += row[2]
+
+
+cdef void _build_wide(
+    const Table* table, const int64_t* statistics, const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns,
+    int64_t* cells,
+) noexcept nogil:
+    if table.code_size == 1:
+        _add_rows_wide(table, statistics, rows, n_rows, columns, cells, <const uint8_t*>NULL)
+    else:
+        _add_rows_wide(table, statistics, rows, n_rows, columns, cells, <const uint16_t*>NULL)
+
+
+cdef void _flush(
+    uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout, const Columns* columns
+) noexcept nogil:
+    """Add packed cells to wide ones and clear them."""
+    cdef Py_ssize_t i
+    cdef int32_t f
+    cdef int64_t count
+    cdef const Column* column
+    for f in range(columns.first, columns.end):
+        column = &table.columns[f]
+        for i in range(column.offset, column.offset + column.n_codes):
+            count = packed[i] & layout.count_mask
+            wide[3 * i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
+            wide[3 * i + 1] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
+            wide[3 * i + 2] += count << 32 | count
+            packed[i] = 0
+
+
+cdef void _clear(const Table* table, const Columns* columns, Histogram* histogram) noexcept nogil:
+    cdef int32_t f
+    cdef Py_ssize_t width = words_per_cell(histogram)
+    cdef const Column* column
+    for f in range(columns.first, columns.end):
+        column = &table.columns[f]
+        memset(histogram.cells + width * column.offset, 0, width * column.n_codes * sizeof(int64_t))
+
+
+cdef void build_histogram(
+    const Table* table, const RowStatistics* statistics, const CellLayout* layout,
+    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* scratch, Histogram* out,
+) noexcept nogil:
+    """The histogram of some rows and columns, on one thread, in the form that `out.packed` asks for.
+
+    `scratch` holds n_counted zeros, before and after.
+    """
+    cdef Py_ssize_t begin = 0, size
+    _clear(table, columns, out)
+    if out.packed:
+        _build_packed(table, statistics, layout, rows, n_rows, columns, <uint64_t*>out.cells)
+        return
+    if not statistics.narrow:
+        _build_wide(table, statistics.wide, rows, n_rows, columns, out.cells)
+        return
+    while begin < n_rows:
+        size = min(layout.max_rows, n_rows - begin)
+        _build_packed(table, statistics, layout, rows + begin, size, columns, scratch)
+        _flush(scratch, out.cells, table, layout, columns)
+        begin += layout.max_rows
+
+
+cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil:
+    """into += other for one column; both have the same form."""
+    cdef Py_ssize_t i, width = words_per_cell(into)
+    for i in range(width * column.offset, width * (column.offset + column.n_codes)):
+        into.cells[i] += other.cells[i]
+
+
+cdef void subtract_histogram(
+    const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Column* column
+) noexcept nogil:
+    """out = parent - child for the features of one column. A packed parent has packed children.
+
+    out may be the parent where both have the same form.
+    """
+    cdef Py_ssize_t i, width = words_per_cell(out)
+    if parent.packed == child.packed and parent.packed == out.packed:
+        for i in range(width * column.first_own, width * (column.first_own + column.n_own)):
+            out.cells[i] = parent.cells[i] - child.cells[i]
+        return
+    for i in range(column.first_own, column.first_own + column.n_own):
+        _subtract_cell(parent.cells + 3 * i, child, out, layout, i)
+
+
+cdef inline void _subtract_cell(
+    const int64_t* parent, const Histogram* child, Histogram* out, const CellLayout* layout, Py_ssize_t i
+) noexcept nogil:
+    """From a wide cell, where the child, or the difference, or both are packed."""
+    cdef int64_t gradient = parent[0], hessian = parent[1], count = parent[2], rows
+    cdef uint64_t word
+    if child.packed:
+        word = <uint64_t>child.cells[i]
+        rows = <int64_t>(word & layout.count_mask)
+        gradient -= <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * rows
+        hessian -= (word >> layout.hessian_shift) & layout.hessian_mask
+        count -= rows << 32 | rows
+    else:
+        gradient -= child.cells[3 * i]
+        hessian -= child.cells[3 * i + 1]
+        count -= child.cells[3 * i + 2]
+    _put(out, i, gradient, hessian, count, layout)
+
+
+cdef inline void _put(
+    Histogram* out, Py_ssize_t i, int64_t gradient, int64_t hessian, int64_t count, const CellLayout* layout
+) noexcept nogil:
+    """Write a cell; `count` is weight << 32 | count."""
+    cdef int64_t rows
+    if out.packed:
+        rows = <int64_t><uint32_t>count
+        out.cells[i] = <int64_t>(
+            <uint64_t>(gradient + layout.gradient_bias * rows) << layout.gradient_shift
+            | <uint64_t>hessian << layout.hessian_shift
+            | <uint64_t>rows
+        )
+    else:
+        out.cells[3 * i] = gradient
+        out.cells[3 * i + 1] = hessian
+        out.cells[3 * i + 2] = count
+
+
+cdef inline void _sum_members(
+    const int64_t* source, const Feature* feature, const int64_t* total, int64_t* cells, Py_ssize_t width
+) noexcept nogil:
+    """The usual code has what the others leave. Called with a literal width."""
+    cdef const uint8_t* member = feature.members
+    cdef const uint8_t* end
+    cdef Py_ssize_t code, k
+    cdef int64_t[3] sums
+    cdef int64_t[3] rest
+    for k in range(width):
+        rest[k] = total[k]
+    for code in range(feature.n_codes):
+        for k in range(width):
+            sums[k] = 0
+        end = member + 1 + member[0]
+        member += 1
+        while member < end:
+            for k in range(width):
+                sums[k] += source[width * member[0] + k]
+            member += 1
+        for k in range(width):
+            cells[width * code + k] = sums[k]
+            rest[k] -= sums[k]
+    for k in range(width):
+        cells[width * feature.usual_code + k] = rest[k]
+
+
+cdef void unbundle(
+    Histogram* histogram, const Column* column, const Feature* features, const Sums* total, const CellLayout* layout
+) noexcept nogil:
+    """The cells of a bundle's features, given the sums of the node."""
+    cdef int64_t[3] sums
+    cdef Histogram whole
+    cdef const Feature* feature
+    cdef int32_t i
+    whole.cells, whole.packed = &sums[0], histogram.packed
+    _put(&whole, 0, total.gradient, total.hessian, total.weight << 32 | total.count, layout)
+    for i in range(column.n_features):
+        feature = &features[column.features[i]]
+        if histogram.packed:
+            _sum_members(histogram.cells + column.offset, feature, sums, histogram.cells + feature.offset, 1)
+        else:
+            _sum_members(histogram.cells + 3 * column.offset, feature, sums, histogram.cells + 3 * feature.offset, 3)

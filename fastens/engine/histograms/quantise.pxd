@@ -1,0 +1,57 @@
+from fastens.engine.histograms.histogram cimport RowStatistics
+from fastens.engine.structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef struct RowGradients:
+    # What the loss gives for each row, unweighted, and the weights: NULL, or floats (whole numbers if whole_weights).
+    const float32_t* gradients
+    const float32_t* hessians
+    const float64_t* weights
+    Py_ssize_t n_rows
+    bint whole_weights
+    bint constant_hessian
+    float64_t max_weight
+    float64_t total_weight
+    float64_t weight_scale          # fixed-point weight = weight * weight_scale
+
+
+cdef struct Scales:
+    # Fixed-point value = real value * scale. `exact_*` and `root` are those of the leaf sums.
+    float64_t gradient
+    float64_t hessian
+    float64_t exact_gradient
+    float64_t exact_hessian
+    float64_t root                  # of gradients that are then squared
+
+
+cdef struct Moments:
+    # Sums over some rows, in fixed point.
+    int64_t gradient
+    int64_t hessian
+    int64_t square                  # of the gradients
+    int64_t copies                  # of the rows
+
+
+cdef struct Payload:
+    # Where the narrow form goes: the 4-byte payload of each row, in its record or apart.
+    uint8_t* first
+    Py_ssize_t stride
+
+
+cdef struct Quantised:
+    # Room for both forms, and which one holds the current gradients.
+    Payload payload
+    uint64_t* words                 # of few rows: what each adds to its packed cells, in place of the payload; or NULL
+    int64_t* wide                   # 3 * n_rows, NULL until first needed
+    Scales scales
+    float64_t mean_hessian          # of a row, or copy of it, in the units of the sums
+    CellLayout layout
+    RowStatistics statistics
+
+
+cdef bint quantise(
+    const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
+) noexcept nogil
+cdef Moments exact_sums(
+    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows
+) noexcept nogil

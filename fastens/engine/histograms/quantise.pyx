@@ -1,0 +1,356 @@
+"""Gradients and hessians as whole numbers, rounded once, so that every later sum is exact and in any order the same.
+
+Resolution. A gradient has 12 bits (21 where all hessians are 1) between -max|g| and max|g|, a hessian 10. If that
+leaves the mean |g| or the mean h under 4 steps (heavy tails), both get up to 38 bits. Rounding adds at most 1/12 step^2
+to the mean square of the gradients, which is at least 16 step^2: 0.5 % at the worst, and usually under 0.01 %.
+
+Neither the resolution nor the scale depends on the weights, so that a row of weight 3 is the same as three rows.
+Weights that are not whole numbers are multiplied in before rounding.
+"""
+
+from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint, log2
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy
+
+from fastens.engine.structs cimport (
+    PREFETCH_AHEAD, CellLayout, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t, uint64_t
+)
+from fastens.engine.team cimport MAX_THREADS, share
+
+cdef extern from "engine/histograms/quantise_loops.h" nogil:
+    void largest_bits(const float32_t* gradients, const float32_t* hessians, Py_ssize_t n, int32_t* largest)
+    void round_rows(
+        const float32_t* gradients, const float32_t* hessians, Py_ssize_t n, float64_t gradient_scale,
+        float64_t hessian_scale, int32_t* rounded_gradients, int32_t* rounded_hessians, int64_t* sums,
+    )
+
+cdef enum:
+    COUNT_BITS = 14                 # packed cells hold 2**14 - 1 rows of weight 1
+    NARROW_BITS = 22                # of a row's gradient and hessian together
+    HESSIAN_BITS = 10
+    FINE_BITS = 38
+    # Of a gradient that is squared: what is too small for them is lost beside the square of the largest.
+    ROOT_BITS = 15
+    MIN_STEPS = 4                   # mean |gradient| and mean hessian, in steps
+    MAX_NARROW_WEIGHT = 8
+    BLOCK = 512                     # rows that are rounded before they are written to their places
+    ROW_GRAIN = 1 << 12             # rows that are worth another thread
+
+# Stands in for the largest gradient of rows of weight 1 where all are 0; less than any float32.
+cdef float64_t SMALLEST = 1e-60
+
+
+cdef struct Extent:
+    float64_t max_gradient
+    float64_t max_hessian
+
+
+cdef struct Totals:
+    int64_t gradient                # sum of |gradient|
+    int64_t hessian
+
+
+cdef struct Pass:
+    # Over all rows, in parts that are dealt with side by side.
+    const RowGradients* source
+    Quantised* out
+    Extent extents[MAX_THREADS]
+    Totals totals[MAX_THREADS]
+
+
+cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexcept nogil:
+    return n * part // n_parts
+
+
+cdef enum Weighting:
+    # How weights enter: not at all, after rounding (whole numbers), or before it (others).
+    UNWEIGHTED = 0
+    COPIES = 1
+    FACTORS = 2
+
+
+cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
+    if source.weights == NULL:
+        return UNWEIGHTED
+    return COPIES if source.whole_weights else FACTORS
+
+
+cdef inline float64_t _weighted(
+    const RowGradients* source, const float32_t* values, Py_ssize_t i, Weighting weighting
+) noexcept nogil:
+    """A gradient or hessian before rounding."""
+    return values[i] * source.weights[i] if weighting == FACTORS else values[i]
+
+
+cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting weighting) noexcept nogil:
+    return <int64_t>source.weights[i] if weighting == COPIES else 1
+
+
+cdef inline Extent _extent_weighted(
+    const RowGradients* source, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    """The largest gradient and hessian; NaN where there is one."""
+    cdef Extent extent
+    cdef Py_ssize_t i
+    cdef float64_t g, h, max_g = 0.0, max_h = 0.0, not_finite = 0.0
+    for i in range(begin, end):
+        g = fabs(_weighted(source, source.gradients, i, weighting))
+        h = _weighted(source, source.hessians, i, weighting)
+        max_g = max_g if max_g > g else g
+        max_h = max_h if max_h > h else h
+        not_finite += 0.0 * g + 0.0 * h
+    extent.max_gradient = max_g + not_finite
+    extent.max_hessian = max_h
+    return extent
+
+
+cdef inline void _round_weighted(
+    const RowGradients* source, const Scales* scales, Weighting weighting, Py_ssize_t begin, Py_ssize_t n,
+    int32_t* gradients, int32_t* hessians, int64_t* sums,
+) noexcept nogil:
+    """round_rows with weights."""
+    cdef Py_ssize_t i
+    cdef int64_t gradient, hessian, copies
+    sums[0] = sums[1] = 0
+    for i in range(n):
+        copies = _copies(source, begin + i, weighting)
+        gradient = copies * llrint(_weighted(source, source.gradients, begin + i, weighting) * scales.gradient)
+        hessian = copies * _at_least_one(
+            llrint(_weighted(source, source.hessians, begin + i, weighting) * scales.hessian)
+        )
+        gradients[i], hessians[i] = <int32_t>gradient, <int32_t>hessian
+        sums[0] += gradient if gradient > 0 else -gradient
+        sums[1] += hessian
+
+
+cdef Totals _write_narrow(
+    const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    cdef Totals totals
+    cdef Py_ssize_t n
+    cdef int32_t gradients[BLOCK]
+    cdef int32_t hessians[BLOCK]
+    cdef int64_t sums[2]
+    totals.gradient = totals.hessian = 0
+    while begin < end:
+        n = min(<Py_ssize_t>BLOCK, end - begin)
+        if source.weights == NULL:
+            round_rows(
+                source.gradients + begin, source.hessians + begin, n, out.scales.gradient, out.scales.hessian,
+                gradients, hessians, sums,
+            )
+        else:
+            _round_weighted(source, &out.scales, _weighting(source), begin, n, gradients, hessians, sums)
+        totals.gradient += sums[0]
+        totals.hessian += sums[1]
+        _put_rows(out, begin, n, gradients, hessians)
+        begin += n
+    return totals
+
+
+cdef inline void _put_rows(
+    Quantised* out, Py_ssize_t begin, Py_ssize_t n, const int32_t* gradients, const int32_t* hessians
+) noexcept nogil:
+    """Where the histograms read them: as words, or else as payloads."""
+    cdef Py_ssize_t i
+    cdef int64_t bias = out.layout.gradient_bias
+    cdef int32_t shift = out.statistics.hessian_bits
+    cdef int32_t gradient_shift = out.layout.gradient_shift, hessian_shift = out.layout.hessian_shift
+    cdef uint8_t* payload = out.payload.first + begin * out.payload.stride
+    if out.words != NULL:
+        for i in range(n):
+            out.words[begin + i] = (
+                <uint64_t>(gradients[i] + bias) << gradient_shift | <uint64_t>hessians[i] << hessian_shift | 1
+            )
+        return
+    for i in range(n):
+        (<uint32_t*>payload)[0] = <uint32_t>(gradients[i] + bias) << shift | <uint32_t>hessians[i]
+        payload += out.payload.stride
+
+
+cdef inline Totals _write_wide(
+    const RowGradients* source, Quantised* out, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    cdef Totals totals
+    cdef Py_ssize_t i
+    cdef int64_t gradient, hessian, copies
+    totals.gradient = totals.hessian = 0
+    for i in range(begin, end):
+        copies = _copies(source, i, weighting)
+        gradient = copies * llrint(_weighted(source, source.gradients, i, weighting) * out.scales.gradient)
+        hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * out.scales.hessian))
+        totals.gradient += gradient if gradient > 0 else -gradient
+        totals.hessian += hessian
+        if weighting == FACTORS:
+            copies = llrint(source.weights[i] * source.weight_scale)
+        out.wide[3 * i] = gradient
+        out.wide[3 * i + 1] = hessian
+        out.wide[3 * i + 2] = copies << 32 | 1
+    return totals
+
+
+cdef inline int64_t _at_least_one(int64_t hessian) noexcept nogil:
+    """So that no set of rows has a hessian of 0."""
+    return hessian if hessian > 0 else 1
+
+
+cdef void _write_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Pass* over = <Pass*>job
+    cdef const RowGradients* source = over.source
+    cdef Py_ssize_t begin = _bound(source.n_rows, part, n_parts), end = _bound(source.n_rows, part + 1, n_parts)
+    if over.out.statistics.narrow:
+        over.totals[part] = _write_narrow(source, over.out, begin, end)
+    else:
+        over.totals[part] = _write_wide(source, over.out, _weighting(source), begin, end)
+
+
+cdef void _measure_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef Pass* over = <Pass*>job
+    cdef Py_ssize_t n = over.source.n_rows
+    over.extents[part] = _extent(over.source, _bound(n, part, n_parts), _bound(n, part + 1, n_parts))
+
+
+cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef int32_t bits[3]
+    cdef Extent extent
+    if source.weights != NULL:
+        return _extent_weighted(source, _weighting(source), begin, end)
+    largest_bits(source.gradients + begin, source.hessians + begin, end - begin, bits)
+    extent.max_gradient = _float_of(bits[0]) if isfinite(_float_of(bits[2])) else INFINITY
+    extent.max_hessian = _float_of(bits[1])
+    return extent
+
+
+cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
+    cdef float32_t value
+    memcpy(&value, &bits, sizeof(value))
+    return value
+
+
+cdef Totals _write(Pass* over, int32_t n_parts) noexcept nogil:
+    cdef Totals totals
+    cdef int32_t t
+    share(_write_part, over, n_parts)
+    totals.gradient = totals.hessian = 0
+    for t in range(n_parts):
+        totals.gradient += over.totals[t].gradient
+        totals.hessian += over.totals[t].hessian
+    return totals
+
+
+cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fine, Scales* scales) noexcept nogil:
+    """The largest gradient and hessian take all the bits there are; whole sums stay under 2**62."""
+    cdef int32_t gradient_bits = NARROW_BITS - (1 if source.constant_hessian else HESSIAN_BITS)
+    cdef int32_t hessian_bits = HESSIAN_BITS
+    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>source.n_rows
+    if fine:
+        gradient_bits = hessian_bits = min(FINE_BITS, 62 - <int32_t>ceil(log2(rows)))
+    scales.gradient = (<float64_t>(<int64_t>1 << (gradient_bits - 1)) - 1.0) / extent.max_gradient
+    scales.hessian = 1.0
+    if not source.constant_hessian:
+        scales.hessian = (<float64_t>(<int64_t>1 << hessian_bits) - 1.0) / extent.max_hessian
+    scales.exact_gradient = 2.0 ** floor(62.0 - log2(extent.max_gradient * rows))
+    scales.exact_hessian = 2.0 ** floor(62.0 - log2(extent.max_hessian * rows))
+    scales.root = (1 << ROOT_BITS) / extent.max_gradient
+
+
+cdef void _set_layout(const RowGradients* source, Quantised* out) noexcept nogil:
+    cdef int64_t weight = <int64_t>source.max_weight if source.whole_weights else 1
+    cdef int32_t extra = 0
+    cdef CellLayout* layout = &out.layout
+    cdef int32_t hessian_bits = 1 if source.constant_hessian else HESSIAN_BITS
+    while (1 << extra) < weight:
+        extra += 1
+    out.statistics.hessian_bits = hessian_bits + extra
+    layout.hessian_shift = COUNT_BITS
+    layout.gradient_shift = 2 * COUNT_BITS + hessian_bits
+    layout.count_mask = (<uint64_t>1 << COUNT_BITS) - 1
+    layout.hessian_mask = (<uint64_t>1 << (hessian_bits + COUNT_BITS)) - 1
+    layout.gradient_bias = weight << (NARROW_BITS - hessian_bits - 1)
+    layout.max_rows = ((1 << COUNT_BITS) - 1) // weight
+
+
+cdef bint quantise(
+    const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
+) noexcept nogil:
+    """Quantise all rows. False if a gradient or hessian is not finite, or memory for the wide form is missing."""
+    cdef Pass over
+    cdef Extent extent
+    cdef Totals totals
+    cdef Py_ssize_t n = source.n_rows
+    cdef int32_t t
+    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>n
+    cdef float64_t smallest = SMALLEST * (1.0 if source.whole_weights else source.total_weight / rows)
+    over.source, over.out = source, out
+    n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
+    share(_measure_part, &over, n_threads)
+    extent.max_gradient = extent.max_hessian = smallest
+    for t in range(n_threads):
+        if not (isfinite(over.extents[t].max_gradient) and isfinite(over.extents[t].max_hessian)):
+            return False
+        extent.max_gradient = max(extent.max_gradient, over.extents[t].max_gradient)
+        extent.max_hessian = max(extent.max_hessian, over.extents[t].max_hessian)
+
+    _set_layout(source, out)
+    _set_scales(source, &extent, False, &out.scales)
+    out.statistics.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
+    if not out.statistics.narrow and not _need_wide(source, out):
+        return False
+    totals = _write(&over, n_threads)
+    out.mean_hessian = <float64_t>totals.hessian / rows
+    if extent.max_gradient == smallest or (
+        <float64_t>totals.gradient >= MIN_STEPS * rows
+        and (source.constant_hessian or <float64_t>totals.hessian >= MIN_STEPS * rows)
+    ):
+        return True
+    _set_scales(source, &extent, True, &out.scales)
+    out.statistics.narrow = False
+    if not _need_wide(source, out):
+        return False
+    totals = _write(&over, n_threads)
+    out.mean_hessian = <float64_t>totals.hessian / rows
+    return True
+
+
+cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
+    if out.wide == NULL:
+        out.wide = <int64_t*>malloc(3 * source.n_rows * sizeof(int64_t))
+    out.statistics.wide = out.wide
+    return out.wide != NULL
+
+
+cdef Moments exact_sums(
+    const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows
+) noexcept nogil:
+    """Sums over some rows of the unrounded gradients, hessians and squares, in 64-bit fixed point."""
+    if _weighting(source) == UNWEIGHTED:
+        return _add_exact(source, scales, UNWEIGHTED, rows, n_rows)
+    return _add_exact(source, scales, _weighting(source), rows, n_rows)
+
+
+cdef inline Moments _add_exact(
+    const RowGradients* source, const Scales* scales, Weighting weighting, const uint32_t* rows, Py_ssize_t n_rows
+) noexcept nogil:
+    cdef Moments sums
+    cdef bint constant_hessian = source.constant_hessian
+    cdef Py_ssize_t k, i
+    cdef int64_t copies, root
+    cdef float64_t gradient
+    sums.gradient = sums.hessian = sums.square = sums.copies = 0
+    for k in range(n_rows):
+        if k + PREFETCH_AHEAD < n_rows:
+            prefetch(&source.gradients[rows[k + PREFETCH_AHEAD]])
+            if not constant_hessian:
+                prefetch(&source.hessians[rows[k + PREFETCH_AHEAD]])
+        i = rows[k]
+        copies = _copies(source, i, weighting)
+        gradient = _weighted(source, source.gradients, i, weighting)
+        root = llrint(gradient * scales.root)
+        sums.gradient += copies * llrint(gradient * scales.exact_gradient)
+        if not constant_hessian:
+            sums.hessian += copies * llrint(_weighted(source, source.hessians, i, weighting) * scales.exact_hessian)
+        sums.square += copies * root * root
+        sums.copies += copies
+    if constant_hessian:
+        sums.hessian = sums.copies * llrint(scales.exact_hessian)
+    return sums

@@ -1,6 +1,0 @@
-from .structs cimport int32_t, uint8_t
-from .workspace cimport Workspace
-
-
-cdef void draw_tree_features(Workspace* ws) noexcept nogil
-cdef void allow_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t* order) noexcept nogil

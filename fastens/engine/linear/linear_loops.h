@@ -1,0 +1,118 @@
+/* Loops over gathered rows for linear_leaves.pyx. Columns stand `pitch` numbers apart. Rounded products have exact sums:
+ * lanes, and the choice of a loop, do not change them. */
+#ifndef FASTENS_LINEAR_LOOPS_H
+#define FASTENS_LINEAR_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/dispatch.h"
+
+#define LINEAR_BLOCK 128
+#define LINEAR_LANES 8
+
+/* Adding and taking away `rounder` rounds to a multiple of a power of two. */
+FASTENS_INLINE double rounded_sum(
+    const double* a, const double* b, const double* copies, ptrdiff_t n, double rounder)
+{
+    double lanes[LINEAR_LANES] = {0}, sum = 0;
+    ptrdiff_t i = 0;
+    for (; i + LINEAR_LANES <= n; i += LINEAR_LANES)
+        for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane)
+            lanes[lane] += copies[i + lane] * ((a[i + lane] * b[i + lane] + rounder) - rounder);
+    for (; i < n; ++i)
+        sum += copies[i] * ((a[i] * b[i] + rounder) - rounder);
+    for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane)
+        sum += lanes[lane];
+    return sum;
+}
+
+/* Widen the ranges of k columns by n rows. */
+FASTENS_INLINE void widen_ranges_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper)
+{
+    for (ptrdiff_t j = 0; j < k; ++j, columns += pitch) {
+        double low[LINEAR_LANES], high[LINEAR_LANES];
+        ptrdiff_t i = 0;
+        for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane) {
+            low[lane] = lower[j];
+            high[lane] = upper[j];
+        }
+        for (; i + LINEAR_LANES <= n; i += LINEAR_LANES)
+            for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane) {
+                low[lane] = columns[i + lane] < low[lane] ? columns[i + lane] : low[lane];
+                high[lane] = columns[i + lane] > high[lane] ? columns[i + lane] : high[lane];
+            }
+        for (; i < n; ++i) {
+            low[0] = columns[i] < low[0] ? columns[i] : low[0];
+            high[0] = columns[i] > high[0] ? columns[i] : high[0];
+        }
+        for (ptrdiff_t lane = 0; lane < LINEAR_LANES; ++lane) {
+            lower[j] = low[lane] < lower[j] ? low[lane] : lower[j];
+            upper[j] = high[lane] > upper[j] ? high[lane] : upper[j];
+        }
+    }
+}
+
+/* Which of n rows, at most a block, have a value in k columns that is not finite; said by `any` of all. */
+FASTENS_INLINE void find_incomplete_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, uint8_t* incomplete, int* any)
+{
+    double differences[LINEAR_BLOCK] = {0};
+    for (ptrdiff_t j = 0; j < k; ++j, columns += pitch)
+        for (ptrdiff_t i = 0; i < n; ++i)
+            differences[i] += columns[i] - columns[i];
+    *any = 0;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        incomplete[i] = differences[i] != 0;
+        *any |= incomplete[i];
+    }
+}
+
+/* Add to the sums of g z (k + 1) and h z z ((k + 1) x (k + 1), below the diagonal) of n rows, at most a block, z being
+ * (value - middle) / half, and last 1. There is room for z, k + 1 blocks. */
+FASTENS_INLINE void add_products_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, const double* middle, const double* per_half,
+    double of_gradient, double of_hessian, double* z, double* moments, double* products)
+{
+    const double *gradients = columns + k * pitch, *hessians = gradients + pitch, *copies = hessians + pitch;
+    double parts[LINEAR_BLOCK];
+    for (ptrdiff_t j = 0; j <= k; ++j) {
+        double* last = z + j * LINEAR_BLOCK;
+        for (ptrdiff_t i = 0; i < n; ++i) {
+            last[i] = j < k ? (columns[j * pitch + i] - middle[j]) * per_half[j] : 1.0;
+            parts[i] = hessians[i] * last[i];
+        }
+        moments[j] += rounded_sum(gradients, last, copies, n, of_gradient);
+        for (ptrdiff_t m = 0; m <= j; ++m)
+            products[j * (k + 1) + m] += rounded_sum(parts, z + m * LINEAR_BLOCK, copies, n, of_hessian);
+    }
+}
+
+/* What a line says to n rows within its range. */
+FASTENS_INLINE void say_lines_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes, double* said)
+{
+    for (ptrdiff_t i = 0; i < n; ++i)
+        said[i] = intercept;
+    for (ptrdiff_t j = 0; j < k; ++j, columns += pitch)
+        for (ptrdiff_t i = 0; i < n; ++i)
+            said[i] += slopes[j] * columns[i];
+}
+
+FASTENS_CHOOSE(widen_ranges,
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper),
+    (columns, pitch, k, n, lower, upper))
+FASTENS_CHOOSE(find_incomplete,
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, uint8_t* incomplete, int* any),
+    (columns, pitch, k, n, incomplete, any))
+FASTENS_CHOOSE(add_products,
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, const double* middle, const double* per_half,
+        double of_gradient, double of_hessian, double* z, double* moments, double* products),
+    (columns, pitch, k, n, middle, per_half, of_gradient, of_hessian, z, moments, products))
+FASTENS_CHOOSE(say_lines,
+    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes,
+        double* said),
+    (columns, pitch, k, n, intercept, slopes, said))
+
+#endif

@@ -1,0 +1,479 @@
+"""Linear models in the leaves of a tree: normal equations, a Cholesky decomposition each, and what they say to rows.
+
+A leaf's rows are gathered once, column by column, for all that is done with them. Values are measured from the middle
+of the leaf's range, in halves of it, so that all are between -1 and 1. Products are rounded to multiples of a power of
+two that is fine enough, and coarse enough for their sums to be exact: neither the order of the rows nor the threads
+matter, and a whole-number weight is, to the bit, so many copies of the row.
+"""
+
+from cython.parallel cimport prange, threadid
+from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, value_t
+
+cdef extern from "engine/linear/linear_loops.h" nogil:
+    enum:
+        LINEAR_BLOCK
+    void widen_ranges(
+        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, double* lower, double* upper) noexcept
+    void find_incomplete(
+        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, uint8_t* incomplete, int* any) noexcept
+    void add_products(
+        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, const double* middle,
+        const double* per_half, double of_gradient, double of_hessian, double* z, double* moments,
+        double* products) noexcept
+    void say_lines(
+        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, double intercept, const double* slopes,
+        double* said) noexcept
+
+cdef enum:
+    SUM_BITS = 50           # of a sum, at most, above the unit that products are rounded to
+    BLOCK_ROWS = 256        # rows that a thread predicts for at a time
+    STATISTICS = 3          # columns behind those of the features: gradients, hessians, copies
+    MOST_NUMBERS = 1 << 22  # that a thread keeps of a leaf's rows; the rest of a larger leaf is gathered for each use
+
+# Shares of the sum of hessians. A feature with less variance, in halves of its range, or with less of it that is not
+# that of the features before it, has no slope.
+cdef float64_t LEAST_VARIANCE = 1e-12
+cdef float64_t LEAST_PIVOT = 1e-10
+# Half of a range whose inverse is finite.
+cdef float64_t LEAST_HALF = 1e-300
+
+
+cdef struct Data:
+    const float32_t* gradients
+    const float32_t* hessians
+    const float64_t* weights        # NULL where all are 1
+    bint whole                      # the weights are whole numbers
+    float64_t l2
+    float64_t* said
+
+
+cdef struct Leaf:
+    # One leaf, and room for what is made of it. Columns are those of the features, then the statistics.
+    const uint32_t* rows
+    Py_ssize_t n_rows
+    Py_ssize_t k
+    const int32_t* features
+    Py_ssize_t pitch                # rows that columns have room for
+    Py_ssize_t first                # the rows gathered last: the first of them, and how many are complete
+    Py_ssize_t n_complete
+    float64_t* columns
+    uint32_t* places                # their rows: complete ones from the front, others from the back
+    float64_t* lower                # k + 2: the range, then its middle
+    float64_t* upper                # k + 2: the range, then 1 / half of its length
+    float64_t* z                    # k + 1 blocks
+    float64_t* scale                # k: standard deviations
+    float64_t* moments              # k + 1: sums of g z, the last z being 1; then the solution
+    float64_t* products             # (k + 1) x (k + 1): sums of h z z; then their Cholesky factor
+
+
+cdef struct Totals:
+    float64_t weight
+    float64_t most_gradient
+    float64_t most_hessian
+
+
+cdef struct Line:
+    # What a leaf adds: its value, and its terms.
+    float64_t value
+    float64_t factor                # of the slopes
+    float64_t* slopes
+    float64_t* lower
+    float64_t* upper
+    float64_t* at_means
+
+
+# ------------------------------------------------------------------------------------------------------------- rows
+
+cdef Py_ssize_t room_for(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
+    return (k + STATISTICS + 1) * pitch + (k + 1) * (k + 1 + LINEAR_BLOCK) + 4 * (k + 2)
+
+
+cdef void give_room(Leaf* leaf, float64_t* memory) noexcept nogil:
+    cdef Py_ssize_t k = leaf.k
+    leaf.columns = memory
+    leaf.places = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
+    memory += (k + STATISTICS + 1) * leaf.pitch
+    leaf.lower, leaf.upper, leaf.scale = memory, memory + k + 2, memory + 2 * (k + 2)
+    leaf.moments, leaf.z = memory + 3 * (k + 2), memory + 4 * (k + 2)
+    leaf.products = leaf.z + (k + 1) * LINEAR_BLOCK
+    leaf.first, leaf.n_complete = -1, 0
+
+
+cdef void read_block(
+    const value_t[:, :] X, const Data* data, const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns
+) noexcept nogil:
+    """Copy the values and statistics of some rows."""
+    cdef Py_ssize_t i, j, pitch = leaf.pitch
+    cdef float64_t* of_gradients = columns + leaf.k * pitch
+    for j in range(leaf.k):
+        for i in range(n):
+            columns[j * pitch + i] = X[rows[i], leaf.features[j]]
+    for i in range(n):
+        of_gradients[i] = data.gradients[rows[i]]
+        of_gradients[pitch + i] = data.hessians[rows[i]]
+        of_gradients[2 * pitch + i] = 1.0
+    if data.weights == NULL:
+        return
+    for i in range(n):
+        if data.whole:
+            of_gradients[2 * pitch + i] = data.weights[rows[i]]
+        else:
+            of_gradients[i] *= data.weights[rows[i]]
+            of_gradients[pitch + i] *= data.weights[rows[i]]
+
+
+cdef Py_ssize_t keep_complete(
+    const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns, Py_ssize_t n_left_out
+) noexcept nogil:
+    """Note the rows of a block and close the gaps of incomplete ones; returns how many these are."""
+    cdef uint8_t[LINEAR_BLOCK] incomplete
+    cdef Py_ssize_t i, j, kept = 0, place = columns - leaf.columns
+    cdef int n_incomplete
+    find_incomplete(columns, leaf.pitch, leaf.k, n, incomplete, &n_incomplete)
+    if n_incomplete == 0:
+        for i in range(n):
+            leaf.places[place + i] = rows[i]
+        return 0
+    for i in range(n):
+        if incomplete[i]:
+            n_left_out += 1
+            leaf.places[leaf.pitch - n_left_out] = rows[i]
+            continue
+        leaf.places[place + kept] = rows[i]
+        for j in range(leaf.k + STATISTICS):
+            columns[j * leaf.pitch + kept] = columns[j * leaf.pitch + i]
+        kept += 1
+    return n - kept
+
+
+cdef void gather(const value_t[:, :] X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
+    """Read the rows from `first` on that there is room for, unless they are there already."""
+    cdef Py_ssize_t row, n, last = min(first + leaf.pitch, leaf.n_rows), n_left_out = 0
+    if leaf.first == first:
+        return
+    leaf.first, leaf.n_complete, row = first, 0, first
+    while row < last:
+        n = min(<Py_ssize_t> LINEAR_BLOCK, last - row)
+        read_block(X, data, leaf, leaf.rows + row, n, leaf.columns + leaf.n_complete)
+        n_left_out += keep_complete(leaf, leaf.rows + row, n, leaf.columns + leaf.n_complete, n_left_out)
+        row += n
+        leaf.n_complete = row - first - n_left_out
+
+
+cdef inline Py_ssize_t n_blocks(const Leaf* leaf) noexcept nogil:
+    return (leaf.n_complete + LINEAR_BLOCK - 1) // LINEAR_BLOCK
+
+
+# --------------------------------------------------------------------------------------------------------- equations
+
+cdef Totals measure(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
+    """The range of each feature, and the size of the derivatives, over complete rows."""
+    cdef Py_ssize_t i, k = leaf.k, first = 0
+    cdef Totals totals = Totals(0.0, 0.0, 0.0)
+    for i in range(k + 2):
+        leaf.lower[i], leaf.upper[i] = INFINITY, -INFINITY
+    while first < leaf.n_rows:
+        gather(X, data, leaf, first)
+        first += leaf.pitch
+        widen_ranges(leaf.columns, leaf.pitch, k + 2, leaf.n_complete, leaf.lower, leaf.upper)
+        for i in range(leaf.n_complete):
+            totals.weight += leaf.columns[(k + 2) * leaf.pitch + i]
+    totals.most_gradient = max(fabs(leaf.lower[k]), fabs(leaf.upper[k]))
+    totals.most_hessian = leaf.upper[k + 1]
+    return totals
+
+
+cdef inline float64_t rounder(float64_t bound) noexcept nogil:
+    """What, added and taken away again, rounds a number so that sums of such numbers, up to `bound`, are exact."""
+    cdef int exponent
+    frexp(bound, &exponent)
+    return 1.5 * ldexp(1.0, exponent - SUM_BITS + 52)
+
+
+cdef void accumulate(const value_t[:, :] X, const Data* data, Leaf* leaf, const Totals* totals) noexcept nogil:
+    """The sums of the normal equations over complete rows."""
+    cdef Py_ssize_t first = 0, block, i
+    cdef float64_t of_gradient = rounder(totals.weight * totals.most_gradient)
+    cdef float64_t of_hessian = rounder(totals.weight * totals.most_hessian)
+    memset(leaf.moments, 0, (leaf.k + 1) * sizeof(float64_t))
+    memset(leaf.products, 0, (leaf.k + 1) * (leaf.k + 1) * sizeof(float64_t))
+    while first < leaf.n_rows:
+        gather(X, data, leaf, first)
+        first += leaf.pitch
+        for block in range(n_blocks(leaf)):
+            i = block * LINEAR_BLOCK
+            add_products(
+                leaf.columns + i, leaf.pitch, leaf.k, min(<Py_ssize_t> LINEAR_BLOCK, leaf.n_complete - i), leaf.lower,
+                leaf.upper, of_gradient, of_hessian, leaf.z, leaf.moments, leaf.products)
+
+
+cdef void centre(Leaf* leaf, float64_t l2) noexcept nogil:
+    """From sums to the ridge system of features of mean 0 and variance 1; no slope where a feature hardly varies."""
+    cdef Py_ssize_t j, m, k = leaf.k, width = leaf.k + 1
+    cdef float64_t variance, hessian = leaf.products[k * width + k]
+    cdef float64_t* means = leaf.products + k * width
+    for j in range(k):
+        means[j] /= hessian
+        leaf.moments[j] = leaf.moments[k] * means[j] - leaf.moments[j]
+    for j in range(k):
+        for m in range(j + 1):
+            leaf.products[j * width + m] -= hessian * means[j] * means[m]
+    for j in range(k):
+        variance = leaf.products[j * width + j] / hessian
+        leaf.scale[j] = sqrt(variance) if variance > LEAST_VARIANCE else 1.0
+        leaf.products[j * width + j] = hessian + l2 if variance > LEAST_VARIANCE else INFINITY
+        leaf.moments[j] /= leaf.scale[j]
+    for j in range(k):
+        for m in range(j):
+            leaf.products[j * width + m] /= leaf.scale[j] * leaf.scale[m]
+
+
+cdef void solve(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, float64_t least) noexcept nogil:
+    """Solve a x = b by Cholesky's decomposition, in place; x is 0 where what is left of the diagonal is too small."""
+    cdef Py_ssize_t j, i, m
+    for j in range(k):
+        for i in range(j + 1):
+            for m in range(i):
+                a[j * width + i] -= a[j * width + m] * a[i * width + m]
+            if i < j:
+                a[j * width + i] /= a[i * width + i]
+        a[j * width + j] = sqrt(a[j * width + j]) if a[j * width + j] > least else INFINITY
+        for m in range(j):
+            b[j] -= a[j * width + m] * b[m]
+        b[j] /= a[j * width + j]
+    for j in range(k - 1, -1, -1):
+        for m in range(j + 1, k):
+            b[j] -= a[m * width + j] * b[m]
+        b[j] /= a[j * width + j]
+
+
+# ------------------------------------------------------------------------------------------------------------- lines
+
+cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
+    """Slopes by the features as they are, and what the terms are at the means. None where one is not finite."""
+    cdef Py_ssize_t j, k = leaf.k
+    cdef const float64_t* means = leaf.products + k * (k + 1)
+    cdef bint finite = True
+    for j in range(k):
+        line.slopes[j] = line.factor * (leaf.moments[j] * leaf.upper[j] / leaf.scale[j])
+        line.at_means[j] = line.slopes[j] * (leaf.lower[j] + means[j] / leaf.upper[j])
+        finite &= isfinite(line.at_means[j])
+    for j in range(k):
+        if not finite or line.slopes[j] == 0:
+            line.slopes[j] = line.at_means[j] = 0.0
+
+
+cdef void fit_line(const value_t[:, :] X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
+    cdef Py_ssize_t j, k = leaf.k
+    cdef float64_t half
+    cdef Totals totals = measure(X, data, leaf)
+    for j in range(k):
+        line.slopes[j], line.at_means[j], line.lower[j], line.upper[j] = 0.0, 0.0, leaf.lower[j], leaf.upper[j]
+    if totals.most_hessian <= 0:
+        return
+    for j in range(k):
+        half = 0.5 * line.upper[j] - 0.5 * line.lower[j]
+        leaf.lower[j] = 0.5 * line.upper[j] + 0.5 * line.lower[j]
+        leaf.upper[j] = 1.0 / half if half > LEAST_HALF else 1.0
+    accumulate(X, data, leaf, &totals)
+    cdef float64_t hessian = leaf.products[k * (k + 1) + k]
+    if hessian <= 0:
+        return
+    centre(leaf, data.l2)
+    solve(leaf.products, k + 1, leaf.moments, k, LEAST_PIVOT * hessian)
+    write_line(leaf, line)
+
+
+cdef float64_t say_incomplete(
+    const value_t[:, :] X, const Leaf* leaf, const Line* line, float64_t intercept, uint32_t row
+) noexcept nogil:
+    """What a leaf says to a row with something missing: perhaps where it has no slope."""
+    cdef float64_t value, out = intercept
+    cdef Py_ssize_t j
+    for j in range(leaf.k):
+        if line.slopes[j] == 0:
+            continue
+        value = X[row, leaf.features[j]]
+        if not isfinite(value):
+            return line.value
+        out += line.slopes[j] * min(max(value, line.lower[j]), line.upper[j])
+    return out
+
+
+cdef void say(const value_t[:, :] X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
+    """Write what the line says to the leaf's rows. Complete ones are within its range."""
+    cdef float64_t[LINEAR_BLOCK] said
+    cdef Py_ssize_t first = 0, block, i, j, n
+    cdef float64_t at_mean = 0.0, intercept
+    for j in range(leaf.k):
+        at_mean += line.at_means[j]
+    intercept = line.value - at_mean
+    while first < leaf.n_rows:
+        gather(X, data, leaf, first)
+        for block in range(n_blocks(leaf)):
+            i = block * LINEAR_BLOCK
+            n = min(<Py_ssize_t> LINEAR_BLOCK, leaf.n_complete - i)
+            say_lines(leaf.columns + i, leaf.pitch, leaf.k, n, intercept, line.slopes, said)
+            for j in range(n):
+                data.said[leaf.places[i + j]] = said[j]
+        n = min(leaf.pitch, leaf.n_rows - first) - leaf.n_complete
+        for i in range(leaf.pitch - n, leaf.pitch):
+            data.said[leaf.places[i]] = say_incomplete(X, leaf, line, intercept, leaf.places[i])
+        first += leaf.pitch
+
+
+cdef Leaf leaf_of(
+    const uint32_t* rows, Py_ssize_t n_rows, const int32_t* features, Py_ssize_t k, Py_ssize_t pitch
+) noexcept nogil:
+    cdef Leaf leaf
+    leaf.rows, leaf.n_rows, leaf.features, leaf.k, leaf.pitch = rows, n_rows, features, k, pitch
+    return leaf
+
+
+cdef Line line_of(float64_t value, float64_t factor, float64_t* terms, Py_ssize_t n_terms) noexcept nogil:
+    return Line(value, factor, terms, terms + n_terms, terms + 2 * n_terms, terms + 3 * n_terms)
+
+
+cdef void fit_leaf(const value_t[:, :] X, const Data* data, float64_t* memory, Leaf leaf, Line line) noexcept nogil:
+    give_room(&leaf, memory)
+    if leaf.k > 0:
+        fit_line(X, data, &leaf, &line)
+    say(X, data, &leaf, &line)
+
+
+def fit_leaves(
+    const value_t[:, :] X, leaves, statistics, float64_t l2, int n_threads, float64_t[:, ::1] terms,
+    float64_t[::1] said
+):
+    """Fit a ridge regression of the second-order objective in each leaf, beside the leaf's value.
+
+    Parameters
+    ----------
+    X : float32 or float64 array of shape (n_rows, n_features)
+        Values; rows without a finite value of each feature of their leaf do not count there.
+    leaves : LeafRows
+        The leaves, their rows and their features.
+    statistics : LeafStatistics
+        Derivatives and weights of all rows.
+    l2 : float
+        Added to the sum of hessians on the diagonal, the features having variance 1.
+    n_threads : int
+        Number of threads.
+    terms : float64 array of shape (4, n_terms)
+        Written: the slope of each feature, its smallest value in the leaf, its largest, and slope times mean.
+    said : float64 array of shape (n_rows,)
+        Written: what the leaves say to their rows.
+    """
+    cdef const uint32_t[::1] rows = leaves.rows
+    cdef const int32_t[::1] features = leaves.features
+    cdef const int64_t[::1] row_starts = leaves.row_starts, starts = leaves.starts
+    cdef const float64_t[::1] value = leaves.value, factor = leaves.factor
+    cdef const float32_t[::1] gradients = statistics.gradients, hessians = statistics.hessians
+    cdef const float64_t[::1] weights = statistics.weights
+    cdef Py_ssize_t number, most = 0, most_rows = 1, n_leaves = value.shape[0]
+    cdef const uint32_t* of_rows = &rows[0]
+    cdef const int32_t* of_features = &features[0] if features.shape[0] else NULL
+    cdef float64_t* of_terms = &terms[0, 0] if terms.shape[1] else NULL
+    cdef const float64_t* of_weights = &weights[0] if weights is not None else NULL
+    cdef Data data = Data(&gradients[0], &hessians[0], of_weights, statistics.whole, l2, &said[0])
+    for number in range(n_leaves):
+        most = max(most, <Py_ssize_t> (starts[number + 1] - starts[number]))
+        most_rows = max(most_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
+    cdef Py_ssize_t pitch = min(most_rows, MOST_NUMBERS // (most + STATISTICS + 1))
+    cdef Py_ssize_t size = room_for(most, pitch)
+    cdef float64_t* memory = <float64_t*> malloc(n_threads * size * sizeof(float64_t))
+    if memory == NULL:
+        raise MemoryError(f"no memory for linear models of {most} features")
+    for number in prange(
+        n_leaves, nogil=True, num_threads=n_threads, schedule="dynamic", use_threads_if=n_threads > 1
+    ):
+        fit_leaf(
+            X, &data, memory + threadid() * size,
+            leaf_of(
+                of_rows + row_starts[number], row_starts[number + 1] - row_starts[number], of_features + starts[number],
+                starts[number + 1] - starts[number], pitch),
+            line_of(value[number], factor[number], of_terms + starts[number], terms.shape[1]))
+    free(memory)
+
+
+cdef struct Model:
+    # All trees: the value and the intercept of each node, and its terms from starts[node] to starts[node + 1].
+    const int64_t* offsets
+    const int32_t* outputs
+    const float64_t* value
+    const float64_t* intercepts
+    const int64_t* starts
+    const int32_t* features
+    const float64_t* slopes
+    const float64_t* lower
+    const float64_t* upper
+
+
+cdef inline float64_t line_at(
+    const Model* model, const value_t[:, :] X, Py_ssize_t row, Py_ssize_t node
+) noexcept nogil:
+    cdef Py_ssize_t term
+    cdef float64_t value, out = model.intercepts[node]
+    for term in range(model.starts[node], model.starts[node + 1]):
+        value = X[row, model.features[term]]
+        if not isfinite(value):
+            return model.value[node]
+        out += model.slopes[term] * min(max(value, model.lower[term]), model.upper[term])
+    return out
+
+
+cdef void add_block(
+    const Model* model, const value_t[:, :] X, const int32_t[:, ::1] leaves, Py_ssize_t first, Py_ssize_t last,
+    float64_t[:, :] raw
+) noexcept nogil:
+    cdef Py_ssize_t tree, row
+    for tree in range(leaves.shape[0]):
+        for row in range(first, last):
+            raw[row, model.outputs[tree]] += line_at(model, X, row, model.offsets[tree] + leaves[tree, row])
+
+
+def add_linear(
+    const value_t[:, :] X, const int32_t[:, ::1] leaves, const int64_t[::1] offsets, const int32_t[::1] outputs,
+    const float64_t[::1] value, const float64_t[::1] intercepts, linear, float64_t[:, :] raw, int n_threads
+):
+    """Add what leaves with linear models say to raw predictions, tree after tree.
+
+    Parameters
+    ----------
+    X : float32 or float64 array of shape (n_rows, n_features)
+        Values.
+    leaves : int32 array of shape (n_trees, n_rows)
+        The leaf of each row in each tree.
+    offsets, outputs : int64 and int32 arrays of shape (n_trees,)
+        The first node of each tree, and the column of `raw` that it adds to.
+    value : float64 array of shape (n_nodes,)
+        What a node adds to rows without a model, or with something missing.
+    intercepts : float64 array of shape (n_nodes,)
+        What it adds besides its terms to rows with nothing missing.
+    linear : LinearLeaves
+        The models.
+    raw : float64 array of shape (n_rows, n_outputs)
+        Raw predictions, in any strides.
+    n_threads : int
+        Number of threads.
+    """
+    cdef const int64_t[::1] starts = linear.starts
+    cdef const int32_t[::1] features = linear.features
+    cdef const float64_t[::1] slopes = linear.slopes
+    cdef const float64_t[::1] lower = linear.lower, upper = linear.upper
+    cdef Py_ssize_t n_rows = leaves.shape[1], block
+    cdef Model model
+    if n_rows == 0 or leaves.shape[0] == 0:
+        return
+    model.offsets, model.outputs, model.value = &offsets[0], &outputs[0], &value[0]
+    model.starts, model.intercepts = &starts[0], &intercepts[0]
+    if slopes.shape[0]:
+        model.features, model.slopes, model.lower, model.upper = &features[0], &slopes[0], &lower[0], &upper[0]
+    for block in prange(
+        (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1
+    ):
+        add_block(&model, X, leaves, block * BLOCK_ROWS, min(n_rows, (block + 1) * BLOCK_ROWS), raw)

@@ -1,0 +1,478 @@
+"""Losses: gradients and hessians of each row, the loss of each row, exact weighted sums and quantiles, probabilities.
+
+Rows are done in blocks of fixed size, so nothing depends on the number of threads.
+"""
+
+from libc.math cimport fabs, ldexp, llrint
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcpy
+
+from fastens.engine.lock cimport FEW_ROWS
+from fastens.engine.structs cimport float32_t, float64_t, int32_t
+from fastens.engine.team cimport share_pieces
+
+
+cdef extern from "engine/losses/loss_loops.h" nogil:
+    void binary_gradients(const double* y, const double* raw, Py_ssize_t n, float* g, float* h) noexcept
+    void binary_losses(const double* y, const double* raw, Py_ssize_t n, double* out) noexcept
+    void poisson_gradients(const double* y, const double* raw, Py_ssize_t n, float* g, float* h) noexcept
+    void gamma_gradients(const double* y, const double* raw, Py_ssize_t n, float* g, float* h) noexcept
+    double exp_of(double x) noexcept
+    void sigmoid_of(double raw, double* probability, double* other) noexcept
+    void largest_bits(const double* values, Py_ssize_t n, int64_t* result) noexcept
+    void exp_values(const double* x, Py_ssize_t n, double* out) noexcept
+    enum:
+        CLASS_BLOCK         # rows of a block with several classes
+    void softmax_gradients(
+        const double* y, const double* raw, Py_ssize_t stride, Py_ssize_t n_classes, Py_ssize_t n, float* g, float* h
+    ) noexcept
+    void softmax_losses(
+        const double* y, const double* raw, Py_ssize_t stride, Py_ssize_t n_classes, Py_ssize_t n, double* out
+    ) noexcept
+
+
+cdef enum:
+    SQUARED_ERROR = 0
+    ABSOLUTE_ERROR = 1
+    QUANTILE = 2
+    HUBER = 3
+    POISSON = 4
+    GAMMA = 5
+    BINARY_LOG_LOSS = 6
+    MULTICLASS_LOG_LOSS = 7
+
+cdef enum:
+    BLOCK = 1024        # rows: a block's y, raw, g and h stay in the first-level cache
+    LIMB = 31           # bits
+
+cdef double FIXED_ONE = 2305843009213693952.0   # 2**61
+cdef double SMALLEST_LIMIT = 1e-280             # FIXED_ONE / limit stays finite
+
+LOSS_CODES = {
+    "squared_error": SQUARED_ERROR,
+    "absolute_error": ABSOLUTE_ERROR,
+    "quantile": QUANTILE,
+    "huber": HUBER,
+    "poisson": POISSON,
+    "gamma": GAMMA,
+    "binary_log_loss": BINARY_LOG_LOSS,
+    "multiclass_log_loss": MULTICLASS_LOG_LOSS,
+}
+
+
+cdef struct Rows:
+    # What every loss reads. raw is (n_outputs, n_rows), one output after another.
+    int loss
+    double parameter        # quantile: its level; Huber: the residual where squares end
+    const float64_t* y
+    const float64_t* raw
+    Py_ssize_t n_rows
+    Py_ssize_t n_outputs
+
+
+# Gradients --------------------------------------------------
+
+cdef void _residual_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g) noexcept nogil:
+    # Losses of the residual alone; their hessian is 1 and is not written.
+    cdef const double* y = rows.y + first
+    cdef const double* raw = rows.raw + first
+    cdef double parameter = rows.parameter
+    cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
+    cdef double below = 1.0 if rows.loss == ABSOLUTE_ERROR else 1.0 - parameter
+    cdef double residual
+    cdef Py_ssize_t i
+    if rows.loss == SQUARED_ERROR:
+        for i in range(n):
+            g[i] = <float32_t> (raw[i] - y[i])
+    elif rows.loss == ABSOLUTE_ERROR or rows.loss == QUANTILE:
+        for i in range(n):
+            residual = y[i] - raw[i]
+            g[i] = <float32_t> ((below if residual < 0 else 0.0) - (above if residual > 0 else 0.0))
+    else:
+        for i in range(n):
+            residual = raw[i] - y[i]
+            residual = -parameter if residual < -parameter else residual
+            g[i] = <float32_t> (parameter if residual > parameter else residual)
+
+
+cdef void _gradients_of_block(
+    const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
+) noexcept nogil:
+    if rows.loss == BINARY_LOG_LOSS:
+        binary_gradients(rows.y + first, rows.raw + first, n, g, h)
+    elif rows.loss == MULTICLASS_LOG_LOSS:
+        softmax_gradients(rows.y + first, rows.raw + first, rows.n_rows, rows.n_outputs, n, g, h)
+    elif rows.loss == POISSON:
+        poisson_gradients(rows.y + first, rows.raw + first, n, g, h)
+    elif rows.loss == GAMMA:
+        gamma_gradients(rows.y + first, rows.raw + first, n, g, h)
+    else:
+        _residual_gradients(rows, first, n, g)
+
+
+cdef Py_ssize_t _block_size(int loss) noexcept nogil:
+    return CLASS_BLOCK if loss == MULTICLASS_LOG_LOSS else BLOCK
+
+
+def gradients(
+    int loss,
+    double parameter,
+    const float64_t[::1] y,
+    const float64_t[:, ::1] raw,
+    float32_t[:, ::1] g,
+    float32_t[:, ::1] h,
+    int n_threads,
+):
+    """Write first and second derivatives by `raw`, both (n_outputs, n_rows).
+
+    Losses whose hessian is 1 do not write it: `h` may be None.
+    """
+    cdef Rows rows
+    cdef float32_t* g_start
+    cdef float32_t* h_start
+    if y.shape[0] == 0:
+        return
+    rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0])
+    g_start = &g[0, 0]
+    h_start = g_start if h is None else &h[0, 0]
+    if rows.n_rows * rows.n_outputs <= FEW_ROWS:
+        _gradients_of_all(&rows, g_start, h_start, 1)
+    else:
+        with nogil:
+            _gradients_of_all(&rows, g_start, h_start, n_threads)
+
+
+cdef struct Derivatives:
+    const Rows* rows
+    float32_t* g
+    float32_t* h
+
+
+cdef void _gradients_of_all(const Rows* rows, float32_t* g, float32_t* h, int n_threads) noexcept nogil:
+    cdef Derivatives out = Derivatives(rows, g, h)
+    cdef Py_ssize_t size = _block_size(rows.loss)
+    share_pieces(_gradients_of_piece, &out, (rows.n_rows + size - 1) // size, n_threads)
+
+
+cdef void _gradients_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Derivatives* out = <const Derivatives*> job
+    cdef Py_ssize_t size = _block_size(out.rows.loss), first = block * size
+    _gradients_of_block(out.rows, first, min(size, out.rows.n_rows - first), out.g + first, out.h + first)
+
+
+# The loss of each row --------------------------------------------------
+
+cdef void _residual_losses(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
+    cdef const double* y = rows.y + first
+    cdef const double* raw = rows.raw + first
+    cdef double parameter = rows.parameter
+    cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
+    cdef double below = 1.0 if rows.loss == ABSOLUTE_ERROR else 1.0 - parameter
+    cdef double residual
+    cdef Py_ssize_t i
+    if rows.loss == SQUARED_ERROR:
+        for i in range(n):
+            residual = y[i] - raw[i]
+            out[i] = 0.5 * residual * residual
+    elif rows.loss == ABSOLUTE_ERROR or rows.loss == QUANTILE:
+        for i in range(n):
+            residual = y[i] - raw[i]
+            out[i] = (above if residual > 0 else -below) * residual
+    else:
+        for i in range(n):
+            residual = fabs(y[i] - raw[i])
+            out[i] = 0.5 * residual * residual if residual <= parameter else parameter * (residual - 0.5 * parameter)
+
+
+cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
+    cdef const double* y = rows.y + first
+    cdef const double* raw = rows.raw + first
+    cdef Py_ssize_t i
+    if rows.loss == BINARY_LOG_LOSS:
+        binary_losses(y, raw, n, out)
+    elif rows.loss == MULTICLASS_LOG_LOSS:
+        softmax_losses(y, raw, rows.n_rows, rows.n_outputs, n, out)
+    elif rows.loss == POISSON:
+        exp_values(raw, n, out)
+        for i in range(n):
+            out[i] -= y[i] * raw[i]
+    elif rows.loss == GAMMA:
+        for i in range(n):
+            out[i] = -raw[i]
+        exp_values(out, n, out)
+        for i in range(n):
+            out[i] = raw[i] + y[i] * out[i]
+    else:
+        _residual_losses(rows, first, n, out)
+
+
+def row_losses(
+    int loss,
+    double parameter,
+    const float64_t[::1] y,
+    const float64_t[:, ::1] raw,
+    float64_t[::1] out,
+    int n_threads,
+):
+    """Write the loss of each row."""
+    cdef Rows rows
+    if y.shape[0] == 0:
+        return
+    rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0])
+    if rows.n_rows * rows.n_outputs <= FEW_ROWS:
+        _losses_of_all(&rows, &out[0], 1)
+    else:
+        with nogil:
+            _losses_of_all(&rows, &out[0], n_threads)
+
+
+cdef struct RowLosses:
+    const Rows* rows
+    float64_t* out
+
+
+cdef void _losses_of_all(const Rows* rows, float64_t* out, int n_threads) noexcept nogil:
+    cdef RowLosses losses = RowLosses(rows, out)
+    cdef Py_ssize_t size = _block_size(rows.loss)
+    share_pieces(_losses_of_piece, &losses, (rows.n_rows + size - 1) // size, n_threads)
+
+
+cdef void _losses_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const RowLosses* losses = <const RowLosses*> job
+    cdef Py_ssize_t size = _block_size(losses.rows.loss), first = block * size
+    _losses_of_block(losses.rows, first, min(size, losses.rows.n_rows - first), losses.out + first)
+
+
+# Exact sums --------------------------------------------------
+
+cdef struct WideSum:
+    # sum = (high << 62) + (middle << 31) + low, each a sum of terms below 2**31: exact for 2**32 rows
+    int64_t high
+    int64_t middle
+    int64_t low
+    int64_t weight
+
+
+cdef inline void _add(WideSum* total, int64_t weight, int64_t value) noexcept nogil:
+    # weight < 2**31, |value| < 2**62: the products of the weight with each half of the value fit 62 bits
+    cdef int64_t mask = (<int64_t> 1 << LIMB) - 1
+    cdef int64_t high = weight * (value >> LIMB)
+    cdef int64_t low = weight * (value & mask)
+    total.high += high >> LIMB
+    total.middle += (high & mask) + (low >> LIMB)
+    total.low += low & mask
+    total.weight += weight
+
+
+cdef WideSum _sum_of_all(
+    const float64_t* values, const float64_t* weights, Py_ssize_t n, double value_scale, double weight_scale
+) noexcept nogil:
+    cdef WideSum total = WideSum(0, 0, 0, 0)
+    cdef int64_t value, mask = (<int64_t> 1 << LIMB) - 1
+    cdef Py_ssize_t i
+    if weights == NULL:
+        for i in range(n):
+            value = llrint(values[i] * value_scale)
+            total.middle += value >> LIMB
+            total.low += value & mask
+        total.weight = n
+    else:
+        for i in range(n):
+            _add(&total, llrint(weights[i] * weight_scale), llrint(values[i] * value_scale))
+    return total
+
+
+def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, double value_scale, double weight_scale):
+    """Sum of weight times value, and sum of weights, as whole numbers.
+
+    Values and weights are multiplied by their scales, powers of two, and rounded to whole numbers below 2**62 and
+    2**31. From there on all is exact: the order of the rows does not matter, a whole-number weight is the same as so
+    many rows.
+    """
+    cdef WideSum total
+    cdef const float64_t* given = NULL if weights is None else &weights[0]
+    cdef const float64_t* first = &values[0]
+    cdef Py_ssize_t n = values.shape[0]
+    if n <= FEW_ROWS:
+        total = _sum_of_all(first, given, n, value_scale, weight_scale)
+    else:
+        with nogil:
+            total = _sum_of_all(first, given, n, value_scale, weight_scale)
+    return (int(total.high) << 2 * LIMB) + (int(total.middle) << LIMB) + int(total.low), int(total.weight)
+
+
+def largest_magnitude(const float64_t[::1] values):
+    """The largest absolute value; NaN where there is one."""
+    cdef int64_t bits
+    cdef double largest
+    largest_bits(&values[0], values.shape[0], &bits)
+    memcpy(&largest, &bits, sizeof(double))
+    return largest
+
+
+def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double weight_scale, int64_t[::1] out):
+    """Add each row's weight, as a whole number, to the cell of its class."""
+    cdef Py_ssize_t i
+    cdef int64_t weight = 1
+    with nogil:
+        for i in range(y.shape[0]):
+            if weights is not None:
+                weight = llrint(weights[i] * weight_scale)
+            out[<Py_ssize_t> y[i]] += weight
+
+
+# Exact weighted quantiles --------------------------------------------------
+
+cdef inline double _middle_of_three(double a, double b, double c) noexcept nogil:
+    if a < b:
+        return b if b < c else (c if a < c else a)
+    return a if a < c else (c if b < c else b)
+
+
+cdef inline void _swap(float64_t* values, int64_t* weights, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    cdef double value = values[i]
+    cdef int64_t weight = weights[i]
+    values[i] = values[j]
+    weights[i] = weights[j]
+    values[j] = value
+    weights[j] = weight
+
+
+cdef double _select(float64_t* values, int64_t* weights, Py_ssize_t n, double level) noexcept nogil:
+    # The smallest value with at least `level` of the weight at or below it (inverted distribution function).
+    # Selection by three-way partition:  [ < pivot | = pivot | > pivot ], then on into the part that holds the answer.
+    cdef int64_t below = 0, total = 0, weight_less, weight_equal
+    cdef Py_ssize_t first = 0, last = n, less, i, greater
+    cdef uint32_t random = 12345
+    cdef double pivot, needed
+    for i in range(n):
+        total += weights[i]
+    needed = level * <double> total
+    while last - first > 1:
+        random = random * 1664525u + 1013904223u
+        pivot = _middle_of_three(values[first], values[first + random % (last - first)], values[last - 1])
+        less = first
+        i = first
+        greater = last
+        weight_less = 0
+        weight_equal = 0
+        while i < greater:
+            if values[i] < pivot:
+                weight_less += weights[i]
+                _swap(values, weights, i, less)
+                less += 1
+                i += 1
+            elif values[i] > pivot:
+                greater -= 1
+                _swap(values, weights, i, greater)
+            else:
+                weight_equal += weights[i]
+                i += 1
+        if <double> (below + weight_less) >= needed and less > first:
+            last = less
+        elif <double> (below + weight_less + weight_equal) >= needed or greater == last:
+            return pivot
+        else:
+            below += weight_less + weight_equal
+            first = greater
+    return values[first]
+
+
+cdef double _clipped_mean(
+    const float64_t* values, const int64_t* weights, Py_ssize_t n, double centre, double limit
+) noexcept nogil:
+    # Weighted mean of (value - centre) clipped to [-limit, limit]
+    cdef WideSum total = WideSum(0, 0, 0, 0)
+    cdef double difference, scale = FIXED_ONE / limit
+    cdef int64_t mask = (<int64_t> 1 << LIMB) - 1
+    cdef Py_ssize_t i
+    for i in range(n):
+        difference = values[i] - centre
+        difference = -limit if difference < -limit else (limit if difference > limit else difference)
+        _add(&total, weights[i], llrint(difference * scale))
+    # Carry first: the same sum is then the same three limbs, however it was added up.
+    total.middle += total.low >> LIMB
+    total.low &= mask
+    total.high += total.middle >> LIMB
+    total.middle &= mask
+    return ldexp(<double> total.high + ldexp(<double> ((total.middle << LIMB) + total.low), -2 * LIMB), 1) \
+        * limit / <double> total.weight
+
+
+cdef struct Leaves:
+    float64_t* residuals
+    int64_t* weights
+    const int64_t* starts
+    double level
+    double limit
+    float64_t* out
+
+
+def leaf_values(
+    float64_t[::1] residuals,
+    int64_t[::1] weights,
+    const int64_t[::1] leaf_starts,
+    double level,
+    double limit,
+    float64_t[::1] out,
+    int n_threads,
+):
+    """Write a quantile of the residuals of each leaf; with a limit, add the mean of what remains, clipped to the limit.
+
+    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`; inside the leaves, both arrays of rows
+    are reordered. An empty leaf gets 0.
+    """
+    cdef Leaves leaves
+    if residuals.shape[0] == 0:
+        out[:] = 0
+        return
+    leaves = Leaves(&residuals[0], &weights[0], &leaf_starts[0], level, limit, &out[0])
+    with nogil:
+        share_pieces(_value_of_leaf, &leaves, out.shape[0], n_threads)
+
+
+cdef void _value_of_leaf(void* job, Py_ssize_t leaf, int32_t thread) noexcept nogil:
+    cdef const Leaves* leaves = <const Leaves*> job
+    cdef Py_ssize_t start = leaves.starts[leaf], n = leaves.starts[leaf + 1] - start
+    cdef float64_t* values = leaves.residuals + start
+    cdef int64_t* weights = leaves.weights + start
+    cdef double value = 0
+    if n > 0:
+        value = _select(values, weights, n, leaves.level)
+        if leaves.limit > SMALLEST_LIMIT:
+            value = value + _clipped_mean(values, weights, n, value, leaves.limit)
+    leaves.out[leaf] = value
+
+
+# From raw predictions to the target's own scale --------------------------------------------------
+
+def means_of_log(const float64_t[::1] raw, float64_t[::1] out):
+    """Write exp(raw)."""
+    if raw.shape[0] > 0:
+        with nogil:
+            exp_values(&raw[0], raw.shape[0], &out[0])
+
+
+def binary_probabilities(const float64_t[::1] raw, float64_t[:, ::1] out):
+    """Write the probabilities of both classes."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(raw.shape[0]):
+            sigmoid_of(raw[i], &out[i, 1], &out[i, 0])
+
+
+def class_probabilities(const float64_t[:, ::1] raw, float64_t[:, ::1] out):
+    """Write the softmax of each row."""
+    cdef Py_ssize_t i, k, n_classes = raw.shape[1]
+    cdef double largest, total
+    with nogil:
+        for i in range(raw.shape[0]):
+            largest = raw[i, 0]
+            for k in range(1, n_classes):
+                largest = raw[i, k] if raw[i, k] > largest else largest
+            total = 0
+            for k in range(n_classes):
+                out[i, k] = exp_of(raw[i, k] - largest)
+                total += out[i, k]
+            for k in range(n_classes):
+                out[i, k] /= total

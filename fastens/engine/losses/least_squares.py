@@ -1,0 +1,127 @@
+"""Trees fitted to the residuals by least squares, whose leaves then take a Newton step (Friedman 2001)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.losses.losses import Loss
+from fastens.engine.whole import are_whole
+
+Array = NDArray[np.float64]
+# A sum of whole numbers below 2**62 is exact.
+_SUM_BITS = 62
+# Largest step of a leaf: sums of thousands of such are finite. It takes a probability below 2**-50 to get there.
+_LARGEST_STEP = 2.0**50
+
+
+class LeastSquares(Loss):
+    """A loss whose trees are chosen by the squared error of its negative gradients, r, as if all hessians were 1.
+
+    A leaf is sum(r) / (sum(h) + l2) over its rows, h being the hessians: for the log loss sum(r) / sum(p (1 - p))
+    (Friedman 2001, algorithms 5 and 6), for squared errors the mean residual. These sums are of double precision where
+    the loss gives derivatives of such, and exact after rounding, in any order of the rows.
+
+    Parameters
+    ----------
+    base : Loss
+        One with hessians.
+    l2 : float, default=0
+        Added to the sum of hessians.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.losses.least_squares import LeastSquares
+    >>> from fastens.engine.losses.losses import BinaryLogLoss
+    >>> loss, y, raw = LeastSquares(BinaryLogLoss()), np.array([0.0, 1.0, 1.0]), np.zeros((1, 3))
+    >>> loss.gradients(y, raw, np.empty((1, 3), dtype=np.float32), None)
+    >>> loss.leaf_values(loss.residuals(y, raw, 0), np.array([0, 1, 3]))
+    array([-2.,  2.])
+    """
+
+    constant_hessian = True
+    renews_leaves = True
+
+    def __init__(self, base: Loss, l2: float = 0.0) -> None:
+        self._base, self._l2 = base, l2
+        self.name, self.n_outputs, self.bounds = base.name, base.n_outputs, base.bounds
+        self.by_rows, self.has_levels = base.by_rows, base.has_levels
+        self._steps = np.empty((base.n_outputs, 0, 2))
+
+    def check_target(self, y: Array) -> None:
+        """Raise ValueError where the loss is not defined for `y`."""
+        self._base.check_target(y)
+
+    def check_measured(self) -> None:
+        """Raise ValueError where the loss of a row is not known."""
+        self._base.check_measured()
+
+    def magnitude(self, y: Array) -> float:
+        """What raw predictions are hardly much larger than."""
+        return self._base.magnitude(y)
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The constant raw prediction of least loss, shape (n_outputs,)."""
+        return self._base.start(y, sample_weight)
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Renew what the loss learns from the residuals."""
+        self._base.start_round(y, raw, sample_weight)
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first derivatives, which trees are fitted to, and keep both for the leaves of the round."""
+        first, second = self._base.exact_derivatives(y, raw)
+        gradients[:] = first
+        self._steps = np.stack([-first, second], axis=2)
+
+    def residuals(self, y: Array, raw: Array, output: int) -> Array:
+        """The negative gradient and the hessian of each row at the start of the round, shape (n_rows, 2)."""
+        return self._steps[output]
+
+    def leaf_values(
+        self,
+        residuals: Array,
+        leaf_starts: NDArray[np.int64],
+        sample_weight: Array | None = None,
+        n_threads: int = 1,
+    ) -> Array:
+        """Sum of the negative gradients of each leaf over that of the hessians; 0 where that is 0."""
+        step, hessian = (_leaf_sums(column, leaf_starts, sample_weight) for column in residuals.T)
+        hessian += self._l2
+        values = np.divide(step, hessian, out=np.zeros_like(step), where=hessian > 0)
+        return np.clip(values, -_LARGEST_STEP, _LARGEST_STEP)
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        return self._base.loss(y, raw, sample_weight, n_threads)
+
+    def predict(self, raw: Array) -> Array:
+        """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
+        return self._base.predict(raw)
+
+    def deviation(self, mean: Array) -> Array:
+        """What the standard deviation of targets with such means is proportional to."""
+        return self._base.deviation(mean)
+
+
+def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None) -> Array:
+    """Weighted sums over the rows of each leaf: of whole numbers, after rounding to as many bits as there is room."""
+    first, n_rows = leaf_starts[:-1], np.diff(leaf_starts)
+    copies = np.ones(len(values), dtype=np.int64)
+    if weights is not None and are_whole(weights) and weights.sum() < 2.0**40:
+        copies = weights.astype(np.int64)
+    elif weights is not None:
+        values = values * weights
+    largest = np.maximum.reduceat(np.abs(values), first)
+    n_bits = _SUM_BITS - np.frexp(np.add.reduceat(copies, first).astype(np.float64))[1]
+    exponent = np.minimum(n_bits - np.frexp(largest)[1], 1000)
+    whole = np.rint(np.ldexp(values, np.repeat(exponent, n_rows))).astype(np.int64) * copies
+    return np.ldexp(np.add.reduceat(whole, first).astype(np.float64), -exponent)

@@ -1,0 +1,385 @@
+"""Losses: link, starting value, gradients and hessians, leaf values.
+
+Sums and quantiles are exact: a whole-number weight gives, to the bit, what so many copies of the row give, in any order
+of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fastens.engine.losses.gradients as kernels
+from fastens.engine.threads import threads_for
+from fastens.engine.whole import are_whole
+
+Array = NDArray[np.float64]
+
+# Raw predictions worth a thread: some 10 us of work, several times the cost of a parallel region. Measured: 0.4 ns each
+# for losses of the residual, 2 to 3 ns for those that need exp.
+_GRAIN_RESIDUAL = 1 << 15
+_GRAIN_EXP = 1 << 12
+# Two to this power is still a number.
+_MOST_SHIFT = 1000
+
+
+def _weight_scale(weights: Array | None) -> float:
+    """A power of two that makes weights whole numbers below 2**31 once rounded; 1 where they are so already."""
+    if weights is None:
+        return 1.0
+    largest = float(weights.max())
+    if largest < 2.0**31 and are_whole(weights):
+        return 1.0
+    return math.ldexp(1.0, min(30 - math.frexp(largest)[1], _MOST_SHIFT))
+
+
+def weighted_mean(values: Array, weights: Array | None = None) -> float:
+    """Mean of `values`, summed exactly after rounding to 2**-61 of the largest, weights to 2**-30 of the largest."""
+    largest = kernels.largest_magnitude(values)
+    if not math.isfinite(largest):
+        return largest
+    exponent = 61 - math.frexp(largest)[1]
+    if exponent > _MOST_SHIFT:
+        return math.ldexp(weighted_mean(np.ldexp(values, _MOST_SHIFT // 2), weights), -(_MOST_SHIFT // 2))
+    total, weight = kernels.weighted_sum(values, weights, math.ldexp(1.0, exponent), _weight_scale(weights))
+    return math.ldexp(total / weight, -exponent)
+
+
+def weighted_quantile(values: Array, level: float, weights: Array | None = None) -> float:
+    """The smallest value that has at least the share `level` of the weight at or below it."""
+    leaf = np.array([0, values.size], dtype=np.int64)
+    return float(_quantile_of_leaves(values.copy(), _whole_weights(weights, values.size), leaf, level)[0])
+
+
+def _whole_weights(weights: Array | None, n_rows: int) -> NDArray[np.int64]:
+    if weights is None:
+        return np.ones(n_rows, dtype=np.int64)
+    return np.rint(weights * _weight_scale(weights)).astype(np.int64)
+
+
+def _quantile_of_leaves(
+    residuals: Array, weights: NDArray[np.int64], leaf_starts: NDArray[np.int64], level: float
+) -> Array:
+    out = np.empty(leaf_starts.size - 1)
+    kernels.leaf_values(residuals, weights, leaf_starts, level, 0.0, out, 1)
+    return out
+
+
+class Loss:
+    """What boosting needs to know about a loss.
+
+    Throughout, `y` is float64 (the class index in classification) and `raw`, the raw prediction, float64 of shape
+    (n_outputs, n_rows), C order. A Loss belongs to one fit.
+
+    Attributes
+    ----------
+    name : str
+        The value of the estimator's parameter `loss`.
+    n_outputs : int
+        Raw predictions per row, and trees per round.
+    constant_hessian : bool
+        The hessian is 1 in every row.
+    renews_leaves : bool
+        Leaf values come from `leaf_values`, not from sums of gradients.
+    by_rows : bool
+        It is a mean over rows, so that some of them tell it for all.
+    has_levels : bool
+        Raw predictions are several levels of one target.
+    bounds : pair of numbers
+        Between which targets lie.
+    """
+
+    name = ""
+    constant_hessian = False
+    renews_leaves = False
+    by_rows = True
+    has_levels = False
+    bounds = (-math.inf, math.inf)
+    _kernel = ""
+    _grain = _GRAIN_EXP
+    # Where leaves are renewed: the quantile of the residuals, and the limit at which the mean of the rest is cut.
+    _leaf_level = 0.5
+    _leaf_limit = 0.0
+
+    def __init__(self, n_outputs: int = 1, parameter: float = 0.0) -> None:
+        self.n_outputs = n_outputs
+        self._parameter = parameter
+        self._code = kernels.LOSS_CODES[self._kernel or self.name]
+
+    @property
+    def measures_noise(self) -> bool:
+        """Whether the variance of gradients, over the mean hessian, falls to that of the noise."""
+        return not self.renews_leaves
+
+    def check_target(self, y: Array) -> None:
+        """Raise ValueError where the loss is not defined for `y`."""
+
+    def check_measured(self) -> None:
+        """Raise ValueError where the loss of a row is not known."""
+
+    def magnitude(self, y: Array) -> float:
+        """What raw predictions are hardly much larger than."""
+        return float(np.abs(y).max())
+
+    def of_output(self, output: int) -> Loss:
+        """The loss that the leaves of one output's trees are renewed by."""
+        return self
+
+    def residuals(self, y: Array, raw: Array, output: int) -> Array:
+        """What leaves are renewed from: the target less one raw prediction."""
+        return y - raw[output]
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The constant raw prediction of least loss, shape (n_outputs,)."""
+        raise NotImplementedError
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Renew what the loss learns from the residuals; call it before the gradients of each round."""
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first and second derivatives by `raw`, unweighted, both (n_outputs, n_rows).
+
+        Where `constant_hessian`, `hessians` is left as it is and may be None.
+        """
+        n_threads = threads_for(raw.size, n_threads, self._grain)
+        kernels.gradients(self._code, self._parameter, y, raw, gradients, hessians, n_threads)
+
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """The same in double precision, where the loss has a formula for that."""
+        found = np.ones((2, *raw.shape), dtype=np.float32)
+        self.gradients(y, raw, found[0], found[1])
+        return found[0].astype(np.float64), found[1].astype(np.float64)
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        out = np.empty(y.size)
+        kernels.row_losses(self._code, self._parameter, y, raw, out, threads_for(raw.size, n_threads, self._grain))
+        return weighted_mean(out, sample_weight)
+
+    def predict(self, raw: Array) -> Array:
+        """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
+        return raw[:, 0]
+
+    def deviation(self, mean: Array) -> Array:
+        """What the standard deviation of targets with such means is proportional to."""
+        return np.ones_like(mean)
+
+    def damped(self, steps: Array) -> Array:
+        """Newton steps of leaves, cut to the minimum of the loss where they lead far beyond it."""
+        return steps
+
+    def leaf_values(
+        self,
+        residuals: Array,
+        leaf_starts: NDArray[np.int64],
+        sample_weight: Array | None = None,
+        n_threads: int = 1,
+    ) -> Array:
+        """Value of each leaf from the residuals `y - raw` of its rows, sorted by leaf; reorders `residuals`.
+
+        The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`.
+        """
+        out = np.empty(leaf_starts.size - 1)
+        weights = _whole_weights(sample_weight, residuals.size)
+        n_threads = threads_for(residuals.size, n_threads, _GRAIN_EXP)
+        kernels.leaf_values(residuals, weights, leaf_starts, self._leaf_level, self._leaf_limit, out, n_threads)
+        return out
+
+
+class SquaredError(Loss):
+    """(y - raw)**2 / 2: the mean."""
+
+    name = "squared_error"
+    constant_hessian = True
+    _grain = _GRAIN_RESIDUAL
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The mean."""
+        return np.array([weighted_mean(y, sample_weight)])
+
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """Prediction less target, and 1."""
+        return raw - y, np.ones_like(raw)
+
+
+class Quantile(Loss):
+    """Pinball loss: `level` of the rows fall at or below the prediction."""
+
+    name = "quantile"
+    constant_hessian = True
+    _grain = _GRAIN_RESIDUAL
+    renews_leaves = True
+
+    def __init__(self, level: float) -> None:
+        super().__init__(parameter=level)
+        self._leaf_level = level
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The quantile."""
+        return np.array([weighted_quantile(y, self._leaf_level, sample_weight)])
+
+
+class AbsoluteError(Quantile):
+    """abs(y - raw): the median."""
+
+    name = "absolute_error"
+
+    def __init__(self) -> None:
+        super().__init__(0.5)
+
+
+class Huber(Loss):
+    """Squares up to the limit d, d (abs(y - raw) - d/2) beyond it.
+
+    d is renewed each round: the quantile `alpha` of the absolute residuals (Friedman 2001, section 4.4).
+    """
+
+    name = "huber"
+    constant_hessian = True
+    _grain = _GRAIN_RESIDUAL
+    renews_leaves = True
+
+    def __init__(self, alpha: float = 0.9) -> None:
+        super().__init__()
+        self._alpha = alpha
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The median."""
+        start = np.array([weighted_quantile(y, 0.5, sample_weight)])
+        self.start_round(y, np.broadcast_to(start[:, None], (1, y.size)), sample_weight)
+        return start
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Renew the limit; where most residuals are 0, the largest one."""
+        distances = np.abs(y - raw[0])
+        self._parameter = weighted_quantile(distances, self._alpha, sample_weight) or float(distances.max())
+        self._leaf_limit = self._parameter
+
+
+class LogLinkLoss(Loss):
+    """A loss of exp(raw), the mean; the variance is proportional to a power of it."""
+
+    bounds = (0.0, math.inf)
+    variance_power = 1.0
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The logarithm of the mean."""
+        # Rows of little weight, rounded to none, may be all that are not 0.
+        return np.array([math.log(weighted_mean(y, sample_weight) or np.average(y, weights=sample_weight))])
+
+    def predict(self, raw: Array) -> Array:
+        """The mean, exp(raw)."""
+        out = np.empty(raw.shape[0])
+        kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
+        return out
+
+    def deviation(self, mean: Array) -> Array:
+        """Of the distribution with that variance."""
+        return np.maximum(mean, np.finfo(float).tiny) ** (self.variance_power / 2)
+
+
+class Poisson(LogLinkLoss):
+    """exp(raw) - y raw."""
+
+    name = "poisson"
+
+    def check_target(self, y: Array) -> None:
+        """Counts or rates: none negative, not all 0."""
+        if y.min() < 0:
+            raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {y.min()}.")
+        if not y.any():
+            raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
+
+    def damped(self, steps: Array) -> Array:
+        """A leaf's loss is least at log(sum of y / sum of exp(raw)), the logarithm of 1 + its Newton step."""
+        return np.where(steps > 0, np.log1p(np.maximum(steps, 0)), steps)
+
+
+class Gamma(LogLinkLoss):
+    """raw + y exp(-raw)."""
+
+    name = "gamma"
+    variance_power = 2.0
+
+    def check_target(self, y: Array) -> None:
+        """Only positive values."""
+        if y.min() <= 0:
+            raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {y.min()}.")
+
+    def damped(self, steps: Array) -> Array:
+        """A leaf's loss is least at the logarithm of the mean of y exp(-raw), -log(1 - its Newton step)."""
+        return np.where(steps < 0, -np.log1p(np.maximum(-steps, 0)), steps)
+
+
+class _LogLoss(Loss):
+    # Odds times e**10, with a learning rate of 0.1 times e in one round; ordinary leaves move a few units. Where p is
+    # near 0 or 1, p (1 - p) vanishes, and the step for a few surprising rows would be thousands of times too long.
+    max_step = 10.0
+
+    def damped(self, steps: Array) -> Array:
+        """Steps of at most `max_step`."""
+        return np.minimum(np.maximum(steps, -self.max_step), self.max_step)
+
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """P - 1 in the class, p outside; and p (1 - p), for more than two classes times K / (K - 1)."""
+        share = np.ascontiguousarray(self.predict(np.ascontiguousarray(raw.T)).T)
+        if self.n_outputs == 1:
+            return share[1:] - y, share[1:] * share[:1]
+        is_own = y == np.arange(self.n_outputs)[:, None]
+        return share - is_own, self.n_outputs / (self.n_outputs - 1) * share * (1 - share)
+
+
+class BinaryLogLoss(_LogLoss):
+    """log(1 + exp(raw)) - y raw, raw the log odds of class 1."""
+
+    name = "log_loss"
+    _kernel = "binary_log_loss"
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The log odds."""
+        shares = _class_weights(y, sample_weight, 2)
+        return np.array([math.log(shares[1] / shares[0])])
+
+    def predict(self, raw: Array) -> Array:
+        """Probabilities of both classes."""
+        out = np.empty((raw.shape[0], 2))
+        kernels.binary_probabilities(raw.reshape(-1), out)
+        return out
+
+
+class MulticlassLogLoss(_LogLoss):
+    """log(sum over k of exp(raw_k)) - raw_y: one raw prediction per class.
+
+    The hessian of each class is K / (K - 1) p (1 - p), which makes up for the classes' moving together (Friedman 2001,
+    equation 34).
+    """
+
+    name = "log_loss"
+    _kernel = "multiclass_log_loss"
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The logarithms of the classes' shares."""
+        shares = _class_weights(y, sample_weight, self.n_outputs)
+        total = sum(shares)
+        return np.array([math.log(share / total) for share in shares])
+
+    def predict(self, raw: Array) -> Array:
+        """Probabilities of the classes."""
+        out = np.empty(raw.shape)
+        kernels.class_probabilities(np.ascontiguousarray(raw), out)
+        return out
+
+
+def _class_weights(y: Array, weights: Array | None, n_classes: int) -> list[int]:
+    out = np.zeros(n_classes, dtype=np.int64)
+    kernels.class_weights(y, weights, _weight_scale(weights), out)
+    return np.maximum(out, 1).tolist()  # a class of little weight is rounded to no less than a unit

@@ -1,0 +1,396 @@
+"""Losses given by formulas over whole arrays: those of the library that need no loop of their own, and users' own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fastens.engine.losses.gradients as kernels
+from fastens.engine.losses.losses import (
+    BinaryLogLoss,
+    LogLinkLoss,
+    Loss,
+    MulticlassLogLoss,
+    weighted_mean,
+    weighted_quantile,
+)
+
+Array = NDArray[np.float64]
+BLOCK = 1 << 14  # rows whose formulas are evaluated at a time, so that what they make stays in the cache
+MAX_STEPS = 200  # of the search for a starting value
+
+
+def exp(x: Array) -> Array:
+    """exp(x), the same on every machine; x is cut at 707."""
+    out = np.empty(x.size)
+    kernels.means_of_log(np.ascontiguousarray(x), out)
+    return out
+
+
+class NumericLoss(Loss):
+    """A loss with one raw prediction, whose derivatives are formulas over arrays."""
+
+    def __init__(self, parameter: float = 0.0) -> None:
+        self.n_outputs = 1
+        self._parameter = parameter
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Any, Any]:
+        """First and second derivative of each row's loss."""
+        raise NotImplementedError
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """The loss of each row."""
+        raise NotImplementedError
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first and second derivatives by `raw`, block by block."""
+        assert hessians is not None
+        for start in range(0, len(y), BLOCK):
+            rows = slice(start, start + BLOCK)
+            gradients[0, rows], hessians[0, rows] = self.derivatives(y[rows], raw[0, rows])
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        return weighted_mean(self.row_losses(y, raw[0]), sample_weight)
+
+
+class Tweedie(NumericLoss, LogLinkLoss):
+    """y exp((1-p) raw) / (p-1) + exp((2-p) raw) / (2-p): a variance of mean**p, 1 < p < 2 (Jorgensen 1987)."""
+
+    name = "tweedie"
+
+    def __init__(self, power: float) -> None:
+        super().__init__(power)
+        self.variance_power = power
+
+    def check_target(self, y: Array) -> None:
+        """None negative, not all 0."""
+        if y.min() < 0 or not y.any():
+            raise ValueError(
+                "y must be at least 0, and somewhere positive, for loss='tweedie'; "
+                f"it goes from {y.min()} to {y.max()}."
+            )
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """As the class says."""
+        p = self._parameter
+        falling, rising = y * exp((1 - p) * raw), exp((2 - p) * raw)
+        return rising - falling, (p - 1) * falling + (2 - p) * rising
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """As the class says."""
+        p = self._parameter
+        return y * exp((1 - p) * raw) / (p - 1) + exp((2 - p) * raw) / (2 - p)
+
+    def damped(self, steps: Array) -> Array:
+        """A leaf's loss is least at log(A / B), A and B the sums of both terms, which follow from its Newton step."""
+        p = self._parameter
+        tiny = np.finfo(np.float64).tiny
+        up, down = 1 + (2 - p) * steps, 1 - (p - 1) * steps
+        return np.log(np.maximum(up, tiny)) - np.log(np.maximum(down, tiny))
+
+
+class LogCosh(NumericLoss):
+    """log(cosh(raw - y)): squares near 0, absolute errors far away.
+
+    The second derivative vanishes for outliers, and Newton steps would explode; that of the parabola which touches the
+    loss from above, tanh(d) / d, makes every step go down (as in iteratively reweighted least squares).
+    """
+
+    name = "log_cosh"
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The constant of least loss."""
+        return _reweighted_mean(y, sample_weight, self._curvature, weighted_quantile(y, 0.5, sample_weight))
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """Slope, and the curvature of the touching parabola."""
+        return _tanh(raw - y), self._curvature(raw - y)
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """As the class says."""
+        distance = np.abs(raw - y)
+        return distance + np.log1p(exp(-2 * distance)) - math.log(2)
+
+    def _curvature(self, difference: Array) -> Array:
+        small = np.abs(difference) < 1e-4
+        return np.where(small, 1 - difference**2 / 3, _tanh(difference) / np.where(small, 1, difference))
+
+
+class Expectile(NumericLoss):
+    """Squares that weigh `level` where y is above the prediction, 1 - level below (Newey & Powell 1987)."""
+
+    name = "expectile"
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The expectile."""
+        return _reweighted_mean(y, sample_weight, self._side, weighted_mean(y, sample_weight))
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """Of half the squares."""
+        side = self._side(raw - y)
+        return side * (raw - y), side
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """Half the squares."""
+        return self._side(raw - y) * (raw - y) ** 2 / 2
+
+    def _side(self, difference: Array) -> Array:
+        return np.where(difference < 0, self._parameter, 1 - self._parameter)
+
+
+class Exponential(NumericLoss):
+    """exp(-raw) for class 1 and exp(raw) for class 0: AdaBoost's loss; raw is half the log odds (Friedman 2000)."""
+
+    name = "exponential"
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """Half the log odds."""
+        return BinaryLogLoss().start(y, sample_weight) / 2
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """As the class says."""
+        sign = 2 * y - 1
+        value = exp(-sign * raw)
+        return -sign * value, value
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """As the class says."""
+        return exp((1 - 2 * y) * raw)
+
+    def predict(self, raw: Array) -> Array:
+        """Probabilities of both classes."""
+        return BinaryLogLoss().predict(2 * raw)
+
+    def damped(self, steps: Array) -> Array:
+        """A leaf's loss is least at half the log odds of its weights, which is artanh of its Newton step."""
+        limit = math.tanh(5.0)  # odds of e**10 in one round, as with the log loss
+        return np.arctanh(np.clip(steps, -limit, limit))
+
+
+class CrossEntropy(BinaryLogLoss):
+    """The log loss of a share: y is a probability itself, between 0 and 1."""
+
+    name = "cross_entropy"
+    bounds = (0.0, 1.0)
+
+    def check_target(self, y: Array) -> None:
+        """Shares, not all of them 0 or all 1."""
+        if y.min() < 0 or y.max() > 1 or y.min() == y.max() in (0, 1):
+            raise ValueError(
+                "y must be from 0 to 1, not all 0 or all 1, for loss='cross_entropy'; "
+                f"it goes from {y.min()} to {y.max()}."
+            )
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The log odds of the mean."""
+        mean = weighted_mean(y, sample_weight)
+        return np.array([math.log(mean / (1 - mean))])
+
+    def predict(self, raw: Array) -> Array:
+        """The expected share."""
+        return super().predict(raw)[:, 1]
+
+
+class SeveralLevels(Loss):
+    """Several quantiles or expectiles, a raw prediction for each; predictions are sorted, so that they never cross.
+
+    Sorting makes them no worse, and keeps them monotone where each is (Chernozhukov, Fernandez-Val & Galichon 2010,
+    "Quantile and probability curves without crossing").
+
+    Parameters
+    ----------
+    parts : sequence of Loss
+        The losses of the levels, ascending.
+    """
+
+    has_levels = True
+
+    def __init__(self, parts: Sequence[Loss]) -> None:
+        self._parts = list(parts)
+        self.n_outputs = len(self._parts)
+        self.name = parts[0].name
+        self.constant_hessian, self.renews_leaves = parts[0].constant_hessian, parts[0].renews_leaves
+
+    def of_output(self, output: int) -> Loss:
+        """The loss of one level."""
+        return self._parts[output]
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The quantiles or expectiles."""
+        return np.concatenate([part.start(y, sample_weight) for part in self._parts])
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Those of each level."""
+        for k, part in enumerate(self._parts):
+            own = slice(k, k + 1)
+            part.gradients(y, raw[own], gradients[own], None if hessians is None else hessians[own], n_threads)
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """The mean over the levels."""
+        parts = enumerate(self._parts)
+        return sum(part.loss(y, raw[k : k + 1], sample_weight, n_threads) for k, part in parts) / self.n_outputs
+
+    def predict(self, raw: Array) -> Array:
+        """The levels of each row, ascending, shape (n_rows, n_levels)."""
+        return np.sort(raw, axis=1)
+
+
+class CustomLoss(NumericLoss):
+    """A user's loss: a function of (y, raw) that returns gradients and hessians, or an object with such a method.
+
+    It is given all rows at once; `raw` has the shape (n_rows,), or (n_rows, n_outputs) where there are several.
+
+    Parameters
+    ----------
+    source : callable, or object with `derivatives(y, raw)`
+        May also have `start(y, sample_weight)`, the first raw prediction (default: 0); `loss(y, raw)`, the loss of each
+        row (early stopping needs it); `predict(raw)`, the inverse link.
+    n_outputs : int, default=1
+        Raw predictions per row.
+    """
+
+    name = "custom"
+
+    def __init__(self, source: Any, n_outputs: int = 1) -> None:
+        super().__init__()
+        self.n_outputs = n_outputs
+        self._source = source
+        self._derivatives: Callable[[Array, Array], Any] = getattr(source, "derivatives", source)
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """What the source says, or 0."""
+        if not hasattr(self._source, "start"):
+            return np.zeros(self.n_outputs)
+        start = self._source.start(y, sample_weight)
+        found = np.asarray(start, dtype=np.float64)
+        if found.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(found).all():
+            wanted = "a finite number" if self.n_outputs == 1 else f"{self.n_outputs} finite numbers"
+            raise ValueError(f"loss.start must return {wanted}; got {start!r}.")
+        return found.reshape(-1)
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first and second derivatives by `raw`, found for all rows at once."""
+        assert hessians is not None
+        found = self.derivatives(y, self._as_given(raw.T))
+        gradients[:], hessians[:] = (part.T.reshape(raw.shape) for part in found)
+
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """The same as the source gives them."""
+        first, second = self.derivatives(y, self._as_given(raw.T))
+        return first.T.reshape(raw.shape), second.T.reshape(raw.shape)
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        return weighted_mean(self.row_losses(y, self._as_given(raw.T)), sample_weight)
+
+    def _as_given(self, raw: Array) -> Array:
+        """Raw predictions of shape (n_rows, n_outputs) as the source gets them."""
+        return np.ascontiguousarray(raw) if self.n_outputs > 1 else raw[:, 0]
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """What the source says, checked: arrays of finite numbers, hessians not negative."""
+        found = self._derivatives(_unchangeable(y), _unchangeable(raw))
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(found).__name__}.")
+        gradients, hessians = (np.asarray(part, dtype=np.float64) for part in found)
+        for name, part in (("gradients", gradients), ("hessians", hessians)):
+            if part.shape != raw.shape:
+                raise ValueError(f"loss must return {name} of shape {raw.shape}; got {part.shape}.")
+            if not np.isfinite(part).all():
+                raise ValueError(f"loss must return finite {name}; got {part[~np.isfinite(part)][0]}.")
+        if hessians.min() < 0:
+            raise ValueError(f"loss must return hessians of at least 0; got {hessians.min()}.")
+        return gradients, hessians
+
+    def check_measured(self) -> None:
+        """The source says how large it is."""
+        if not hasattr(self._source, "loss"):
+            raise ValueError(f"loss must have a method `loss` for early stopping; {self._source!r} has none.")
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """What the source says; not a number where it says nothing."""
+        if not hasattr(self._source, "loss"):
+            return np.full(y.shape, np.nan)
+        return np.ascontiguousarray(self._source.loss(_unchangeable(y), _unchangeable(raw)), dtype=np.float64)
+
+    def predict(self, raw: Array) -> Array:
+        """What the source says, or the raw prediction."""
+        given = self._as_given(raw)
+        return np.asarray(self._source.predict(given)) if hasattr(self._source, "predict") else given
+
+
+class CustomClassLoss(CustomLoss):
+    """A user's loss for classes, y being their numbers; raw predictions are log odds unless it says otherwise.
+
+    Two classes have one raw prediction, three or more have one each.
+
+    Parameters
+    ----------
+    source : callable, or object with `derivatives(y, raw)`
+        As for `CustomLoss`; `predict` returns the probability of the second of two classes, or those of all.
+    n_classes : int, default=2
+        How many classes there are.
+    """
+
+    def __init__(self, source: Any, n_classes: int = 2) -> None:
+        super().__init__(source, 1 if n_classes == 2 else n_classes)
+
+    def predict(self, raw: Array) -> Array:
+        """Probabilities of the classes."""
+        if not hasattr(self._source, "predict"):
+            known = BinaryLogLoss() if self.n_outputs == 1 else MulticlassLogLoss(self.n_outputs)
+            return known.predict(raw)
+        found = super().predict(raw)
+        wanted = raw.shape if self.n_outputs > 1 else raw.shape[:1]
+        if found.shape != wanted:
+            raise ValueError(f"loss.predict must return an array of shape {wanted}; got {found.shape}.")
+        return found if self.n_outputs > 1 else np.column_stack([1 - found, found])
+
+
+def _unchangeable(array: Array) -> Array:
+    """The same numbers for a user's function, which must not write over them."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _tanh(x: Array) -> Array:
+    value = exp(-2 * np.abs(x))
+    return np.copysign((1 - value) / (1 + value), x)
+
+
+def _reweighted_mean(y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
+    """The fixed point of c = mean of y weighted by factor(c - y)."""
+    for _ in range(MAX_STEPS):
+        factors = factor(start - y)
+        step = weighted_mean(factors * (y - start), weight) / weighted_mean(factors, weight)
+        start += step
+        if abs(step) <= 1e-12 * abs(start):
+            break
+    return np.array([start])

@@ -1,0 +1,266 @@
+"""Ranking: LambdaMART's gradients and the gain of each query, threads over queries.
+
+The documents of a query are put in order of their scores. Those with the same score and the same gain are one block,
+which takes up as many places as its documents weigh: a weight of 2 is, to the bit, the document given twice, and the
+order of the rows does not matter.
+"""
+
+import numpy as np
+
+from libc.math cimport fabs, floor, log2
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport qsort
+
+from fastens.engine.structs cimport float32_t, float64_t
+from fastens.engine.team cimport share_pieces
+
+
+cdef extern from "engine/losses/loss_loops.h" nogil:
+    double exp_of(double x) noexcept
+
+
+cdef struct Document:
+    double score
+    double gain
+    double weight
+    int64_t row
+
+
+cdef struct Block:
+    # Documents alike: score, gain, places from `place` on, `weight` of them, and the sums of their derivatives.
+    double score
+    double gain
+    double place
+    double weight
+    double discount         # of all its places together
+    double gradient
+    double hessian
+    Py_ssize_t end          # its last document, plus 1
+
+
+cdef struct Options:
+    double sigmoid
+    double truncation       # places whose documents are compared with all below
+    bint normalize
+
+
+cdef int better(const void* a, const void* b) noexcept nogil:
+    # Descending scores, then descending gains, then rows: a total order.
+    cdef const Document* x = <const Document*> a
+    cdef const Document* y = <const Document*> b
+    if x.score != y.score:
+        return -1 if x.score > y.score else 1
+    if x.gain != y.gain:
+        return -1 if x.gain > y.gain else 1
+    return (x.row > y.row) - (x.row < y.row)
+
+
+cdef inline double reach(const double[::1] upto, double place) noexcept nogil:
+    # The sum of the discounts of the first `place` places, which may be a fraction; constant discounts past the table.
+    cdef Py_ssize_t last = upto.shape[0] - 2
+    cdef Py_ssize_t whole = last if place >= last else <Py_ssize_t> floor(place)
+    return upto[whole] + (place - whole) * (upto[whole + 1] - upto[whole])
+
+
+cdef Py_ssize_t find_blocks(
+    const Document* documents, Py_ssize_t n, const double[::1] upto, Block* blocks
+) noexcept nogil:
+    cdef Py_ssize_t i, n_blocks = 0
+    cdef double place = 0
+    cdef Block* block = NULL
+    for i in range(n):
+        if block == NULL or documents[i].score != block.score or documents[i].gain != block.gain:
+            block = blocks + n_blocks
+            n_blocks += 1
+            block.score, block.gain, block.place = documents[i].score, documents[i].gain, place
+            block.weight = block.gradient = block.hessian = 0
+        block.weight += documents[i].weight
+        place += documents[i].weight
+        block.end = i + 1
+    for i in range(n_blocks):
+        blocks[i].discount = reach(upto, blocks[i].place + blocks[i].weight) - reach(upto, blocks[i].place)
+    return n_blocks
+
+
+cdef double compare(Block* a, Block* b, double top, double top_discount, const Options* options) noexcept nogil:
+    # Derivatives of the pairs of `top` documents of block `a`, which is above `b`, with all of `b`; returns their sum.
+    cdef Block* high = a if a.gain > b.gain else b
+    cdef Block* low = b if a.gain > b.gain else a
+    cdef double difference = high.score - low.score
+    cdef double change = (high.gain - low.gain) * (b.weight * top_discount - top * b.discount)
+    cdef double wrong = 1.0 / (1.0 + exp_of(options.sigmoid * difference))
+    cdef double slope, curvature
+    if options.normalize:
+        change /= 0.01 + fabs(difference)
+    slope = options.sigmoid * wrong * change
+    curvature = options.sigmoid * options.sigmoid * wrong * (1.0 - wrong) * change
+    high.gradient -= slope
+    low.gradient += slope
+    high.hessian += curvature
+    low.hessian += curvature
+    return 2.0 * slope
+
+
+cdef double compare_all(
+    Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, const Options* options
+) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef double top, top_discount, total = 0
+    for i in range(n_blocks):
+        if blocks[i].place >= options.truncation:
+            break
+        top = min(blocks[i].weight, options.truncation - blocks[i].place)
+        top_discount = reach(upto, blocks[i].place + top) - reach(upto, blocks[i].place)
+        for j in range(i + 1, n_blocks):
+            if blocks[i].gain != blocks[j].gain:
+                total += compare(blocks + i, blocks + j, top, top_discount, options)
+    return total
+
+
+cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, double at) noexcept nogil:
+    # The discounted gain of the first `at` places; documents of equal score share the mean discount of their places.
+    cdef Py_ssize_t i = 0
+    cdef double total = 0, first, last, gain, score
+    while i < n_blocks and blocks[i].place < at:
+        first, score, gain = blocks[i].place, blocks[i].score, 0
+        last = first
+        while i < n_blocks and blocks[i].score == score:
+            gain += blocks[i].weight * blocks[i].gain
+            last = blocks[i].place + blocks[i].weight
+            i += 1
+        total += gain / (last - first) * (reach(upto, min(last, at)) - reach(upto, first))
+    return total
+
+
+cdef struct Scored:
+    # Queries whose documents have scores, and what is written of them.
+    void* queries                   # Ranker
+    const double* scores
+    Options options
+    float32_t* gradients
+    float32_t* hessians
+    double at
+    double* gains
+
+
+cdef void _lambdas_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+    cdef const Scored* scored = <const Scored*> job
+    (<Ranker> scored.queries).lambdas(query, scored.scores, scored.options, scored.gradients, scored.hessians)
+
+
+cdef void _gain_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+    cdef const Scored* scored = <const Scored*> job
+    scored.gains[query] = (<Ranker> scored.queries).share_of_best(query, scored.scores, scored.at)
+
+
+cdef class Ranker:
+    """The queries of some rows.
+
+    Parameters
+    ----------
+    order : int64 array of shape (n_rows,)
+        The rows, query by query.
+    starts : int64 array of shape (n_queries + 1,)
+        Where each query's rows begin in `order`.
+    gains, weights : float64 arrays of shape (n_rows,)
+        By row: what it is worth, and how many documents it stands for.
+    """
+
+    cdef const int64_t[::1] order, starts
+    cdef const double[::1] gains, weights, upto
+    cdef unsigned char[::1] document_room, block_room
+
+    def __init__(
+        self,
+        const int64_t[::1] order,
+        const int64_t[::1] starts,
+        const float64_t[::1] gains,
+        const float64_t[::1] weights,
+        const float64_t[::1] upto,
+    ):
+        self.order, self.starts, self.gains, self.weights, self.upto = order, starts, gains, weights, upto
+        self.document_room = np.empty(order.shape[0] * sizeof(Document), dtype=np.uint8)
+        self.block_room = np.empty(order.shape[0] * sizeof(Block), dtype=np.uint8)
+
+    cdef Py_ssize_t arrange(self, Py_ssize_t query, const double* scores) noexcept nogil:
+        # Put the documents of a query in order, those of highest gain first where scores is NULL; count their blocks.
+        cdef int64_t first = self.starts[query], n = self.starts[query + 1] - first
+        cdef Document* documents = (<Document*> &self.document_room[0]) + first
+        cdef int64_t i, row
+        for i in range(n):
+            row = self.order[first + i]
+            documents[i].row = row
+            documents[i].gain = self.gains[row]
+            documents[i].weight = self.weights[row]
+            documents[i].score = documents[i].gain if scores == NULL else scores[row]
+        qsort(documents, n, sizeof(Document), better)
+        return find_blocks(documents, n, self.upto, (<Block*> &self.block_room[0]) + first)
+
+    cdef double best_gain(self, Py_ssize_t query, double at) noexcept nogil:
+        cdef Py_ssize_t n_blocks = self.arrange(query, NULL)
+        return gain_at((<Block*> &self.block_room[0]) + self.starts[query], n_blocks, self.upto, at)
+
+    cdef void write(
+        self, Py_ssize_t query, Py_ssize_t n_blocks, double scale, float32_t* gradients, float32_t* hessians
+    ) noexcept nogil:
+        # Every document of a block gets its share, by weight.
+        cdef int64_t first = self.starts[query], i = 0
+        cdef const Document* documents = (<const Document*> &self.document_room[0]) + first
+        cdef const Block* blocks = (<const Block*> &self.block_room[0]) + first
+        cdef Py_ssize_t k
+        cdef float32_t gradient, hessian
+        for k in range(n_blocks):
+            gradient = <float32_t> (scale * (blocks[k].gradient / blocks[k].weight))
+            hessian = <float32_t> (scale * (blocks[k].hessian / blocks[k].weight))
+            while i < blocks[k].end:
+                gradients[documents[i].row] = gradient
+                hessians[documents[i].row] = hessian
+                i += 1
+
+    cdef void lambdas(
+        self, Py_ssize_t query, const double* scores, Options options, float32_t* gradients, float32_t* hessians
+    ) noexcept nogil:
+        cdef double best = self.best_gain(query, options.truncation), total, scale
+        cdef Py_ssize_t n_blocks = self.arrange(query, scores)
+        cdef Block* blocks = (<Block*> &self.block_room[0]) + self.starts[query]
+        # Differences of scores mean nothing before there are any.
+        options.normalize = options.normalize and blocks[0].score != blocks[n_blocks - 1].score
+        total = compare_all(blocks, n_blocks, self.upto, &options) / best if best > 0 else 0.0
+        scale = 1.0 / best if best > 0 else 0.0
+        if options.normalize and total > 0:
+            scale *= log2(1.0 + total) / total
+        self.write(query, n_blocks, scale, gradients, hessians)
+
+    def gradients(
+        self,
+        const float64_t[::1] scores,
+        tuple options,
+        float32_t[::1] gradients,
+        float32_t[::1] hessians,
+        int n_threads,
+    ):
+        """Write LambdaMART's derivatives by the scores; options: steepness of the sigmoid, truncation, normalize."""
+        cdef Scored scored
+        if scores.shape[0] == 0:
+            return
+        scored.queries, scored.scores = <void*> self, &scores[0]
+        scored.options = Options(options[0], options[1], options[2])
+        scored.gradients, scored.hessians = &gradients[0], &hessians[0]
+        with nogil:
+            share_pieces(_lambdas_of_query, &scored, self.starts.shape[0] - 1, n_threads)
+
+    cdef double share_of_best(self, Py_ssize_t query, const double* scores, double at) noexcept nogil:
+        cdef double best = self.best_gain(query, at)
+        cdef Py_ssize_t n_blocks = self.arrange(query, scores)
+        if best <= 0:
+            return 1.0
+        return gain_at((<Block*> &self.block_room[0]) + self.starts[query], n_blocks, self.upto, at) / best
+
+    def ndcg(self, const float64_t[::1] scores, double at, float64_t[::1] out, int n_threads):
+        """Write the normalised discounted gain of the first `at` places of each query; 1 where there is none to get."""
+        cdef Scored scored
+        if scores.shape[0] == 0:
+            return
+        scored.queries, scored.scores, scored.at, scored.gains = <void*> self, &scores[0], at, &out[0]
+        with nogil:
+            share_pieces(_gain_of_query, &scored, self.starts.shape[0] - 1, n_threads)

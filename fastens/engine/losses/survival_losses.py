@@ -1,0 +1,279 @@
+"""Losses of times that may be known only within bounds: Cox's partial likelihood, accelerated failure times.
+
+The target has two columns, the bounds of the time: equal where it was observed, an upper one of infinity where the row
+was lost sight of before (censored on the right).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+from fastens.engine.losses.aft import DISTRIBUTIONS as DISTRIBUTION_CODES
+from fastens.engine.losses.aft import derivatives, row_losses
+from fastens.engine.losses.losses import Loss, weighted_mean
+from fastens.engine.losses.numeric_losses import exp
+from fastens.engine.losses.survival import hazard_sums, ordered_pairs, risk_sums
+from fastens.engine.threads import threads_for
+
+Array = NDArray[np.float64]
+
+MAX_STEPS = 200  # of the search for a starting value
+MAX_STEP = 10.0  # of a leaf: e**10 times the hazard, or the time
+
+
+def events(y: Array) -> NDArray[np.bool_]:
+    """Whose time was observed."""
+    return y[:, 0] == y[:, 1]
+
+
+# Cox --------------------------------------------------
+
+
+class Cox(Loss):
+    """Minus the partial log likelihood per row, raw being the logarithm of the hazard ratio (Cox 1972).
+
+    Times that are equal are treated as in Breslow (1974). In place of the second derivative, p (1 - p) summed over the
+    events that a row was at risk for, stands p summed, which bounds it whatever other rows move along.
+    """
+
+    name = "cox"
+    by_rows = False
+
+    def __init__(self) -> None:
+        self.n_outputs = 1
+        self._weight: Array | None = None
+        self._orders = _Orders()
+
+    def check_target(self, y: Array) -> None:
+        """Events and rows censored on the right, at least one event."""
+        known = events(y)
+        if not (known | np.isinf(y[:, 1])).all():
+            raise ValueError("y must hold events and rows censored on the right, no intervals, for loss='cox'.")
+        if not known.any():
+            raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
+
+    def magnitude(self, y: Array) -> float:
+        """Raw predictions are logarithms."""
+        return 1.0
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """0: only differences count."""
+        return np.zeros(1)
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Remember the weights: each row's gradient depends on all of them."""
+        self._weight = sample_weight
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the derivatives by the raw predictions, divided by the weights."""
+        assert hessians is not None
+        risk = _risk(raw[0])
+        expected = risk * _hazard(self._orders.of(y), y, risk, self._weight)
+        gradients[0], hessians[0] = expected - events(y), expected
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Minus the partial log likelihood, divided by the weight of all rows."""
+        order, at_risk = self._orders.of(y), np.empty(len(y))
+        risk_sums(order.rows, order.time, sample_weight, _risk(raw[0]), at_risk)
+        of_rows = np.where(events(y), np.log(at_risk) - (raw[0] - raw[0].max()), 0.0)
+        return weighted_mean(of_rows, sample_weight)
+
+    def damped(self, steps: Array) -> Array:
+        """Steps of at most `MAX_STEP`."""
+        return np.clip(steps, -MAX_STEP, MAX_STEP)
+
+
+def _risk(raw: Array) -> Array:
+    """Hazard ratios to the largest of them."""
+    return exp(raw - raw.max())
+
+
+class _Order(NamedTuple):
+    """The rows by descending time, and their times in that order."""
+
+    rows: NDArray[np.int64]
+    time: Array
+
+
+def _order(y: Array) -> _Order:
+    rows = np.argsort(-y[:, 0], kind="stable").astype(np.int64)
+    return _Order(rows, y[rows, 0])
+
+
+class _Orders:
+    """The order of the rows of each target, found once and kept as long as the target lives."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Array], _Order]] = {}
+
+    def of(self, y: Array) -> _Order:
+        """The order of this array, which is known by its identity."""
+        key = id(y)
+        if key not in self._known:
+            self._known[key] = weakref.ref(y, lambda _: self._known.pop(key, None)), _order(y)
+        return self._known[key][1]
+
+    def __reduce__(self) -> tuple[type[_Orders], tuple[()]]:
+        """A copy begins anew: it has other arrays."""
+        return _Orders, ()
+
+
+def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
+    """Breslow's estimate at each row's time, for a row of risk 1.
+
+    Parameters
+    ----------
+    y : float64 array of shape (n_rows, 2)
+        Bounds of the times.
+    risk : float64 array of shape (n_rows,)
+        Hazard ratios.
+    weight : float64 array of shape (n_rows,) or None
+        Positive weights.
+    """
+    return _hazard(_order(y), y, risk, weight)
+
+
+def _hazard(order: _Order, y: Array, risk: Array, weight: Array | None) -> Array:
+    at_risk, out = np.empty(len(y)), np.empty(len(y))
+    risk_sums(order.rows, order.time, weight, risk, at_risk)
+    hazard_sums(order.rows, order.time, weight, events(y) / at_risk, out)
+    return out
+
+
+# Accelerated failure times --------------------------------------------------
+
+
+DISTRIBUTIONS: dict[str, int] = DISTRIBUTION_CODES
+# The probability of a standardised error above each value.
+_SURVIVAL: dict[str, Callable[[Array], Array]] = {
+    "normal": lambda z: ndtr(-z),
+    "logistic": lambda z: expit(-z),
+    "extreme": lambda z: np.exp(-np.exp(z)),
+}
+
+
+class AFT(Loss):
+    """Minus the log likelihood of log(time) = raw + scale * error, whatever is known of the time.
+
+    An observed time counts with its density, bounds with the probability between them (Barnwal, Cho & Hocking 2020).
+    """
+
+    name = "aft"
+
+    def __init__(self, distribution: str, scale: float) -> None:
+        self.n_outputs = 1
+        self._distribution, self._scale, self._code = distribution, scale, DISTRIBUTIONS[distribution]
+
+    def check_target(self, y: Array) -> None:
+        """Positive times, some of which have bounds."""
+        known = y[events(y), 0]
+        if known.size and known.min() <= 0:
+            raise ValueError(f"y must hold positive times for loss='aft'; the smallest is {known.min()}.")
+        if np.isinf(y[:, 1]).all() or (y[:, 0] <= 0).all():
+            raise ValueError("y must hold at least one event or one bound from each side for loss='aft'.")
+
+    def magnitude(self, y: Array) -> float:
+        """Raw predictions are logarithms."""
+        return 1.0
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The constant of least loss, by Newton's method: the loss is convex."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(y)
+        nearest = np.where(np.isfinite(logs[:, 0]), logs[:, 0], np.where(np.isfinite(logs[:, 1]), logs[:, 1], 0.0))
+        raw = weighted_mean(nearest, sample_weight)
+        for _ in range(MAX_STEPS):
+            first, second = self.derivatives(y, np.full(len(y), raw))
+            step = weighted_mean(first, sample_weight) / max(weighted_mean(second, sample_weight), 1e-12)
+            raw -= min(max(step, -self._scale), self._scale)
+            if abs(step) <= 1e-10 * self._scale:
+                break
+        return np.array([raw])
+
+    def gradients(
+        self,
+        y: Array,
+        raw: Array,
+        gradients: NDArray[np.float32],
+        hessians: NDArray[np.float32] | None,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the first and second derivatives by the raw predictions."""
+        assert hessians is not None
+        n_threads = threads_for(len(y), n_threads, self._grain)
+        derivatives(self._code, self._scale, y, raw[0], gradients[0], hessians[0], n_threads)
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """First and second derivative of each row's loss, in double precision."""
+        first, second = np.empty((2, len(y)))
+        derivatives(self._code, self._scale, y, raw, first, second, 1)
+        return first, second
+
+    def row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """The loss of each row."""
+        out = np.empty(len(y))
+        row_losses(self._code, self._scale, y, raw, out, threads_for(len(y), n_threads, self._grain))
+        return out
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        return weighted_mean(self.row_losses(y, raw[0], n_threads), sample_weight)
+
+    def damped(self, steps: Array) -> Array:
+        """Steps of at most `MAX_STEP`."""
+        return np.clip(steps, -MAX_STEP, MAX_STEP)
+
+    def predict_survival(self, raw: Array, times: Array) -> Array:
+        """The probability of more than each of the times, shape (n_rows, n_times)."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return _SURVIVAL[self._distribution]((np.log(times) - raw[:, None]) / self._scale)
+
+
+# Concordance --------------------------------------------------
+
+
+def concordance(y: Array, later: Array, weight: Array | None = None) -> float:
+    """Harrell's share of the pairs known to be in an order that the prediction has in it, ties counting one half.
+
+    Parameters
+    ----------
+    y : float64 array of shape (n_rows, 2)
+        Bounds of the times; a row lost sight of at a time is later than an event at that time.
+    later : float64 array of shape (n_rows,)
+        Predictions, larger for later.
+    weight : float64 array of shape (n_rows,), optional
+        Weights of the rows; those of a pair are multiplied.
+    """
+    weight = np.ones(len(y)) if weight is None else weight
+    values, rank = np.unique(later, return_inverse=True)
+    rank = rank.astype(np.int64) + 1
+    low, high, is_open = y[:, 0], y[:, 1], ~events(y)
+    last_first = np.lexsort((~is_open, -low))
+    before = np.flatnonzero(np.isfinite(high))
+    before = before[np.argsort(-high[before], kind="stable")]
+    n_later = _n_at_least(low[is_open], high[before], "left") + _n_at_least(low[~is_open], high[before], "right")
+    out, tree = np.zeros(3), np.zeros(len(values) + 1)
+    ordered_pairs(rank[last_first], weight[last_first], n_later, rank[before], weight[before], tree, out)
+    wrong, tied, right = out.tolist()
+    total = wrong + tied + right
+    if total == 0:
+        raise ValueError("y must hold two rows whose order is known; there are none, so there is no concordance.")
+    return (right + tied / 2) / total
+
+
+def _n_at_least(values: Array, limits: Array, side: str) -> NDArray[np.int64]:
+    """How many values are not below each limit ("left"), or above it ("right")."""
+    return (len(values) - np.searchsorted(np.sort(values), limits, side=side)).astype(np.int64)  # type: ignore[call-overload]

@@ -1,0 +1,95 @@
+# The compiled form of an ensemble. Nothing in it changes after it was made, so threads may share it.
+#
+# A node does not ask for a feature but for a *view* of one, an array of codes in which the rows that go right are those
+# above a threshold, with no question about missing values left: either the codes themselves (missing values, code 0,
+# go left), or the codes minus one (code 0 wraps to the largest code, so missing values go right).
+
+from fastens.engine.structs cimport FeatureBins, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef extern from "engine/predict/leafscan.h" nogil:
+    enum:
+        SCAN_ROWS
+        SET_BYTES
+        MAX_SCAN_LEAVES
+    ctypedef struct ScanNode:
+        int32_t view
+        int32_t set
+        uint8_t threshold
+        uint8_t first_leaf
+        uint8_t left_leaves
+    ctypedef struct ScanTree:
+        const ScanNode* nodes
+        int32_t n_nodes
+        const float64_t* values
+    int best_scan_level() noexcept
+    void scan_leaves(
+        int level, ScanTree tree, const uint8_t* const* views, const uint8_t* sets, uint8_t* leaf) noexcept
+    void add_leaves(int level, ScanTree tree, const uint8_t* leaf, float64_t* raw) noexcept
+
+
+cdef extern from "engine/predict/walk.h" nogil:
+    enum:
+        VIEW_SHIFT
+        TEST_SHIFT
+        MAX_NARROW_VIEWS
+        TREE_LANES
+    ctypedef struct Walk:
+        const uint64_t* nodes
+        const int32_t* views
+        const int32_t* sets
+        const uint32_t* words
+        int first_steps
+        int more_steps
+    ctypedef struct Codes:
+        const char* records
+        Py_ssize_t stride
+        const void* const* views
+    void walk_rows(
+        const Walk* walk, const Codes* codes, int code_size, uint32_t n_rows, uint32_t* at, uint32_t* waiting) noexcept
+    void walk_trees(const Walk* walks, int n_trees, const void* record, int code_size, uint32_t* leaves) noexcept
+
+
+cdef struct Column:
+    # Which views (-1: none) show a feature's codes, and its codes minus one.
+    int32_t feature
+    int32_t plain
+    int32_t shifted
+
+
+cdef struct TreePlan:
+    ScanTree scan           # values is NULL where the tree is too large for a scan
+    int64_t root
+    int32_t output          # the raw column of its values; the first one where it has a value for each column
+
+
+cdef struct Program:
+    TreePlan* trees
+    Walk* walks                     # by tree
+    ScanNode* scan_nodes
+    float64_t* scan_values          # by tree and leaf
+    uint64_t* nodes                 # see walk.h, views too
+    int32_t* views                  # NULL where no walk needs them
+    const void* value               # by node, n_values each, float32 (value_size 4) or float64
+    int value_size
+    bint scans_all                  # no tree is too large for a scan
+    uint8_t* scan_sets
+    Column* columns
+    int32_t n_columns
+    int32_t n_views
+    int32_t n_trees
+    int32_t n_outputs
+    int32_t n_values                # 1, or n_outputs
+    int32_t n_features              # how many columns rows must have at least
+    float64_t* baseline             # by output
+    const FeatureBins* bins         # NULL: codes only
+    int code_size                   # 1 or 2: uint8 or uint16 codes
+    int level
+
+
+cdef class CompiledTrees:
+    cdef Program program
+    # What the program points to.
+    cdef object table, value, category_set, category_words
+    cdef _compile(self, ensemble)
+    cdef const float64_t* _read_values(self, value) except? NULL

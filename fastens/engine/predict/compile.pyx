@@ -1,0 +1,339 @@
+"""From the arrays of an ensemble to the compiled form that predicts: compile.pxd describes it."""
+
+import numpy as np
+
+from libc.stdint cimport UINT16_MAX
+from libc.stdlib cimport calloc, free
+
+from fastens.engine.bins.bins cimport BinTable
+from fastens.engine.structs cimport (
+    float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
+
+cdef enum:
+    SPARE_VALUES = 32       # leafscan.h may read so many values of a tree
+
+
+def best_level():
+    """Return the best vector level of this machine: 0 plain, 1 AVX2, 2 AVX-512."""
+    return best_scan_level()
+
+
+cdef struct Arrays:
+    # The arrays of an ensemble, as trees.TreeEnsemble describes them.
+    const int64_t* node_offsets
+    const int32_t* tree_output
+    const int32_t* feature
+    const uint16_t* bin_threshold
+    const uint8_t* missing_left
+    const int32_t* category_set
+    const int32_t* left_child
+    const uint32_t* category_words
+    int64_t n_trees
+    int64_t n_nodes
+    int64_t n_words
+
+
+cdef inline bint is_shifted(const Arrays* a, int64_t node) noexcept nogil:
+    # A node sends missing values right, and others left: it looks at the codes minus one.
+    return a.category_set[node] < 0 and not a.missing_left[node] and a.bin_threshold[node] > 0
+
+
+cdef inline bint goes_all_right(const Arrays* a, int64_t node) noexcept nogil:
+    # A numeric split at threshold 0 with missing values to the right.
+    return a.category_set[node] < 0 and a.left_child[node] > 0 and a.bin_threshold[node] == 0 \
+        and not a.missing_left[node]
+
+
+cdef inline bint needs_scan_set(const Arrays* a, int64_t node) noexcept nogil:
+    # Where nothing goes left a scan needs the empty set.
+    return a.category_set[node] >= 0 or goes_all_right(a, node)
+
+
+cdef void plan_views(Program* program, const Arrays* a, int32_t* column_of) noexcept nogil:
+    # Number the columns and views that the nodes need. column_of[feature] is -1 before, for all features.
+    cdef int64_t node
+    cdef Column* column
+    for node in range(a.n_nodes):
+        if a.left_child[node] == 0:
+            continue
+        if column_of[a.feature[node]] < 0:
+            column_of[a.feature[node]] = program.n_columns
+            program.columns[program.n_columns] = Column(a.feature[node], -1, -1)
+            program.n_columns += 1
+        column = program.columns + column_of[a.feature[node]]
+        if is_shifted(a, node) and column.shifted < 0:
+            column.shifted = program.n_views
+            program.n_views += 1
+        elif not is_shifted(a, node) and column.plain < 0:
+            column.plain = program.n_views
+            program.n_views += 1
+
+
+cdef inline int32_t view_at(const Program* program, const Arrays* a, int64_t node, const int32_t* column_of) \
+        noexcept nogil:
+    cdef Column column
+    if a.left_child[node] == 0:
+        return 0
+    column = program.columns[column_of[a.feature[node]]]
+    return column.shifted if is_shifted(a, node) else column.plain
+
+
+cdef inline uint16_t test_at(const Arrays* a, int64_t node) noexcept nogil:
+    if a.left_child[node] == 0 or goes_all_right(a, node):
+        return UINT16_MAX
+    return a.bin_threshold[node] - is_shifted(a, node)
+
+
+cdef uint64_t walk_node(const Arrays* a, int64_t node, int64_t root, int32_t view) noexcept nogil:
+    # The walk of a tree with sets looks at its views elsewhere.
+    cdef uint64_t left = a.left_child[node] + goes_all_right(a, node) if a.left_child[node] else node - root
+    return (<uint64_t> view) << VIEW_SHIFT | (<uint64_t> test_at(a, node)) << TEST_SHIFT | left
+
+
+cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept nogil:
+    # The first 256 codes of a node's set, least significant bit first. What follows a shorter set in category_words
+    # belongs to codes that its feature does not have.
+    cdef int64_t byte, word
+    if a.category_set[node] < 0:
+        return
+    for byte in range(SET_BYTES):
+        word = a.category_set[node] + byte // 4
+        if word < a.n_words:
+            out[byte] = (a.category_words[word] >> (8 * (byte % 4))) & 255
+
+
+cdef void number_leaves(
+    const Arrays* a, int64_t root, int64_t n_nodes, int32_t* first, int32_t* n_leaves
+) noexcept nogil:
+    # For each node of a tree: the first of its leaves, from left to right, and how many it has.
+    cdef int64_t i
+    cdef int32_t left
+    for i in range(n_nodes - 1, -1, -1):
+        left = a.left_child[root + i]
+        n_leaves[i] = n_leaves[left] + n_leaves[left + 1] if left else 1
+    first[0] = 0
+    for i in range(n_nodes):
+        left = a.left_child[root + i]
+        if left:
+            first[left] = first[i]
+            first[left + 1] = first[i] + n_leaves[left]
+
+
+cdef void* allocate(size_t n_items, size_t item_size) except NULL:
+    cdef void* memory = calloc(n_items + 1, item_size)
+    if memory == NULL:
+        raise MemoryError(f"cannot allocate {n_items * item_size} bytes for prediction")
+    return memory
+
+
+cdef void compile_walks(Program* program, const Arrays* a, const int32_t* column_of, int32_t* depth) noexcept nogil:
+    # depth has room for the largest tree.
+    cdef int64_t node, root, n_nodes
+    cdef int32_t t, view
+    cdef bint has_sets
+    for t in range(program.n_trees):
+        root = a.node_offsets[t]
+        n_nodes = a.node_offsets[t + 1] - root
+        has_sets = False
+        for node in range(root, root + n_nodes):
+            view = view_at(program, a, node, column_of)
+            program.nodes[node] = walk_node(a, node, root, view)
+            if program.views != NULL:
+                program.views[node] = view
+            has_sets = has_sets or a.category_set[node] >= 0
+        program.trees[t].root = root
+        program.trees[t].output = a.tree_output[t]
+        program.walks[t].nodes = program.nodes + root
+        if has_sets or program.n_views > MAX_NARROW_VIEWS:
+            program.walks[t].views = program.views + root
+            program.walks[t].sets = a.category_set + root
+        program.walks[t].words = a.category_words
+        choose_steps(&program.walks[t], a, root, n_nodes, depth)
+
+
+cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_nodes, int32_t* depth) noexcept nogil:
+    # From the mean depth of the leaves.
+    cdef int64_t i, sum_of_depths = 0
+    cdef int32_t left, mean
+    depth[0] = 0
+    for i in range(n_nodes):
+        left = a.left_child[root + i]
+        if left:
+            depth[left] = depth[left + 1] = depth[i] + 1
+        else:
+            sum_of_depths += depth[i]
+    mean = <int32_t> (sum_of_depths // (n_nodes // 2 + 1)) + 1
+    walk.first_steps = (7 * mean + 7) // 8
+    walk.more_steps = (mean + 4) // 5
+
+
+cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
+    # The threshold, or its set.
+    if not needs_scan_set(a, node):
+        return <uint8_t> min(test_at(a, node), <uint16_t> 255)
+    write_scan_set(a, node, next_set)
+    return 0
+
+
+cdef void compile_scans(
+    Program* program, const Arrays* a, const int32_t* column_of, const float64_t* value, int32_t* leaves
+) noexcept nogil:
+    # leaves has room for twice the nodes of the largest tree.
+    cdef ScanNode* scan = program.scan_nodes
+    cdef int32_t* first_leaf = leaves
+    cdef int32_t* n_leaves
+    cdef float64_t* values = program.scan_values
+    cdef int64_t root, i, n_nodes
+    cdef int32_t t, n_sets = 0
+    for t in range(program.n_trees):
+        root = a.node_offsets[t]
+        n_nodes = a.node_offsets[t + 1] - root
+        if n_nodes > 2 * MAX_SCAN_LEAVES - 1:
+            continue
+        n_leaves = leaves + n_nodes
+        number_leaves(a, root, n_nodes, first_leaf, n_leaves)
+        program.trees[t].scan = ScanTree(scan, <int32_t> (n_nodes // 2), values)
+        for i in range(n_nodes):
+            if a.left_child[root + i] == 0:
+                values[first_leaf[i]] = value[root + i]
+                continue
+            scan.view = view_at(program, a, root + i, column_of)
+            scan.threshold = scan_threshold(a, root + i, program.scan_sets + n_sets * SET_BYTES)
+            scan.set = n_sets if needs_scan_set(a, root + i) else -1
+            n_sets += needs_scan_set(a, root + i)
+            scan.first_leaf = <uint8_t> first_leaf[i]
+            scan.left_leaves = <uint8_t> n_leaves[a.left_child[root + i]]
+            scan += 1
+        values += n_nodes // 2 + 1
+
+
+cdef int copy_baseline(Program* program, const float64_t[::1] baseline) except -1:
+    cdef Py_ssize_t k
+    program.n_outputs = <int32_t> baseline.shape[0]
+    program.baseline = <float64_t*> allocate(baseline.shape[0], sizeof(float64_t))
+    for k in range(baseline.shape[0]):
+        program.baseline[k] = baseline[k]
+    return 0
+
+
+cdef inline bint may_scan(const Program* program) noexcept nogil:
+    return program.code_size == 1 and program.n_values == 1 and program.value_size == 8
+
+
+cdef int allocate_program(Program* program, const Arrays* a) except -1:
+    cdef size_t n_inner = (a.n_nodes - a.n_trees) // 2, n_scan_sets = 0
+    cdef int64_t node
+    for node in range(a.n_nodes):
+        n_scan_sets += a.left_child[node] > 0 and needs_scan_set(a, node)
+    program.n_trees = <int32_t> a.n_trees
+    program.trees = <TreePlan*> allocate(a.n_trees, sizeof(TreePlan))
+    program.walks = <Walk*> allocate(a.n_trees, sizeof(Walk))
+    program.nodes = <uint64_t*> allocate(a.n_nodes, sizeof(uint64_t))
+    program.columns = <Column*> allocate(min(n_inner, <size_t> program.n_features), sizeof(Column))
+    if may_scan(program):
+        program.scan_nodes = <ScanNode*> allocate(n_inner, sizeof(ScanNode))
+        program.scan_values = <float64_t*> allocate(a.n_nodes - n_inner + SPARE_VALUES, sizeof(float64_t))
+        program.scan_sets = <uint8_t*> allocate(n_scan_sets, SET_BYTES)
+    return 0
+
+
+cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
+    # Set n_features; return the number of nodes of the largest tree.
+    cdef int64_t i, largest = 0
+    for i in range(a.n_nodes):
+        program.n_features = max(program.n_features, a.feature[i] + 1)
+    for i in range(a.n_trees):
+        largest = max(largest, a.node_offsets[i + 1] - a.node_offsets[i])
+    return largest
+
+
+cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value) except -1:
+    # value: NULL where trees may not be scanned.
+    cdef int64_t largest = measure(program, a)
+    cdef int32_t[::1] column_of = np.full(program.n_features + 1, -1, dtype=np.int32)
+    cdef int32_t[::1] leaves = np.empty(2 * largest, dtype=np.int32)
+    allocate_program(program, a)
+    plan_views(program, a, &column_of[0])
+    if a.n_words > 0 or program.n_views > MAX_NARROW_VIEWS:
+        program.views = <int32_t*> allocate(a.n_nodes, sizeof(int32_t))
+    with nogil:
+        compile_walks(program, a, &column_of[0], &leaves[0])
+        if value != NULL:
+            compile_scans(program, a, &column_of[0], value, &leaves[0])
+    program.scans_all = value != NULL and largest <= 2 * MAX_SCAN_LEAVES - 1
+    return 0
+
+
+cdef class CompiledTrees:
+    """The trees of an ensemble, ready to predict; the codes it works on are uint8 or uint16 (code_size 1 or 2).
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The arrays. Its values and category sets are not copied.
+    table : BinTable or None
+        How the features are binned; without it only codes can be given.
+    code_size : int
+        1 for uint8 codes, 2 for uint16 codes.
+    level : int
+        Highest vector level to use, for tests; see `best_level`.
+    """
+
+    def __init__(self, ensemble, BinTable table, int code_size, int level=2):
+        self.table = table
+        self.program.bins = table.features if table is not None else NULL
+        self.program.code_size = code_size
+        self.program.level = min(level, best_scan_level())
+        self.program.n_values = 1
+        copy_baseline(&self.program, ensemble.baseline)
+        if len(ensemble.tree_output):
+            self._compile(ensemble)
+        self.program.n_views = max(self.program.n_views, 1)     # a leaf looks at view 0
+
+    cdef _compile(self, ensemble):
+        cdef const int64_t[::1] node_offsets = ensemble.node_offsets
+        cdef const int32_t[::1] tree_output = ensemble.tree_output
+        cdef const int32_t[::1] feature = ensemble.feature
+        cdef const uint16_t[::1] bin_threshold = ensemble.bin_threshold
+        cdef const uint8_t[::1] missing_left = ensemble.missing_left
+        cdef const int32_t[::1] left_child = ensemble.left_child
+        cdef const int32_t[::1] category_set = ensemble.category_set
+        cdef const uint32_t[::1] category_words = ensemble.category_words
+        cdef Arrays a = Arrays(
+            node_offsets=&node_offsets[0], tree_output=&tree_output[0], feature=&feature[0],
+            bin_threshold=&bin_threshold[0], missing_left=&missing_left[0], category_set=&category_set[0],
+            left_child=&left_child[0], category_words=NULL,
+            n_trees=tree_output.shape[0], n_nodes=feature.shape[0], n_words=category_words.shape[0],
+        )
+        if a.n_words:
+            a.category_words = &category_words[0]
+        self.value = ensemble.value
+        compile_trees(&self.program, &a, self._read_values(ensemble.value))
+        if self.program.views != NULL:
+            self.category_set, self.category_words = category_set, category_words
+
+    cdef const float64_t* _read_values(self, value) except? NULL:
+        # Set the program's values; return those that scans copy.
+        cdef const float64_t[:, ::1] wide
+        cdef const float32_t[:, ::1] narrow
+        self.program.n_values = <int32_t> value.shape[1]
+        self.program.value_size = value.itemsize
+        if value.itemsize == 8:
+            wide = value
+            self.program.value = &wide[0, 0]
+        else:
+            narrow = value
+            self.program.value = &narrow[0, 0]
+        return <const float64_t*> self.program.value if may_scan(&self.program) else NULL
+
+    def __dealloc__(self):
+        free(self.program.baseline)
+        free(self.program.trees)
+        free(self.program.walks)
+        free(self.program.nodes)
+        free(self.program.views)
+        free(self.program.columns)
+        free(self.program.scan_nodes)
+        free(self.program.scan_values)
+        free(self.program.scan_sets)

@@ -1,0 +1,373 @@
+"""Predictions from trees in plain arrays: small trees by leaf scans, large ones by walks of many rows together.
+
+A raw prediction is the sum of its trees' values in the trees' order, whatever the route: every route, thread count,
+batch and vector level gives the same result to the bit.
+"""
+
+import numpy as np
+
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdlib cimport calloc, free
+
+from fastens.engine.predict.compile cimport (
+    SCAN_ROWS, TREE_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
+)
+from fastens.engine.predict.codes cimport Rows, fill_records, fill_views, record_size
+from fastens.engine.structs cimport (
+    code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t,
+)
+from fastens.engine.team cimport MAX_THREADS, share_pieces
+
+cdef enum:
+    CACHE_LINE = 64
+    FEW_ROWS = 12               # up to here row by row is faster than a block
+    # Rows that walk through a tree together: the more, the better the tree's nodes are used while they are in the
+    # second-level cache; records are read in order.
+    MOST_WALK_ROWS = 65536
+    WALK_BYTES = 1 << 22        # of their records
+    APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are put in order of the rows together
+    APPLY_TREES = 16
+
+
+cdef struct Sums:
+    # Where the values of some of the trees are added.
+    float64_t* raw
+    Py_ssize_t row_stride
+    Py_ssize_t output_stride
+    int32_t first_tree
+    int32_t last_tree
+
+
+cdef struct Scratch:
+    # Working memory of one thread. `codes`: a block for each view, or records.
+    char* codes
+    void** views
+    float64_t* raw
+    uint8_t* leaf
+    uint32_t* at
+    uint32_t* waiting
+
+
+cdef inline void add_values(
+    const Program* program, int32_t tree, const uint32_t* at, Py_ssize_t n_rows, float64_t* raw,
+    Py_ssize_t row_stride, Py_ssize_t stride
+) noexcept nogil:
+    # To rows of raw predictions the values of the nodes they are at.
+    cdef const float32_t* narrow = <const float32_t*> program.value + program.trees[tree].root * program.n_values
+    cdef const float64_t* wide = <const float64_t*> program.value + program.trees[tree].root * program.n_values
+    cdef Py_ssize_t r, k, n_values = program.n_values
+    raw += program.trees[tree].output * stride
+    if n_values == 1 and program.value_size == 4:
+        for r in range(n_rows):
+            raw[r * row_stride] += narrow[at[r]]
+    elif program.value_size == 4:
+        for r in range(n_rows):
+            for k in range(n_values):
+                raw[r * row_stride + k * stride] += narrow[at[r] * n_values + k]
+    else:
+        for r in range(n_rows):
+            for k in range(n_values):
+                raw[r * row_stride + k * stride] += wide[at[r] * n_values + k]
+
+
+# ------------------------------------------------------------------------------------------- blocks with views, to scan
+
+cdef inline void add_tree(
+    const Program* program, int32_t t, Scratch* scratch, Py_ssize_t n_rows, code_t** views
+) noexcept nogil:
+    cdef float64_t* raw = scratch.raw + <Py_ssize_t> program.trees[t].output * SCAN_ROWS
+    cdef Codes codes = Codes(NULL, 0, <const void* const*> views)
+    if code_t is uint8_t:
+        if program.trees[t].scan.values != NULL:
+            scan_leaves(
+                program.level, program.trees[t].scan, <const uint8_t* const*> views, program.scan_sets, scratch.leaf)
+            add_leaves(program.level, program.trees[t].scan, scratch.leaf, raw)
+            return
+    walk_rows(program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
+    add_values(program, t, scratch.at, n_rows, scratch.raw, 1, SCAN_ROWS)
+
+
+cdef void add_block(
+    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Scratch* scratch,
+    code_t** views,
+) noexcept nogil:
+    # Add the trees to the sums of SCAN_ROWS rows, or of those that remain.
+    cdef Py_ssize_t n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
+    cdef Py_ssize_t k, r
+    cdef int32_t t
+    cdef float64_t* out
+    cdef float64_t* raw
+    fill_views(program, rows, row, scratch.codes, views)
+    for k in range(program.n_outputs):
+        out = sums.raw + row * sums.row_stride + k * sums.output_stride
+        raw = scratch.raw + k * SCAN_ROWS
+        for r in range(n_rows):
+            raw[r] = out[r * sums.row_stride]
+    for t in range(sums.first_tree, sums.last_tree):
+        add_tree(program, t, scratch, n_rows, views)
+    for k in range(program.n_outputs):
+        out = sums.raw + row * sums.row_stride + k * sums.output_stride
+        raw = scratch.raw + k * SCAN_ROWS
+        for r in range(n_rows):
+            out[r * sums.row_stride] = raw[r]
+
+
+# ----------------------------------------------------------------------------------------- blocks with records, to walk
+
+cdef inline Codes records_of(
+    const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
+) noexcept nogil:
+    if program.code_size == 1:
+        fill_records(program, rows, row, n_rows, <uint8_t*> scratch.codes)
+    else:
+        fill_records(program, rows, row, n_rows, <uint16_t*> scratch.codes)
+    return Codes(scratch.codes, record_size(program), NULL)
+
+
+cdef void walk_block(
+    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
+) noexcept nogil:
+    # Add the trees to the sums of some rows.
+    cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
+    cdef float64_t* raw = sums.raw + row * sums.row_stride
+    cdef int32_t t
+    for t in range(sums.first_tree, sums.last_tree):
+        walk_rows(program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
+        add_values(program, t, scratch.at, n_rows, raw, sums.row_stride, sums.output_stride)
+
+
+cdef void find_leaves(
+    const Program* program, const Rows* rows, int32_t* out, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
+) noexcept nogil:
+    # Write the leaf of some rows in each tree, counted inside the tree. `at` has room for APPLY_TREES trees.
+    cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
+    cdef int32_t i, n, t = 0
+    cdef Py_ssize_t r
+    while t < program.n_trees:
+        n = min(<int32_t> APPLY_TREES, program.n_trees - t)
+        for i in range(n):
+            walk_rows(program.walks + t + i, &codes, program.code_size, <uint32_t> n_rows,
+                      scratch.at + i * n_rows, scratch.waiting)
+        for r in range(n_rows):
+            for i in range(n):
+                out[(row + r) * program.n_trees + t + i] = <int32_t> scratch.at[i * n_rows + r]
+        t += APPLY_TREES
+
+
+# ------------------------------------------------------------------------------------------------------------- few rows
+
+cdef void add_row(
+    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Scratch* scratch
+) noexcept nogil:
+    # One row, several trees together.
+    cdef float64_t* out = sums.raw + row * sums.row_stride
+    cdef uint32_t leaves[TREE_LANES]
+    cdef int32_t i, n, t = sums.first_tree
+    records_of(program, rows, row, 1, scratch)
+    while t < sums.last_tree:
+        n = min(<int32_t> TREE_LANES, sums.last_tree - t)
+        walk_trees(program.walks + t, n, scratch.codes, program.code_size, leaves)
+        for i in range(n):
+            add_values(program, t + i, leaves + i, 1, out, sums.row_stride, sums.output_stride)
+        t += TREE_LANES
+
+
+# ---------------------------------------------------------------------------------------------------------------- doors
+
+cdef struct Plan:
+    # How the rows are cut into blocks: with views (SCAN_ROWS rows each), or with records.
+    bint by_view
+    Py_ssize_t block_rows
+    Py_ssize_t n_blocks
+    size_t memory               # of one thread
+
+
+cdef Plan plan_blocks(
+    const Program* program, Py_ssize_t n_rows, Py_ssize_t most, bint by_view, Py_ssize_t n_at
+) noexcept nogil:
+    # Blocks of up to `most` rows, alike in size; `at` has room for n_at nodes a row.
+    cdef Plan plan
+    cdef Py_ssize_t row_bytes = record_size(program) + (n_at + 1) * sizeof(uint32_t)
+    plan.by_view = by_view
+    plan.block_rows = most
+    if by_view:
+        plan.block_rows = SCAN_ROWS
+        row_bytes = <Py_ssize_t> program.n_views * program.code_size + 1 + 2 * sizeof(uint32_t)
+        row_bytes += program.n_outputs * sizeof(float64_t)
+    plan.n_blocks = (n_rows + plan.block_rows - 1) // plan.block_rows
+    plan.memory = plan.block_rows * row_bytes + program.n_views * sizeof(void*) + 2 * CACHE_LINE
+    return plan
+
+
+cdef Scratch scratch_at(const Program* program, const Plan* plan, char* memory) noexcept nogil:
+    # In order of alignment; a multiple of CACHE_LINE bytes of codes comes first.
+    cdef Scratch scratch
+    cdef Py_ssize_t n_codes = plan.block_rows * record_size(program)
+    scratch.codes = memory + (CACHE_LINE - <size_t> memory % CACHE_LINE) % CACHE_LINE
+    if plan.by_view:
+        n_codes = <Py_ssize_t> program.n_views * program.code_size * SCAN_ROWS
+    scratch.views = <void**> (scratch.codes + n_codes)
+    scratch.raw = <float64_t*> (scratch.views + program.n_views)
+    scratch.waiting = <uint32_t*> scratch.raw
+    if plan.by_view:
+        scratch.waiting = <uint32_t*> (scratch.raw + <Py_ssize_t> program.n_outputs * SCAN_ROWS)
+    scratch.at = scratch.waiting + plan.block_rows
+    scratch.leaf = <uint8_t*> (scratch.at + plan.block_rows)
+    return scratch
+
+
+cdef void run_block(
+    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t block, const Plan* plan,
+    char* memory
+) noexcept nogil:
+    # Find leaves, or without a place for them add the trees to the sums.
+    cdef Scratch scratch = scratch_at(program, plan, memory)
+    cdef Py_ssize_t row = block * plan.block_rows
+    cdef Py_ssize_t n_rows = min(plan.block_rows, rows.n_rows - row)
+    if leaves != NULL:
+        find_leaves(program, rows, leaves, row, n_rows, &scratch)
+    elif not plan.by_view:
+        walk_block(program, rows, sums, row, n_rows, &scratch)
+    elif program.code_size == 1:
+        add_block(program, rows, sums, row, &scratch, <uint8_t**> scratch.views)
+    else:
+        add_block(program, rows, sums, row, &scratch, <uint16_t**> scratch.views)
+
+
+cdef struct Blocks:
+    const Program* program
+    const Rows* rows
+    const Sums* sums
+    int32_t* leaves
+    const Plan* plan
+    char* memory                # of the first thread; that of the others follows
+
+
+cdef void run_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Blocks* blocks = <const Blocks*> job
+    run_block(
+        blocks.program, blocks.rows, blocks.sums, blocks.leaves, block, blocks.plan,
+        blocks.memory + thread * blocks.plan.memory,
+    )
+
+
+cdef int run_blocks(
+    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Plan plan, int n_threads
+) except -1:
+    cdef int32_t n = <int32_t> max(1, min(min(<Py_ssize_t> n_threads, MAX_THREADS), plan.n_blocks))
+    cdef Blocks blocks = Blocks(program, rows, sums, leaves, &plan, <char*> calloc(n, plan.memory))
+    if blocks.memory == NULL:
+        raise MemoryError(f"cannot allocate {n * plan.memory} bytes for prediction")
+    with nogil:
+        share_pieces(run_piece, &blocks, plan.n_blocks, n)
+    free(blocks.memory)
+    return 0
+
+
+cdef int run_few(const Program* program, const Rows* rows, const Sums* sums) except -1:
+    cdef Py_ssize_t row
+    cdef Plan plan = plan_blocks(program, 1, 1, False, 1)
+    cdef char* memory = <char*> calloc(1, plan.memory)
+    if memory == NULL:
+        raise MemoryError(f"cannot allocate {plan.memory} bytes for prediction")
+    cdef Scratch scratch = scratch_at(program, &plan, memory)
+    with nogil:
+        for row in range(rows.n_rows):
+            add_row(program, rows, sums, row, &scratch)
+    free(memory)
+    return 0
+
+
+cdef Plan plan_walks(const Program* program, Py_ssize_t n_rows, int n_threads) noexcept nogil:
+    # As few blocks as there may be, and the same number for each thread.
+    cdef Py_ssize_t most = min(<Py_ssize_t> MOST_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
+    cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
+    n_blocks = (n_blocks + n_threads - 1) // n_threads * n_threads
+    # Blocks begin at a whole number of cache lines of codes.
+    return plan_blocks(program, n_rows, ((n_rows + n_blocks - 1) // n_blocks + 63) // 64 * 64, False, 1)
+
+
+cdef int read_values(const Program* program, Py_buffer* X, Rows* rows) except -1:
+    # The rows of a float array, any strides.
+    if X.ndim != 2 or X.format[0] not in b"fd" or X.format[1] or X.strides[0] % X.itemsize or X.strides[1] % X.itemsize:
+        raise ValueError(f"X must be a 2-D array of float32 or float64, aligned and in native byte order, got {X.ndim} "
+                         f"dimensions of format {X.format.decode()!r}")
+    if X.shape[1] < program.n_features:
+        raise ValueError(f"X must have {program.n_features} columns or more, got {X.shape[1]}")
+    if program.bins == NULL and program.n_features > 0:
+        raise ValueError("these trees were compiled without their binning: give them codes")
+    rows.data = <const char*> X.buf
+    rows.n_rows = X.shape[0]
+    rows.row_stride = X.strides[0] // X.itemsize
+    rows.column_stride = X.strides[1] // X.itemsize
+    rows.kind = X.format[0]
+    return 0
+
+
+def predict_raw(CompiledTrees trees not None, X, int n_threads=1, n_trees=None):
+    """Return the raw predictions of the rows of a float array, shape (n_rows, n_outputs)."""
+    cdef const Program* program = &trees.program
+    cdef int32_t last = program.n_trees if n_trees is None else min(max(<int32_t> n_trees, 0), program.n_trees)
+    cdef Py_buffer values, out
+    cdef Rows rows
+    cdef Sums sums
+    cdef Py_ssize_t i
+    PyObject_GetBuffer(X, &values, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        read_values(program, &values, &rows)
+        raw = np.empty((rows.n_rows, program.n_outputs))
+        PyObject_GetBuffer(raw, &out, PyBUF_WRITABLE)
+        sums = Sums(<float64_t*> out.buf, program.n_outputs, 1, 0, last)
+        PyBuffer_Release(&out)
+        for i in range(rows.n_rows * program.n_outputs):
+            sums.raw[i] = program.baseline[i % program.n_outputs]
+        if rows.n_rows <= FEW_ROWS:
+            run_few(program, &rows, &sums)
+        elif program.scans_all:
+            run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)
+        else:
+            run_blocks(program, &rows, &sums, NULL, plan_walks(program, rows.n_rows, n_threads), n_threads)
+    finally:
+        PyBuffer_Release(&values)
+    return raw
+
+
+def apply(CompiledTrees trees not None, X, int n_threads=1):
+    """Return the leaf of each row in each tree, as a node number inside the tree; int32 of shape (n_rows, n_trees)."""
+    cdef const Program* program = &trees.program
+    cdef Py_buffer values
+    cdef Rows rows
+    cdef int32_t[:, ::1] out
+    PyObject_GetBuffer(X, &values, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        read_values(program, &values, &rows)
+        leaves = np.empty((rows.n_rows, program.n_trees), dtype=np.int32)
+        out = leaves
+        if leaves.size:
+            run_blocks(program, &rows, NULL, &out[0, 0],
+                       plan_blocks(program, rows.n_rows, APPLY_ROWS, False, APPLY_TREES), n_threads)
+    finally:
+        PyBuffer_Release(&values)
+    return leaves
+
+
+def add_to_raw(
+    CompiledTrees trees not None, const code_t[:, ::1] codes, float64_t[:, :] raw, int32_t first, int32_t last,
+    int n_threads=1
+):
+    """Add trees first, ..., last - 1 to raw of shape (n_outputs, n_rows), from codes of shape (n_features, n_rows)."""
+    cdef const Program* program = &trees.program
+    cdef Rows rows
+    cdef Sums sums
+    if sizeof(code_t) != program.code_size:
+        raise ValueError(f"codes must be of {program.code_size} bytes, got {sizeof(code_t)}")
+    if codes.shape[0] < program.n_features or raw.shape[0] != program.n_outputs or codes.shape[1] != raw.shape[1]:
+        raise ValueError(f"codes {codes.shape[0]} x {codes.shape[1]}, raw {raw.shape[0]} x {raw.shape[1]} do not fit "
+                         f"{program.n_features} features and {program.n_outputs} outputs")
+    if not 0 <= first <= last <= program.n_trees:
+        raise ValueError(f"trees {first} to {last} are not among the {program.n_trees}")
+    if codes.shape[1] == 0:
+        return
+    rows = Rows(<const char*> &codes[0, 0], codes.shape[1], 1, codes.shape[1], c"B" if sizeof(code_t) == 1 else c"H")
+    sums = Sums(&raw[0, 0], raw.strides[1] // sizeof(float64_t), raw.strides[0] // sizeof(float64_t), first, last)
+    run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)

@@ -1,0 +1,326 @@
+"""Walks of chosen rows through chosen trees: out-of-bag sums, and what becomes of a prediction when a value changes."""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport free, malloc
+
+from fastens.engine.structs cimport code_t, float32_t, float64_t, value_t
+from fastens.engine.team cimport share_pieces
+
+cdef enum:
+    BLOCK_ROWS = 512
+    CHANGED_ROWS = 16
+
+
+cdef struct Split:
+    # A node as a walk reads it: 16 bytes. `left` is 0 at a leaf; `category_set` is -1 for a threshold.
+    int32_t feature
+    int32_t left
+    int32_t category_set
+    uint16_t threshold
+    uint8_t missing_left
+
+
+cdef struct Tree:
+    const Split* splits
+    const uint32_t* words
+
+
+cdef struct Rows:
+    # The codes of row r are n_features numbers from codes + r * stride on; features that are made of one column of the
+    # table change together.
+    const uint8_t* codes
+    Py_ssize_t stride
+    Py_ssize_t n_rows
+    const int32_t* column_of
+    Py_ssize_t n_columns
+
+
+cdef inline int32_t _child(const Split* split, const uint32_t* words, uint32_t code) noexcept nogil:
+    if split.category_set >= 0:
+        return split.left + (not (words[split.category_set + (code >> 5)] >> (code & 31)) & 1)
+    if code == 0:
+        return split.left + (not split.missing_left)
+    return split.left + (code > split.threshold)
+
+
+cdef inline const code_t* _codes_of(const Rows* rows, Py_ssize_t row, code_t kind) noexcept nogil:
+    return <const code_t*> (rows.codes + row * rows.stride)
+
+
+cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node) noexcept nogil:
+    while tree.splits[node].left > 0:
+        node = _child(&tree.splits[node], tree.words, codes[tree.splits[node].feature])
+    return node
+
+
+cdef inline int32_t _walk_changed(
+    const Tree* tree, const int32_t* column_of, const code_t* codes, const code_t* other, int32_t node, int32_t column
+) noexcept nogil:
+    """Walk with one column's codes from another row."""
+    cdef Py_ssize_t feature
+    while tree.splits[node].left > 0:
+        feature = tree.splits[node].feature
+        node = _child(
+            &tree.splits[node], tree.words, other[feature] if column_of[feature] == column else codes[feature])
+    return node
+
+
+# Out-of-bag sums --------------------------------------------------------------------------------------------------
+
+cdef struct LeftOut:
+    # Where the values of leaves are added, for rows of count 0.
+    const float64_t* counts
+    float64_t* sums
+    int32_t* n_trees
+    Py_ssize_t n_values
+    const Tree* tree
+    const Rows* rows
+    const void* values
+    int32_t value_size
+    bint is_wide                    # codes of two bytes
+
+
+cdef void _add_left_out(
+    const Tree* tree, const Rows* rows, const LeftOut* out, Py_ssize_t first, const value_t* values, code_t kind
+) noexcept nogil:
+    cdef Py_ssize_t row, i
+    cdef const value_t* value
+    for row in range(first, min(first + BLOCK_ROWS, rows.n_rows)):
+        if out.counts[row] > 0:
+            continue
+        value = values + out.n_values * _walk(tree, _codes_of(rows, row, kind), 0)
+        for i in range(out.n_values):
+            out.sums[row * out.n_values + i] += value[i]
+        out.n_trees[row] += 1
+
+
+cdef inline void _add_values_left_out(const LeftOut* out, Py_ssize_t first, const value_t* values) noexcept nogil:
+    if out.is_wide:
+        _add_left_out(out.tree, out.rows, out, first, values, <uint16_t> 0)
+    else:
+        _add_left_out(out.tree, out.rows, out, first, values, <uint8_t> 0)
+
+
+cdef void _add_left_out_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const LeftOut* out = <const LeftOut*> job
+    if out.value_size == sizeof(float32_t):
+        _add_values_left_out(out, block * BLOCK_ROWS, <const float32_t*> out.values)
+    else:
+        _add_values_left_out(out, block * BLOCK_ROWS, <const float64_t*> out.values)
+
+
+# Permuted values ----------------------------------------------------------------------------------------------------
+
+cdef struct Question:
+    # Which rows, whose values they get instead of theirs, and what tells a good answer from a bad one.
+    const uint32_t* rows
+    const uint32_t* others
+    Py_ssize_t n
+    const float64_t* weights        # of the rows of the matrix; NULL where all are 1
+    const float64_t* y              # (n_rows, n_targets)
+    const float64_t* answers        # (n_nodes, n_targets)
+    Py_ssize_t n_targets
+    bint is_class
+
+
+cdef inline float64_t _loss(const Question* ask, Py_ssize_t row, int32_t node) noexcept nogil:
+    """Wrong (1) or right (0), or the squared error; the sum over the targets."""
+    cdef const float64_t* y = ask.y + row * ask.n_targets
+    cdef const float64_t* answer = ask.answers + node * ask.n_targets
+    cdef float64_t miss, loss = 0.0
+    cdef Py_ssize_t k
+    for k in range(ask.n_targets):
+        miss = y[k] - answer[k]
+        loss += <float64_t> (miss != 0.0) if ask.is_class else miss * miss
+    return loss
+
+
+cdef void _permuted_losses(
+    const Tree* tree, const Rows* rows, const Question* ask, int64_t* seen, float64_t* out, code_t kind
+) noexcept nogil:
+    # A row's walk is taken up again where it first meets a column, with that column's codes of the other row.
+    cdef Py_ssize_t i, row, feature
+    cdef const code_t* codes
+    cdef const code_t* other
+    cdef int32_t node, leaf, column, changed
+    cdef float64_t loss, weight
+    for i in range(ask.n):
+        row = ask.rows[i]
+        codes, other = _codes_of(rows, row, kind), _codes_of(rows, ask.others[i], kind)
+        leaf = _walk(tree, codes, 0)
+        loss, weight = _loss(ask, row, leaf), 1.0 if ask.weights == NULL else ask.weights[row]
+        node = 0
+        while tree.splits[node].left > 0:
+            feature = tree.splits[node].feature
+            column = rows.column_of[feature]
+            if seen[column] != i + 1 and other[feature] != codes[feature]:
+                seen[column] = i + 1
+                changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
+                out[column] += weight * (_loss(ask, row, changed) - loss)
+            node = _child(&tree.splits[node], tree.words, codes[feature])
+
+
+cdef struct Changed:
+    # Where the changes of values are added: (n_columns, n, n_values) for rows first to first + n.
+    const uint32_t* others          # of the rows of the matrix
+    Py_ssize_t first
+    Py_ssize_t n
+    Py_ssize_t n_values
+    float64_t* out
+    const Tree* tree
+    const Rows* rows
+    const void* values
+    int32_t value_size
+    bint is_wide                    # codes of two bytes
+    int64_t* seen                   # by thread: for each column, the walk that it was last changed in
+    int64_t stamp                   # of the walk of the first row
+
+
+cdef void _add_changed(
+    const Tree* tree, const Rows* rows, const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen,
+    int64_t stamp, code_t kind
+) noexcept nogil:
+    cdef Py_ssize_t row = ask.first + i, feature, k
+    cdef const code_t* codes = _codes_of(rows, row, kind)
+    cdef const code_t* other = _codes_of(rows, ask.others[row], kind)
+    cdef int32_t node = 0, leaf = _walk(tree, codes, 0), changed, column
+    cdef float64_t* out
+    while tree.splits[node].left > 0:
+        feature = tree.splits[node].feature
+        column = rows.column_of[feature]
+        if seen[column] != stamp and other[feature] != codes[feature]:
+            seen[column] = stamp
+            changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
+            out = ask.out + (column * ask.n + i) * ask.n_values
+            for k in range(ask.n_values):
+                out[k] += <float64_t> values[changed * ask.n_values + k] - values[leaf * ask.n_values + k]
+        node = _child(&tree.splits[node], tree.words, codes[feature])
+
+
+cdef inline void _add_values_changed(
+    const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen
+) noexcept nogil:
+    if ask.is_wide:
+        _add_changed(ask.tree, ask.rows, ask, i, values, seen, ask.stamp + i, <uint16_t> 0)
+    else:
+        _add_changed(ask.tree, ask.rows, ask, i, values, seen, ask.stamp + i, <uint8_t> 0)
+
+
+cdef void _add_changed_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Changed* ask = <const Changed*> job
+    cdef int64_t* seen = ask.seen + thread * ask.rows.n_columns
+    cdef Py_ssize_t i
+    for i in range(block * CHANGED_ROWS, min((block + 1) * CHANGED_ROWS, ask.n)):
+        if ask.value_size == sizeof(float32_t):
+            _add_values_changed(ask, i, <const float32_t*> ask.values, seen)
+        else:
+            _add_values_changed(ask, i, <const float64_t*> ask.values, seen)
+
+
+cdef class Walker:
+    """Trees and the binned rows that walk through them.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    matrix : BinnedMatrix
+        The rows, binned by the binning of the trees.
+    column_of : array of shape (n_features,), optional
+        For each feature, the column that it is made of, where several may be made of one.
+    """
+
+    cdef Split* splits
+    cdef const int32_t[::1] column_of
+    cdef object kept
+    cdef const uint32_t[::1] words
+    cdef const int64_t[::1] offsets
+    cdef Rows rows
+    cdef bint is_wide
+
+    def __cinit__(self, trees, matrix, column_of=None):
+        cdef Py_ssize_t i
+        splits = trees.splits()
+        cdef const int32_t[::1] feature = splits.feature, left = splits.left_child, sets = splits.category_set
+        cdef const uint16_t[::1] threshold = splits.bin_threshold
+        cdef const uint8_t[::1] missing_left = splits.missing_left
+        cdef const uint8_t[:, ::1] records = matrix.records
+        self.words = trees.category_words if len(trees.category_words) else np.zeros(1, dtype=np.uint32)
+        self.offsets = trees.node_offsets
+        self.kept = matrix
+        own = np.arange(matrix.n_features) if column_of is None else column_of
+        self.column_of = own.astype(np.int32)
+        self.rows = Rows(
+            &records[0, 0], records.shape[1], records.shape[0], &self.column_of[0], max(self.column_of) + 1)
+        self.is_wide = matrix.columns.itemsize == 2
+        self.splits = <Split*> malloc(max(feature.shape[0], 1) * sizeof(Split))
+        if self.splits == NULL:
+            raise MemoryError
+        for i in range(feature.shape[0]):
+            self.splits[i] = Split(feature[i], left[i], sets[i], threshold[i], missing_left[i])
+
+    def __dealloc__(self):
+        free(self.splits)
+
+    cdef Tree _tree(self, Py_ssize_t t) noexcept nogil:
+        return Tree(self.splits + self.offsets[t], &self.words[0])
+
+    def add_left_out(
+        self, Py_ssize_t t, const value_t[:, ::1] values, const float64_t[::1] counts, float64_t[:, ::1] sums,
+        int32_t[::1] n_trees, int n_threads
+    ):
+        """Add the values of tree t's leaves (its nodes' are `values`) to the sums of the rows that count 0."""
+        cdef Tree tree = self._tree(t)
+        cdef LeftOut out = LeftOut(
+            &counts[0], &sums[0, 0], &n_trees[0], values.shape[1], &tree, &self.rows, &values[0, 0], sizeof(value_t),
+            self.is_wide
+        )
+        with nogil:
+            share_pieces(_add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
+
+    def permuted_losses(
+        self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
+        const float64_t[:, ::1] answers, bint is_class
+    ):
+        """Return, for each column, by how much the summed loss of some rows grows if they get others' values of it.
+
+        `pairs` are the rows and, for each, the row whose value it gets; `answers` are those of tree t's nodes.
+        """
+        cdef Tree tree = self._tree(t)
+        cdef Question ask
+        out = np.zeros(self.rows.n_columns)
+        cdef float64_t[::1] change = out
+        cdef int64_t[::1] seen = np.zeros(self.rows.n_columns, dtype=np.int64)
+        ask.rows, ask.others, ask.n = &pairs[0, 0], &pairs[1, 0], pairs.shape[1]
+        ask.weights = &weights[0] if weights is not None else NULL
+        ask.y, ask.answers, ask.n_targets, ask.is_class = &y[0, 0], &answers[0, 0], y.shape[1], is_class
+        with nogil:
+            if self.is_wide:
+                _permuted_losses(&tree, &self.rows, &ask, &seen[0], &change[0], <uint16_t> 0)
+            else:
+                _permuted_losses(&tree, &self.rows, &ask, &seen[0], &change[0], <uint8_t> 0)
+        return out
+
+    def permuted_changes(
+        self, const value_t[:, ::1] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads
+    ):
+        """Return by how much the trees' summed values of rows first to last change with another row's column.
+
+        The shape is (n_columns, last - first, n_values); row i gets the values of row `others[i]`, one at a time.
+        """
+        cdef Py_ssize_t t, n_trees = self.offsets.shape[0] - 1
+        cdef Tree tree
+        cdef Changed ask
+        out = np.zeros((self.rows.n_columns, last - first, values.shape[1]))
+        cdef float64_t[:, :, ::1] change = out
+        cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_columns), dtype=np.int64)
+        ask.others, ask.first, ask.n, ask.n_values = &others[0], first, last - first, values.shape[1]
+        ask.out, ask.tree, ask.rows, ask.seen = &change[0, 0, 0], &tree, &self.rows, &seen[0, 0]
+        ask.value_size, ask.is_wide = sizeof(value_t), self.is_wide
+        for t in range(n_trees):
+            tree, ask.values, ask.stamp = self._tree(t), &values[self.offsets[t], 0], t * ask.n + 1
+            with nogil:
+                share_pieces(_add_changed_piece, &ask, (ask.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
+        return out

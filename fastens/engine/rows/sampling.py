@@ -1,0 +1,177 @@
+"""Random numbers, and bags of rows drawn with replacement; a tree's numbers depend on nothing but its own number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.parts import dense_parts
+from fastens.engine.rows.bootstrap import Urns
+from fastens.engine.rows.gather import hash_rows
+from fastens.engine.threads import threads_for
+
+Array = NDArray[np.float64]
+PREFIX = "bootstrap."
+# Values that keep a thread busy for some tens of microseconds.
+_HASH_GRAIN = 20_000
+
+
+def random_stream(seed: int, index: int) -> np.random.Generator:
+    """Return the generator of stream number `index`; streams are independent (Philox, Salmon et al. 2011)."""
+    return np.random.Generator(np.random.Philox(key=[seed, index]))
+
+
+def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[np.uint64]:
+    """Return seeds for things number `first` to `last` - 1, by the mixer of splitmix64; none depends on the others.
+
+    Parameters
+    ----------
+    seed : int
+        Of the whole.
+    first, last : int
+        The range of numbers.
+    purpose : int
+        Seeds for another purpose are others.
+    """
+    key = np.array([(seed << 8) + purpose], dtype=np.uint64)
+    numbers = np.arange(first, last, dtype=np.uint64)
+    return mixed(mixed(key) + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _cumulated(weight: Array) -> Array:
+    """Weights cumulated, after a power of two has made the largest about 1: no sum overflows or is subnormal."""
+    return np.cumsum(np.ldexp(weight, -np.frexp(weight.max())[1]))
+
+
+def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
+    if array.dtype != np.float64 or array.shape != (offsets[-1],) or not np.isfinite(array).all():
+        return False
+    return all(part[0] >= 0 and part[-1] > 0 and (np.diff(part) >= 0).all() for part in np.split(array, offsets[1:-1]))
+
+
+def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return other bits for each number, by the mixer of splitmix64 (Steele, Lea & Flood 2014)."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
+    """Return a hash of each row's values and targets, which puts rows in an order that is theirs, not the table's.
+
+    Parameters
+    ----------
+    X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
+        The rows.
+    y : float64 array of shape (n_rows,) or (n_rows, n_targets)
+        Their targets.
+    n_threads : int
+        Number of threads.
+    """
+    of_values, of_targets = np.empty((2, X.shape[0]), dtype=np.uint64)
+    n_threads = threads_for(X.shape[0] * X.shape[1], n_threads, _HASH_GRAIN)
+    for start, part in dense_parts(X):
+        hash_rows(part, of_values[start : start + len(part)], n_threads)
+    targets = y[:, None] if y.ndim == 1 else y
+    hash_rows(targets, of_targets, n_threads)
+    return of_values + of_targets * np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Draws with replacement, with chances in proportion to the rows' weights.
+
+    A draw falls on a place in the cumulated weights of the rows, which stand in an order of their own (see
+    `content_hashes`), so that the order of the table does not matter, and a row of weight 2 is the same as two rows.
+    The time goes with the number of draws, or with that of the rows where they are fewer.
+
+    Attributes
+    ----------
+    order : uint32 array of shape (n_rows,)
+        The rows, one stratum after another.
+    cumulated : float64 array of shape (n_rows,) or None
+        Their weights, cumulated within each stratum, times a power of two; None where all are 1.
+    offsets : int64 array of shape (n_strata + 1,)
+        Where the strata begin in `order`.
+    draws : int64 array of shape (n_strata + 1,)
+        The numbers of draws, cumulated from 0.
+    """
+
+    order: NDArray[np.uint32]
+    cumulated: Array | None
+    offsets: NDArray[np.int64]
+    draws: NDArray[np.int64]
+
+    @classmethod
+    def plan(
+        cls,
+        hashes: NDArray[np.uint64],
+        weight: Array | None,
+        n_draws: NDArray[np.int64],
+        stratum: NDArray[np.intp] | None = None,
+    ) -> Bootstrap:
+        """Put the rows in order.
+
+        Parameters
+        ----------
+        hashes : uint64 array of shape (n_rows,)
+            What orders the rows.
+        weight : float64 array of shape (n_rows,) or None
+            Positive.
+        n_draws : int64 array of shape (n_strata,)
+            How many draws each stratum has.
+        stratum : integer array of shape (n_rows,) or None
+            The stratum of each row; None for one stratum.
+        """
+        keys = (hashes,) if stratum is None else (hashes, stratum)
+        order = np.lexsort(keys).astype(np.uint32)
+        sizes = np.array([len(order)]) if stratum is None else np.bincount(stratum)
+        offsets = np.append(0, np.cumsum(sizes))
+        cumulated = None
+        if weight is not None:
+            cumulated = np.concatenate([_cumulated(part) for part in np.split(weight[order], offsets[1:-1])])
+        return cls(order, cumulated, offsets, np.append(0, np.cumsum(n_draws)))
+
+    def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
+        """Return how often each row is drawn in the sample of each seed, shape (n_seeds, n_rows)."""
+        drawn, counts = np.zeros((len(seeds), len(self.order))), np.empty((len(seeds), len(self.order)))
+        self._urns.fill(seeds, drawn, counts, n_threads)
+        return counts
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the state as plain arrays under names with a prefix."""
+        names = ("order", "cumulated", "offsets", "draws")
+        return {PREFIX + name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Bootstrap:
+        """Make a bootstrap from what `to_arrays` returned; ValueError for anything that is not such a state."""
+        order, offsets, draws = (arrays[PREFIX + name] for name in ("order", "offsets", "draws"))
+        cumulated = arrays.get(PREFIX + "cumulated")
+        n_rows = len(order)
+        is_sound = (
+            order.dtype == np.uint32
+            and offsets.dtype == draws.dtype == np.int64
+            and order.ndim == offsets.ndim == draws.ndim == 1
+            and len(offsets) == len(draws) > 1
+            and (np.bincount(order, minlength=n_rows) == 1).all()
+            and offsets[0] == draws[0] == 0
+            and offsets[-1] == n_rows
+            and (np.diff(offsets) > 0).all()
+            and (np.diff(draws) >= 0).all()
+        )
+        if not is_sound or not (cumulated is None or _is_cumulated(cumulated, offsets)):
+            raise ValueError("the arrays do not describe a bootstrap")
+        return cls(order, cumulated, offsets, draws)
+
+    @cached_property
+    def _urns(self) -> Urns:
+        return Urns(self.order, self.cumulated, self.offsets, self.draws)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_urns"}

@@ -1,0 +1,30 @@
+from fastens.engine.splits.gain cimport Scan, ScanRoom, SplitRules
+from fastens.engine.structs cimport CellLayout, Feature, Histogram, Split, float64_t, int32_t, int64_t, uint32_t
+
+cdef enum:
+    POOL = -1                       # stands for all the rare categories of a node
+
+
+cdef inline bint is_one_hot(const Feature* feature, const SplitRules* rules) noexcept nogil:
+    return feature.n_codes <= rules.one_hot_codes
+
+
+cdef inline bint is_rare(int32_t code, int64_t count, const SplitRules* rules) noexcept nogil:
+    """Missing, code 0, is no category and never rare."""
+    return code > 0 and count < rules.min_category_count
+
+
+cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil
+cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil
+cdef int32_t order_categories(
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
+    const SplitRules* rules, ScanRoom* room,
+) noexcept nogil
+cdef void scan_categories(
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
+    const SplitRules* rules, ScanRoom* room, Scan* scan,
+) noexcept nogil
+cdef void write_category_set(
+    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
+    const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
+) noexcept nogil

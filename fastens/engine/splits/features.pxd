@@ -1,0 +1,6 @@
+from fastens.engine.structs cimport int32_t, uint8_t
+from fastens.engine.splits.workspace cimport Workspace
+
+
+cdef void draw_tree_features(Workspace* ws) noexcept nogil
+cdef void allow_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t* order) noexcept nogil

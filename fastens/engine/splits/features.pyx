@@ -1,0 +1,96 @@
+"""Which features a tree and each of its nodes may split on: drawn at random, or bound by those on the path."""
+
+from libc.string cimport memset
+
+from fastens.engine.random cimport random_bits, random_share, weighted_place
+from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint64_t
+from fastens.engine.splits.workspace cimport Workspace
+
+cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of a tree's own draw; nodes have theirs from 0 on
+
+
+cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* allowed, int32_t* order) noexcept nogil:
+    """Leave `wanted` of the allowed features; depends only on the tree's seed and the counter."""
+    cdef const float64_t* weights = ws.feature_rules.weights
+    cdef int32_t i, j, n = 0
+    cdef uint64_t seed = random_bits(ws.seed, counter)
+    for i in range(ws.table.n_features):
+        if allowed[i]:
+            order[n] = i
+            n += 1
+    if wanted >= n:
+        return
+    memset(allowed, 0, ws.table.n_features)
+    for i in range(wanted):
+        if weights == NULL:
+            j = i + <int32_t>(random_bits(seed, i) % <uint64_t>(n - i))
+        else:
+            j = weighted_place(weights, order, i, n, random_share(seed, i))
+        order[i], order[j] = order[j], order[i]
+        allowed[order[i]] = True
+
+
+cdef void draw_tree_features(Workspace* ws) noexcept nogil:
+    """The features of the tree that is to be grown now; those of weight 0 are in none."""
+    cdef int32_t f
+    for f in range(ws.table.n_features):
+        ws.of_tree[f] = ws.feature_rules.weights == NULL or ws.feature_rules.weights[f] > 0
+    _draw(ws, ws.feature_rules.n_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
+
+
+cdef inline bint _is_on_path(const Workspace* ws, int32_t node, int32_t feature) noexcept nogil:
+    while ws.nodes[node].parent >= 0:
+        node = ws.nodes[node].parent
+        if ws.nodes[node].split.feature == feature:
+            return True
+    return False
+
+
+cdef int32_t _features_on_path(const Workspace* ws, int32_t node) noexcept nogil:
+    """How many different features the nodes above split on."""
+    cdef int32_t n = 0
+    while ws.nodes[node].parent >= 0:
+        node = ws.nodes[node].parent
+        n += not _is_on_path(ws, node, ws.nodes[node].split.feature)
+    return n
+
+
+cdef bint _group_holds_path(const Workspace* ws, const uint8_t* group, int32_t node) noexcept nogil:
+    while ws.nodes[node].parent >= 0:
+        node = ws.nodes[node].parent
+        if not group[ws.nodes[node].split.feature]:
+            return False
+    return True
+
+
+cdef void _bind_to_path(const Workspace* ws, int32_t node, uint8_t* allowed) noexcept nogil:
+    """Leave the features that may stand on one path with those above the node."""
+    cdef const uint8_t* group
+    cdef int32_t g, f, n_features = ws.table.n_features
+    cdef uint8_t may_join
+    if ws.feature_rules.max_on_path > 0 and _features_on_path(ws, node) >= ws.feature_rules.max_on_path:
+        for f in range(n_features):
+            allowed[f] = allowed[f] and _is_on_path(ws, node, f)
+    if ws.feature_rules.n_groups == 0:
+        return
+    for f in range(n_features):
+        allowed[f] *= 2             # 2: wanted, but not yet found in a group
+    for g in range(ws.feature_rules.n_groups):
+        group = ws.feature_rules.groups + <Py_ssize_t>g * n_features
+        if _group_holds_path(ws, group, node):
+            for f in range(n_features):
+                may_join = group[f]
+                allowed[f] = 1 if allowed[f] and may_join else allowed[f]
+    for f in range(n_features):
+        allowed[f] = allowed[f] == 1
+
+
+cdef void allow_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t* order) noexcept nogil:
+    """Mark the features that the node may split on."""
+    cdef int32_t f
+    for f in range(ws.table.n_features):
+        allowed[f] = ws.of_tree[f]
+    if ws.feature_rules.max_on_path > 0 or ws.feature_rules.n_groups > 0:
+        _bind_to_path(ws, node, allowed)
+    if ws.feature_rules.n_per_node < ws.table.n_features:
+        _draw(ws, ws.feature_rules.n_per_node, node, allowed, order)

@@ -1,0 +1,198 @@
+# What a split gains, and the record of a search: shared by the searches over thresholds and over sets of categories.
+
+from fastens.engine.structs cimport CellLayout, Feature, Histogram, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
+
+
+cdef enum:
+    GIVEN_VALUES = 6                # a feature of no more values has no thresholds to choose among
+
+
+cdef struct SplitRules:
+    # What makes a split allowed, in the fixed-point units of the sums.
+    int64_t min_count
+    int64_t min_uncertain_count     # enough rows where values are given, if they are as uncertain as `min_count` others
+    int64_t uncertain_hessian       # the sum of hessians of those
+    int64_t min_hessian
+    int64_t min_weight
+    float64_t l2
+    float64_t min_gain
+    float64_t path_smooth           # pulls a child's value towards its parent's, as l2 pulls it towards 0
+    # sets of categories
+    float64_t category_l2           # added to l2
+    float64_t category_smoothing    # in rows of the node's mean hessian
+    int64_t min_category_count      # categories of fewer rows in the node are pooled
+    int32_t max_categories          # the most on the side that has fewer; 0: no limit
+    int32_t one_hot_codes           # a feature of no more codes splits off one category at a time
+
+
+cdef struct ValueLimits:
+    # What binds the values of a node and of all below it.
+    float64_t lower
+    float64_t upper
+    float64_t value                 # the node's own, where it is not free
+    bint is_free                    # nothing does
+
+
+cdef struct ScanRoom:
+    # Room for one thread to go through the codes of a feature.
+    float64_t* keys
+    int32_t* codes
+    uint64_t* sums
+    Sums pooled                     # of the categories that are too rare in the node to be told apart
+
+
+cdef struct Scan:
+    # The search over the splits of one feature. With G, H the node's sums (H with lambda once for each side) and G_l,
+    # H_l those of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r): one division a split.
+    Sums total
+    float64_t ratio                 # G / H
+    float64_t hessian               # H
+    float64_t l2
+    # where leaf values are bound, gains are those of the bound values; NULL: they are free
+    const ValueLimits* limits
+    int32_t monotone                # 1: the right side must not be lower; -1: not higher; 0: either
+    float64_t node_score
+    # the best split so far
+    float64_t gain
+    int32_t bin
+    bint missing_left
+    bint found
+    Sums left
+
+
+cdef inline float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil:
+    cdef float64_t hessian = <float64_t>sums.hessian + l2
+    return <float64_t>sums.gradient * <float64_t>sums.gradient / hessian if hessian > 0 else 0.0
+
+
+cdef inline float64_t score_at(const Sums* sums, float64_t l2, float64_t value) noexcept nogil:
+    """The score of a set of rows whose value is not the best one: -(2 G v + (H + lambda) v^2)."""
+    return -value * (2.0 * <float64_t>sums.gradient + (<float64_t>sums.hessian + l2) * value)
+
+
+cdef inline float64_t limited_value(
+    const Sums* sums, float64_t l2, float64_t path_smooth, const ValueLimits* parent
+) noexcept nogil:
+    """The value of a child: the Newton step, pulled towards the parent's value, inside the parent's bounds."""
+    cdef float64_t hessian = <float64_t>sums.hessian + l2 + path_smooth
+    cdef float64_t value = 0.0
+    if hessian > 0:
+        value = (path_smooth * parent.value - <float64_t>sums.gradient) / hessian
+    return min(max(value, parent.lower), parent.upper)
+
+
+cdef inline Sums sums_difference(const Sums* whole, const Sums* part) noexcept nogil:
+    cdef Sums rest
+    rest.gradient = whole.gradient - part.gradient
+    rest.hessian = whole.hessian - part.hessian
+    rest.count = whole.count - part.count
+    rest.weight = whole.weight - part.weight
+    return rest
+
+
+cdef inline Sums unpack(uint64_t word, const CellLayout* layout) noexcept nogil:
+    cdef Sums sums
+    sums.count = <int64_t>(word & layout.count_mask)
+    sums.hessian = <int64_t>((word >> layout.hessian_shift) & layout.hessian_mask)
+    sums.gradient = <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * sums.count
+    sums.weight = sums.count
+    return sums
+
+
+cdef inline Sums cell_sums(const Histogram* histogram, Py_ssize_t cell, const CellLayout* layout) noexcept nogil:
+    cdef Sums sums
+    cdef int64_t counts
+    if histogram.packed:
+        return unpack(<uint64_t>histogram.cells[cell], layout)
+    sums.gradient = histogram.cells[3 * cell]
+    sums.hessian = histogram.cells[3 * cell + 1]
+    counts = histogram.cells[3 * cell + 2]
+    sums.count = <int64_t><uint32_t>counts
+    sums.weight = counts >> 32
+    return sums
+
+
+cdef inline void clear_sums(Sums* sums) noexcept nogil:
+    sums.gradient = sums.hessian = sums.count = sums.weight = 0
+
+
+cdef inline void add_sums(Sums* into, const Sums* other) noexcept nogil:
+    into.gradient += other.gradient
+    into.hessian += other.hessian
+    into.count += other.count
+    into.weight += other.weight
+
+
+cdef inline Scan start_scan(
+    const Sums* total, float64_t l2, const ValueLimits* limits, const SplitRules* rules
+) noexcept nogil:
+    """The search over the splits of a feature of a node, where it begins."""
+    cdef Scan scan
+    scan.total = total[0]
+    scan.l2 = l2
+    scan.hessian = <float64_t>total.hessian + 2.0 * l2
+    scan.ratio = <float64_t>total.gradient / scan.hessian if scan.hessian > 0 else 0.0
+    scan.monotone = 0
+    scan.limits = NULL if limits.is_free else limits
+    scan.node_score = node_score(total, rules.l2) if limits.is_free else score_at(total, rules.l2, limits.value)
+    scan.gain = 0.0
+    scan.found = False
+    clear_sums(&scan.left)
+    return scan
+
+
+cdef inline bint has_given_values(const Feature* feature) noexcept nogil:
+    """Whether its splits are between given values, not at thresholds that a row or two could move."""
+    return feature.is_categorical or feature.n_codes - 1 <= GIVEN_VALUES
+
+
+cdef inline bint is_large_enough(const Sums* left, const SplitRules* rules, bint given) noexcept nogil:
+    if left.weight < rules.min_weight:
+        return False
+    if left.count >= rules.min_count:
+        return True
+    return given and left.count >= rules.min_uncertain_count and left.hessian >= rules.uncertain_hessian
+
+
+cdef inline bint leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules, bint given) noexcept nogil:
+    cdef Sums rest = sums_difference(total, left)
+    return is_large_enough(&rest, rules, given)
+
+
+cdef inline void keep_split(float64_t gain, int32_t code, bint missing_left, Scan* scan) noexcept nogil:
+    scan.gain = gain
+    scan.bin = code
+    scan.missing_left = missing_left
+    scan.found = True
+
+
+cdef inline float64_t _free_gain(const Sums* sums, const Scan* scan) noexcept nogil:
+    """What the split gains; -1 where its sides are in the wrong order, which the sign of `distance` tells."""
+    cdef float64_t left = <float64_t>sums.hessian + scan.l2
+    cdef float64_t distance = <float64_t>sums.gradient - scan.ratio * left
+    if scan.monotone * distance < 0:
+        return -1.0
+    return distance * distance / (left * (scan.hessian - left))
+
+
+cdef inline float64_t _limited_gain(const Sums* sums, const SplitRules* rules, const Scan* scan) noexcept nogil:
+    """What the split gains with the values that its sides may have; -1 where they are equal or in the wrong order."""
+    cdef Sums rest = sums_difference(&scan.total, sums)
+    cdef float64_t left = limited_value(sums, scan.l2, rules.path_smooth, scan.limits)
+    cdef float64_t right = limited_value(&rest, scan.l2, rules.path_smooth, scan.limits)
+    if left == right or scan.monotone * (right - left) < 0:
+        return -1.0
+    return score_at(sums, scan.l2, left) + score_at(&rest, scan.l2, right) - scan.node_score
+
+
+cdef inline void consider(
+    const Sums* sums, const SplitRules* rules, int32_t code, bint missing_left, Scan* scan
+) noexcept nogil:
+    """Keep the split with these sums on the left if it is allowed and better than the best so far."""
+    cdef float64_t gain
+    if sums.hessian < rules.min_hessian or scan.total.hessian - sums.hessian < rules.min_hessian:
+        return
+    gain = _free_gain(sums, scan) if scan.limits == NULL else _limited_gain(sums, rules, scan)
+    if gain > scan.gain:
+        keep_split(gain, code, missing_left, scan)
+        scan.left = sums[0]

@@ -1,0 +1,20 @@
+from fastens.engine.structs cimport int32_t, uint32_t
+
+
+cdef struct Decision:
+    # Which codes of a column go left: code - missing_right <= bin - missing_right (in the column's own width, so that
+    # code 0 wraps around when missing values go right), or, with categories, those in the bit set.
+    const void* column
+    int32_t code_size
+    int32_t n_codes
+    int32_t bin
+    bint missing_left
+    const uint32_t* category_words  # NULL for a numeric feature
+
+
+cdef Py_ssize_t split_rows(
+    const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
+) noexcept nogil
+cdef void collect_rows(
+    const uint32_t* scratch, Py_ssize_t n_rows, Py_ssize_t n_left, uint32_t* left, uint32_t* right
+) noexcept nogil

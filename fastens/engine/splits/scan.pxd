@@ -1,0 +1,36 @@
+# Gains of the splits of one feature from the running sums of its packed cells.
+
+from fastens.engine.structs cimport float64_t, int32_t, uint64_t
+
+
+cdef extern from "engine/splits/scan.h" nogil:
+    ctypedef struct ScanNode:
+        uint64_t count_mask
+        uint64_t hessian_mask
+        int32_t gradient_shift
+        int32_t hessian_shift
+        float64_t gradient_bias
+        float64_t ratio
+        float64_t hessian
+        float64_t l2
+        float64_t min_hessian
+        float64_t max_hessian
+        int32_t monotone
+        float64_t total_gradient
+        float64_t total_hessian
+        float64_t lower
+        float64_t upper
+        float64_t smooth
+        float64_t smooth_gradient
+        float64_t node_score
+        float64_t gain_unit
+        float64_t hessian_unit
+
+    void running_sums(const uint64_t* cells, Py_ssize_t n, uint64_t start, uint64_t* sums)
+    void split_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
+    void ordered_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
+    void bound_gains(const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains)
+    void joint_gains(
+        const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains, float64_t* hessians
+    )
+    Py_ssize_t first_largest(const float64_t* values, Py_ssize_t n, float64_t* largest)

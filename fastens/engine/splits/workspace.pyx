@@ -1,0 +1,166 @@
+"""The working memory of growing trees: allocated once per fit, reused by every tree."""
+
+from libc.stdlib cimport calloc, free, malloc, realloc
+
+from fastens.engine.splits.gain cimport ScanRoom
+from fastens.engine.histograms.quantise cimport Moments
+from fastens.engine.structs cimport Column, Feature, Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef void _place_cells(Workspace* ws) noexcept nogil:
+    """The cells of a bundle's features lie together, behind those of all columns."""
+    cdef Column* column
+    cdef Feature* feature
+    cdef int32_t c, i
+    ws.table.n_cells = ws.table.n_counted
+    for c in range(ws.table.n_columns):
+        column = &ws.columns[c]
+        column.first_own, column.n_own = column.offset, 0
+        if column.n_features > 1:
+            column.first_own = <uint32_t>ws.table.n_cells
+        for i in range(column.n_features):
+            feature = &ws.features[column.features[i]]
+            feature.offset = column.first_own + column.n_own
+            column.n_own += feature.n_codes
+        if column.n_features > 1:
+            ws.table.n_cells += column.n_own
+
+
+cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
+    """Allocate what depends on the sizes set in `ws`. False when memory is short; free_workspace cleans up."""
+    cdef Py_ssize_t n_features = ws.table.n_features, widest = 1
+    cdef int32_t t, f
+    _place_cells(ws)
+    for f in range(ws.table.n_features):
+        widest = max(widest, ws.features[f].n_codes)
+        if ws.features[f].is_categorical:
+            ws.words_per_node = max(ws.words_per_node, (ws.features[f].n_codes + 31) // 32)
+    ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
+    ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
+    ws.zeros = <uint64_t*>calloc(ws.n_rooms * ws.table.n_counted, sizeof(uint64_t))
+    ws.partial = <Histogram*>calloc(ws.n_rooms, sizeof(Histogram))
+    ws.rooms = <ScanRoom*>calloc(ws.n_rooms, sizeof(ScanRoom))
+    ws.sampled = <int32_t*>malloc(ws.n_rooms * n_features * sizeof(int32_t))
+    ws.allowed = <uint8_t*>malloc(2 * ws.n_rooms * n_features)
+    ws.of_tree = <uint8_t*>malloc(n_features)
+    ws.feature_splits = <Split*>malloc(2 * ws.n_rooms * n_features * sizeof(Split))
+    if (
+        ws.rows == NULL or ws.scratch_rows == NULL or ws.zeros == NULL or ws.partial == NULL or ws.rooms == NULL
+        or ws.sampled == NULL or ws.allowed == NULL or ws.of_tree == NULL or ws.feature_splits == NULL
+    ):
+        return False
+    for t in range(ws.n_rooms):
+        ws.partial[t].cells = <int64_t*>malloc(3 * ws.table.n_cells * sizeof(int64_t))
+        ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
+        ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
+        ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
+        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
+            return False
+        if ws.rooms[t].sums == NULL:
+            return False
+    return True
+
+
+cdef void free_workspace(Workspace* ws) noexcept nogil:
+    cdef int32_t i
+    for i in range(ws.n_rooms):
+        if ws.partial != NULL:
+            free(ws.partial[i].cells)
+        if ws.rooms != NULL:
+            free(ws.rooms[i].keys)
+            free(ws.rooms[i].codes)
+            free(ws.rooms[i].sums)
+    for i in range(ws.n_slots):
+        free(ws.slots[i].cells)
+    free(ws.slots)
+    free(ws.free_slots)
+    free(ws.partial)
+    free(ws.rooms)
+    free(ws.zeros)
+    free(ws.rows)
+    free(ws.scratch_rows)
+    free(ws.sampled)
+    free(ws.allowed)
+    free(ws.of_tree)
+    free(ws.feature_splits)
+    free(ws.features)
+    free(ws.columns)
+    free(ws.nodes)
+    free(ws.candidates)
+    free(ws.chosen)
+    free(ws.tasks)
+    free(ws.sums)
+    free(ws.category_words)
+    free(ws.quantised.wide)
+    free(ws.quantised.words)
+
+
+cdef bint _resize(void** memory, Py_ssize_t n_bytes) noexcept nogil:
+    cdef void* grown = realloc(memory[0], n_bytes)
+    if grown != NULL:
+        memory[0] = grown
+    return grown != NULL
+
+
+cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
+    """Room for n_more nodes, and as many candidates, choices and tasks."""
+    cdef Py_ssize_t capacity = ws.node_capacity
+    while capacity < ws.n_nodes + n_more:
+        capacity = 2 * capacity if capacity > 0 else 64
+    if capacity == ws.node_capacity:
+        return True
+    if not (
+        _resize(<void**>&ws.nodes, capacity * sizeof(Node))
+        and _resize(<void**>&ws.candidates, capacity * sizeof(int32_t))
+        and _resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
+        and _resize(<void**>&ws.tasks, capacity * sizeof(Task))
+        and _resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))
+    ):
+        return False
+    if ws.words_per_node > 0:
+        if not _resize(<void**>&ws.category_words, capacity * ws.words_per_node * sizeof(uint32_t)):
+            return False
+    ws.node_capacity = <int32_t>capacity
+    return True
+
+
+cdef int32_t take_slot(Workspace* ws) noexcept nogil:
+    """The number of a slot for a histogram, or -1 when memory is short: not to keep a node costs only time."""
+    if ws.n_free > 0:
+        ws.n_free -= 1
+        return ws.free_slots[ws.n_free]
+    if not (
+        _resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(Histogram))
+        and _resize(<void**>&ws.free_slots, (ws.n_slots + 1) * sizeof(int32_t))
+    ):
+        return -1
+    ws.slots[ws.n_slots].cells = <int64_t*>malloc(4 * ws.table.n_cells * sizeof(int64_t))
+    if ws.slots[ws.n_slots].cells == NULL:
+        return -1
+    ws.n_slots += 1
+    return ws.n_slots - 1
+
+
+cdef void release_slot(Workspace* ws, Node* node) noexcept nogil:
+    if node.slot >= 0:
+        ws.free_slots[ws.n_free] = node.slot
+        ws.n_free += 1
+        node.slot = -1
+
+
+cdef void release_all_slots(Workspace* ws) noexcept nogil:
+    for ws.n_free in range(ws.n_slots):
+        ws.free_slots[ws.n_free] = ws.n_free
+    ws.n_free = ws.n_slots
+
+
+cdef Histogram slot_histogram(const Workspace* ws, int32_t slot, bint packed) noexcept nogil:
+    """A slot as packed or as wide cells.
+
+    The two lie apart, for while a wide histogram becomes a packed one, threads that work on different features read the
+    one and write the other.
+    """
+    cdef Histogram histogram
+    histogram.cells = ws.slots[slot].cells + (0 if packed else ws.table.n_cells)
+    histogram.packed = packed
+    return histogram

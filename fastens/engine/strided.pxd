@@ -1,0 +1,33 @@
+"""Values of arrays of any strides, and their bits."""
+
+from libc.math cimport NAN
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+
+from fastens.engine.structs cimport float64_t, value_t
+
+cdef extern from *:
+    """
+    #define FASTENS_GOLDEN 0x9E3779B97F4A7C15u
+    """
+    const uint64_t GOLDEN "FASTENS_GOLDEN"
+
+
+cdef struct Strides:
+    Py_ssize_t row
+    Py_ssize_t column
+
+
+cdef inline Strides strides_of(const value_t[:, :] X) noexcept nogil:
+    cdef Strides strides
+    strides.row = X.strides[0] // <Py_ssize_t> sizeof(value_t)
+    strides.column = X.strides[1] // <Py_ssize_t> sizeof(value_t)
+    return strides
+
+
+cdef inline uint64_t bits_of(float64_t value) noexcept nogil:
+    # The same for both zeros, and for all kinds of NaN.
+    cdef uint64_t bits
+    value = value + 0.0 if value == value else <float64_t> NAN
+    memcpy(&bits, &value, sizeof(bits))
+    return bits

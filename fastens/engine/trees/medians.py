@@ -1,0 +1,46 @@
+"""Predictions of trees joined by their weighted median instead of a sum."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.threads import threads_for
+from fastens.engine.trees.median import rank_medians
+from fastens.engine.trees.trees import TreeEnsemble
+
+# (row, tree) pairs that are worth a thread.
+_GRAIN = 10_000
+# Just below one half: the sum of weights is rounded.
+_HALF = 0.5 * (1 - 1e-12)
+
+
+class TreeMedian:
+    """The weighted median of the trees' predictions.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        Trees of one value a leaf.
+    weights : float64 array of shape (n_trees,)
+        Positive weights of the trees.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble, weights: NDArray[np.float64]) -> None:
+        self._ensemble, self._weights = ensemble, weights
+        self._values, rank = np.unique(ensemble.value[:, 0], return_inverse=True)
+        self._rank = rank.astype(np.int32)
+
+    def predict(self, X: NDArray[np.floating], n_threads: int = 1, n_trees: int | None = None) -> NDArray[np.float64]:
+        """Return the lowest value that trees of half the weight, or more, do not exceed; from the first `n_trees`."""
+        leaves = self._ensemble.apply(X, n_threads)
+        return self.of_leaves(leaves, n_threads, leaves.shape[1] if n_trees is None else n_trees)
+
+    def of_leaves(self, leaves: NDArray[np.int32], n_threads: int, n_trees: int) -> NDArray[np.float64]:
+        """The same from the leaves of rows."""
+        ranks = np.ascontiguousarray(self._rank[leaves[:, :n_trees] + self._ensemble.node_offsets[:n_trees]])
+        weights = np.ascontiguousarray(self._weights[:n_trees])
+        out = np.empty(len(leaves), dtype=np.int32)
+        n_threads = threads_for(ranks.size, n_threads, _GRAIN)
+        rank_medians(ranks, weights, len(self._values), _HALF * weights.sum(), out, n_threads)
+        return self._values[out]

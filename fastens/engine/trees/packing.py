@@ -1,0 +1,212 @@
+"""The trees of an ensemble in few bytes, for files and pickles, and back.
+
+What follows from the rest is left out: leaves have no splits, children stand in pairs, a parent has the rows of its
+children. Whole numbers take the smallest type that holds them. Everything comes back to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fastens.engine.bins.binning import Binning
+from fastens.engine.trees.structure import check_binning_fits, check_children, require
+from fastens.engine.trees.unpack import spread_splits, sum_up
+from fastens.engine.whole import are_whole
+
+Arrays = dict[str, np.ndarray]
+KINDS = {
+    "node_offsets": "i",
+    "tree_output": "i",
+    "baseline": "f",
+    "is_leaf": "u",
+    "pair": "u",
+    "feature": "u",
+    "bin_threshold": "u",
+    "missing_left": "u",
+    "category_set": "i",
+    "category_words": "u",
+    "value": "f",
+    "gain": "f",
+    "n_samples": "u",
+    "weight": "uf",
+    "wide": "b",
+}
+SUMMED = (np.int64, np.float32, np.float64)
+
+
+def pack(trees: Any) -> Arrays:
+    """Return the arrays of an ensemble in their short form.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    """
+    is_leaf = trees.left_child == 0
+    inner = np.flatnonzero(~is_leaf)
+    is_set = trees.category_set[inner] >= 0
+    sums = _Sums(trees, is_leaf)
+    return {
+        "node_offsets": trees.node_offsets,
+        "tree_output": trees.tree_output,
+        "baseline": trees.baseline,
+        "is_leaf": np.packbits(is_leaf),
+        "pair": _smallest(trees.left_child[inner] // 2),
+        "feature": _smallest(trees.feature[inner]),
+        "bin_threshold": _smallest(trees.bin_threshold[inner]),
+        "missing_left": np.packbits(trees.missing_left[inner]),
+        "category_set": _without(trees.category_set[inner][is_set], _sets_in_order(trees, inner[is_set])),
+        "category_words": trees.category_words,
+        "value": trees.value,
+        "gain": trees.gain[inner],
+        "n_samples": _smallest(sums.pack(trees.n_samples)),
+        "weight": _pack_weight(trees, sums),
+        "wide": np.array([trees.n_samples.dtype == np.int64, trees.weight.dtype == np.float64]),
+    }
+
+
+def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
+    """Return the arrays of an ensemble from their short form.
+
+    Parameters
+    ----------
+    packed : dict of arrays
+        What `pack` returned.
+    binning : Binning
+        That of the trees.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are not those of trees.
+    """
+    for name, kinds in KINDS.items():
+        n_dimensions = 2 if name == "value" else 1
+        require(name in packed and packed[name].dtype.kind in kinds and packed[name].ndim == n_dimensions, name)
+    require(len(packed["wide"]) == 2, "wide")
+    is_leaf = _bits(packed["is_leaf"], len(packed["value"]), "is_leaf")
+    n_inner = len(is_leaf) - int(np.count_nonzero(is_leaf))
+    for name, largest in {"pair": 2**30 - 1, "feature": 2**31 - 1, "bin_threshold": 2**16 - 1, "gain": np.inf}.items():
+        require(len(packed[name]) == n_inner and not (packed[name].max(initial=0) > largest), name)
+    _bits(packed["missing_left"], n_inner, "missing_left")
+    arrays = unpack_splits(packed)
+    check_children(SimpleNamespace(**arrays))
+    arrays["category_set"] = _unpack_sets(packed["category_set"], arrays, binning)
+    return arrays | _unpack_statistics(packed, arrays, is_leaf)
+
+
+def unpack_splits(packed: Mapping[str, np.ndarray], binning: Binning | None = None) -> Arrays:
+    """Return what a row's way depends on, and the values; with a binning the category sets too. No checks.
+
+    Parameters
+    ----------
+    packed : dict of arrays
+        What `pack` returned.
+    binning : Binning, optional
+        That of the trees.
+    """
+    n_nodes = len(packed["value"])
+    dtypes = {"left_child": np.int32, "feature": np.int32, "bin_threshold": np.uint16, "missing_left": np.uint8}
+    arrays: Arrays = {name: np.empty(n_nodes, dtype) for name, dtype in dtypes.items()}
+    spread_splits(
+        np.unpackbits(packed["is_leaf"], count=n_nodes),
+        packed["pair"].astype(np.uint32),
+        packed["feature"].astype(np.int32),
+        packed["bin_threshold"].astype(np.uint16),
+        np.unpackbits(packed["missing_left"], count=len(packed["pair"])),
+        arrays,
+    )
+    arrays |= {name: packed[name] for name in ("tree_output", "baseline", "category_words", "value")}
+    arrays["node_offsets"] = packed["node_offsets"].astype(np.int64)
+    if binning is not None:
+        arrays["category_set"] = _unpack_sets(packed["category_set"], arrays, binning)
+    return arrays
+
+
+def _unpack_statistics(packed: Mapping[str, np.ndarray], arrays: Arrays, is_leaf: np.ndarray) -> Arrays:
+    """Gains, counts and weights of all nodes."""
+    sums = _Sums(SimpleNamespace(**arrays), is_leaf)
+    gain = np.zeros(len(is_leaf), dtype=packed["gain"].dtype)
+    gain[~is_leaf] = packed["gain"]
+    n_samples = sums.unpack(packed["n_samples"].astype(np.int64), "n_samples")
+    weight = packed["weight"]
+    if len(weight) or not len(is_leaf):
+        weight = sums.unpack(weight.astype(np.int64) if weight.dtype.kind == "u" else weight, "weight")
+    else:
+        weight = n_samples
+    wide_count, wide_weight = packed["wide"]
+    return {
+        "gain": gain,
+        "n_samples": n_samples.astype(np.int64 if wide_count else np.int32),
+        "weight": weight.astype(np.float64 if wide_weight else np.float32),
+    }
+
+
+class _Sums:
+    """Numbers of nodes that are the sums of those of their leaves."""
+
+    def __init__(self, trees: Any, is_leaf: np.ndarray) -> None:
+        self._trees, self._is_leaf = trees, is_leaf
+
+    def pack(self, numbers: np.ndarray) -> np.ndarray:
+        """The leaves' numbers, where the others follow from them; otherwise all."""
+        summed = numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers.copy()
+        sum_up(self._trees.node_offsets, self._trees.left_child, summed)
+        return numbers[self._is_leaf] if np.array_equal(summed, numbers) else numbers
+
+    def unpack(self, packed: np.ndarray, name: str) -> np.ndarray:
+        """All numbers."""
+        if len(packed) == len(self._is_leaf):
+            return packed
+        require(len(packed) == np.count_nonzero(self._is_leaf) and packed.dtype in SUMMED, name)
+        numbers = np.zeros(len(self._is_leaf), dtype=packed.dtype)
+        numbers[self._is_leaf] = packed
+        sum_up(self._trees.node_offsets, self._trees.left_child, numbers)
+        return numbers
+
+
+def _pack_weight(trees: Any, sums: _Sums) -> np.ndarray:
+    """Nothing where a node's weight is the number of its rows; whole numbers where they are."""
+    weight = trees.weight
+    if np.array_equal(weight, trees.n_samples):
+        return np.empty(0, np.uint8)
+    if np.all((weight >= 0) & (weight < 2**53)) and are_whole(weight):
+        return _smallest(sums.pack(weight.astype(np.int64)))
+    return sums.pack(weight)
+
+
+def _smallest(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers, not negative, in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def _without(numbers: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    return numbers[:0] if np.array_equal(numbers, expected) else numbers
+
+
+def _sets_in_order(trees: Any, nodes: np.ndarray, binning: Binning | None = None) -> np.ndarray:
+    """The first words of the nodes' sets where these follow one another without gaps."""
+    binning = trees.binning if binning is None else binning
+    n_words = (np.asarray(binning.n_codes, dtype=np.int64)[trees.feature[nodes]] + 31) // 32
+    return np.cumsum(n_words) - n_words
+
+
+def _unpack_sets(packed: np.ndarray, arrays: Arrays, binning: Binning) -> np.ndarray:
+    trees = SimpleNamespace(**arrays)
+    check_binning_fits(trees, binning)
+    is_set = (trees.feature >= 0) & np.asarray(binning.is_categorical, dtype=bool)[trees.feature]
+    nodes = np.flatnonzero(is_set)
+    sets = np.full(len(is_set), -1, dtype=np.int32)
+    words = packed if len(packed) else _sets_in_order(trees, nodes, binning)
+    require(len(words) == len(nodes) and words.max(initial=0) < 2**31, "category_set")
+    sets[nodes] = words
+    return sets
+
+
+def _bits(packed: np.ndarray, count: int, name: str) -> np.ndarray:
+    require(packed.dtype == np.uint8 and len(packed) == (count + 7) // 8, name)
+    return np.unpackbits(packed, count=count).astype(bool)

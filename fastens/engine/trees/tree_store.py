@@ -1,0 +1,155 @@
+"""Trees as they are grown, in whatever order they are finished: packed a few at a time, so that few are large."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from fastens.engine.bins.binning import Binning
+from fastens.engine.trees.packing import KINDS, Arrays, pack
+from fastens.engine.trees.trees import Tree, TreeEnsemble
+
+# Nodes of trees that wait to be packed: some 1 MB.
+_WAITING_NODES = 1 << 15
+# How much larger than expected the trees may become before arrays are copied; memory not written to is not taken.
+_SLACK = 1.1
+# What has one entry, or a place of its own, in the whole.
+_ONCE = ("node_offsets", "baseline", "wide")
+# What is kept as bytes until all is there, with the array that has as many entries.
+_BITS = {"is_leaf": "value", "missing_left": "pair"}
+
+
+class TreeStore:
+    """Takes numbered trees from several threads, and makes an ensemble of them.
+
+    Parameters
+    ----------
+    binning : Binning
+        That of the trees.
+    n_outputs : int
+        How many columns the raw prediction has; all trees add to all of them.
+    n_expected : int
+        How many trees there will be, as far as one knows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.bins.binning import learn_binning
+    >>> from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> from fastens.engine.trees.tree_store import TreeStore
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> binning = learn_binning(X)
+    >>> grower = ForestGrower(binning.transform(X), class_target([0, 0, 1, 1], [2]), TreeRules())
+    >>> store = TreeStore(binning, 1, n_expected=3)
+    >>> grower.grow_into(store.add, [TreeSample(None, None, seed) for seed in range(3)])
+    >>> store.ensemble().n_trees
+    3
+    """
+
+    def __init__(self, binning: Binning, n_outputs: int, n_expected: int) -> None:
+        self._binning, self._baseline, self._n_expected = binning, np.zeros(n_outputs), n_expected
+        self._lock = threading.Lock()
+        self._early: dict[int, Tree] = {}
+        self._waiting: list[Tree] = []
+        self._n_waiting = 0
+        self._runs: list[_Run] = []
+        self.n_trees = 0
+
+    def add(self, number: int, tree: Tree) -> None:
+        """Take a tree; it counts once all trees of smaller numbers are there."""
+        with self._lock:
+            self._early[number] = tree
+            while self.n_trees in self._early:
+                tree = self._early.pop(self.n_trees)
+                self._waiting.append(tree)
+                self._n_waiting += tree.n_nodes
+                self.n_trees += 1
+            if self._n_waiting >= _WAITING_NODES:
+                self._pack()
+
+    def keep(self, ensemble: TreeEnsemble) -> None:
+        """Start with the trees that there are, grown on the same binning."""
+        self.n_trees += ensemble.n_trees
+        packed = ensemble.packed()
+        self._append(pack(ensemble.with_sets_in_order()) if len(packed["category_set"]) else packed)
+
+    def ensemble(self) -> TreeEnsemble:
+        """Return the trees up to the first that is missing; the store is empty then."""
+        if not self._runs:
+            return self._of_waiting()
+        if self._waiting:
+            self._pack()
+        runs, self._runs = self._runs, []
+        first, *others = [TreeEnsemble.from_packed(run.packed(), self._binning) for run in runs]
+        if not others:
+            return first
+        trees = [part.tree(t) for part in (first, *others) for t in range(part.n_trees)]
+        return TreeEnsemble.from_trees(trees, np.zeros(len(trees), np.int32), first.baseline, self._binning)
+
+    def _of_waiting(self) -> TreeEnsemble:
+        trees, self._waiting, self._n_waiting = self._waiting, [], 0
+        return TreeEnsemble.from_trees(trees, np.zeros(len(trees), np.int32), self._baseline, self._binning)
+
+    def _pack(self) -> None:
+        self._append(pack(self._of_waiting()))
+
+    def _append(self, part: Arrays) -> None:
+        if not self._runs or self._runs[-1].form != _form(part):
+            self._runs.append(_Run(part))
+        self._runs[-1].append(part, max(1.0, self._n_expected / max(self.n_trees, 1)))
+
+
+class _Run:
+    """Parts whose arrays need only be put one after another."""
+
+    def __init__(self, first: Arrays) -> None:
+        self.form = _form(first)
+        self._once = {name: first[name] for name in _ONCE}
+        self._sizes: list[np.ndarray] = []
+        self._columns = {name: _Column() for name in KINDS if name not in _ONCE}
+
+    def append(self, part: Arrays, growth: float) -> None:
+        """Add a part; `growth` is how many times as many trees there will be."""
+        self._sizes.append(np.diff(part["node_offsets"]))
+        for name, column in self._columns.items():
+            bits_of = _BITS.get(name)
+            array = part[name] if bits_of is None else np.unpackbits(part[name], count=len(part[bits_of]))
+            column.append(array, growth)
+
+    def packed(self) -> Arrays:
+        """The packed form of all parts."""
+        arrays = self._once | {name: column.array() for name, column in self._columns.items()}
+        arrays["node_offsets"] = np.cumsum(np.concatenate([[0], *self._sizes]), dtype=np.int64)
+        arrays |= {name: np.packbits(arrays[name]) for name in _BITS}
+        return {name: arrays[name] for name in KINDS}
+
+
+class _Column:
+    """An array that grows, to a wider type too."""
+
+    def __init__(self) -> None:
+        self._array = np.empty(0)
+        self._n = 0
+
+    def append(self, part: np.ndarray, growth: float) -> None:
+        dtype = part.dtype if self._n == 0 else np.promote_types(self._array.dtype, part.dtype)
+        n = self._n + len(part)
+        if n > len(self._array) or dtype != self._array.dtype or self._n == 0:
+            held = self._array[: self._n].reshape(self._n, *part.shape[1:])
+            self._array = np.empty((int(n * growth * _SLACK), *part.shape[1:]), dtype)
+            self._array[: self._n] = held
+        self._array[self._n : n] = part
+        self._n = n
+
+    def array(self) -> np.ndarray:
+        """What was added."""
+        return self._array[: self._n]
+
+
+def _form(part: Arrays) -> tuple[Any, ...]:
+    """How counts and weights are given: for all nodes, for leaves, or not at all."""
+    n_nodes = len(part["value"])
+    given = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
+    return (*given, part["weight"].dtype.kind, part["wide"].tobytes())

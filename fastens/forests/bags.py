@@ -1,0 +1,143 @@
+"""What each tree of a forest is grown on: its rows, its features, its seed. Tree t depends on the seed and t alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.forest.forests import TreeSample
+from fastens.engine.rows.sampling import Bootstrap, random_stream, stream_seeds
+from fastens.engine.whole import MOST_COPIES, are_copies
+from fastens.table.sample_weights import multiplied
+
+Array = NDArray[np.float64]
+Reweight = Callable[[Array], Array]
+Weighting = Array | Reweight | None
+
+# What random numbers are for: each purpose has its own.
+GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
+
+
+@dataclass(frozen=True)
+class DrawingRules:
+    """How rows are drawn.
+
+    Attributes
+    ----------
+    strata : None, "stratified" or "balanced"
+        Draw from all rows; from each class as many as it has; from each class as many as the smallest has.
+    max_samples : int, float or None
+        Number of draws, or share of the usual number.
+    """
+
+    strata: str | None
+    max_samples: Any
+
+    def plan(
+        self,
+        hashes: NDArray[np.uint64],
+        weight: Array | None,
+        factors: Array | None,
+        classes: NDArray[np.intp] | None,
+    ) -> Bootstrap:
+        """Decide how many rows are drawn, and by what chances.
+
+        As many as the sum of the weights where they are whole numbers that sum up to at most 2**53, else as many as
+        there are rows. `factors` of the rows change their chances alone.
+        """
+        stratum = None if self.strata is None else classes
+        total = len(hashes) if weight is None or not are_copies(weight) else weight.sum()
+        totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
+        n_draws = np.maximum(np.rint(self._n_draws(float(total)) * totals / totals.sum()), 1).astype(np.int64)
+        if self.strata == "balanced":
+            n_draws[:] = n_draws.min()
+        return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
+
+    def _n_draws(self, total: float) -> float:
+        if self.max_samples is None:
+            return total
+        is_count = isinstance(self.max_samples, int | np.integer)
+        n_draws = float(self.max_samples) if is_count else max(1.0, np.floor(self.max_samples * total))
+        if n_draws > MOST_COPIES:
+            raise ValueError(f"max_samples must stand for at most 2**53 draws; got {self.max_samples}.")
+        return n_draws
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """What trees are grown on.
+
+    Attributes
+    ----------
+    seed : int
+        Of the forest.
+    bootstrap : Bootstrap or None
+        How rows are drawn; None for all rows.
+    n_features, features_per_tree : int
+        How many features there are, and how many a tree may use.
+    feature_weights : float64 array of shape (n_features,) or None
+        Their chances; None for equal ones.
+    """
+
+    seed: int
+    bootstrap: Bootstrap | None
+    n_features: int
+    features_per_tree: int
+    feature_weights: Array | None
+
+    def counts(self, first: int, last: int, n_threads: int = 1) -> Array:
+        """How often each row is in the bag of trees `first` to `last` - 1, (n_trees, n_rows)."""
+        assert self.bootstrap is not None
+        return self.bootstrap.counts(stream_seeds(self.seed, first, last, DRAWING), n_threads)
+
+    def features(self, tree: int) -> NDArray[np.int32] | None:
+        """The features that a tree may use, ascending; None for all."""
+        if self.features_per_tree == self.n_features:
+            return None
+        seed = int(stream_seeds(self.seed, tree, tree + 1, CHOOSING)[0])
+        chances, n_drawn = None, self.features_per_tree
+        if self.feature_weights is not None:
+            chances = self.feature_weights / self.feature_weights.sum()
+            n_drawn = min(n_drawn, int(np.count_nonzero(chances)))
+        chosen = random_stream(seed, 0).choice(self.n_features, n_drawn, replace=False, p=chances)
+        return np.sort(chosen).astype(np.int32)
+
+
+class Samples(Sequence[TreeSample]):
+    """What trees `first` to `last` - 1 are grown on, each made when asked for.
+
+    Parameters
+    ----------
+    bags : Bags
+        What is drawn.
+    weight : float64 array, function or None
+        The weights of the rows; of rows that are drawn, what makes weights of counts, if anything.
+    first, last : int
+        Which trees.
+    """
+
+    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int) -> None:
+        self._bags, self._weight, self._first = bags, weight, first
+        self._seeds = stream_seeds(bags.seed, first, last, GROWING).tolist()
+        self._draws = stream_seeds(bags.seed, first, last, DRAWING)
+
+    def __len__(self) -> int:
+        return len(self._seeds)
+
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, slice):
+            return self[index : index + 1][0]
+        bags, weight = self._bags, self._weight
+        places = range(len(self))[index]
+        weights: Any = [weight] * len(places)
+        if bags.bootstrap is not None:
+            weights = bags.bootstrap.counts(self._draws[index])
+            weights = map(weight, weights) if callable(weight) else weights
+        return [
+            TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])
+            for place, of_rows in zip(places, weights, strict=True)
+        ]

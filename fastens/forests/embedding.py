@@ -1,0 +1,162 @@
+"""Leaves of random trees as features (Moosmann, Triggs & Jurie 2006; Geurts, Ernst & Wehenkel 2006)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in
+
+from fastens.engine.forest.forests import TreeRules, TreeSample
+from fastens.engine.rows.sampling import stream_seeds
+from fastens.forests.bags import GROWING
+from fastens.forests.random_splits import RULES, RandomSplits
+from fastens.parameters import FLAG, NONE, whole
+
+Array = NDArray[np.float64]
+
+
+class RandomTreesEmbedding(TransformerMixin, RandomSplits):
+    """Rows as the leaves that they fall into, in trees of random splits.
+
+    The trees are grown without a target. A linear model on their leaves, one column each, is a model of as many boxes.
+    For the leaves of trees that have learned from a target, see the method `leaf_features` of every model of trees.
+
+    A threshold is drawn uniformly between the smallest and the largest value of a column in the node, and cuts half-way
+    between the two neighbouring values of the training rows (or bins, of a column with more than `max_bins` values).
+    Infinite values count as the largest finite numbers.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of trees.
+    max_depth : int or None, default=5
+        Most splits between the root and a leaf; None for no limit.
+    min_samples_leaf : int, default=1
+        Fewest rows in a leaf.
+    max_leaf_nodes : int or None, default=None
+        Most leaves of a tree.
+    sparse_output : bool, default=True
+        Whether `transform` returns a sparse matrix, or an array.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories.
+    max_bins : int, default=255
+        Most bins of a column.
+    random_state : int, RandomState or None, default=None
+        Fixes the trees, for any `n_jobs`.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        Number of columns, and their names where they have some.
+
+    References
+    ----------
+    F. Moosmann, B. Triggs, F. Jurie (2006). Fast discriminative visual codebooks using randomized clustering forests.
+    NIPS.
+
+    Examples
+    --------
+    >>> from fastens import RandomTreesEmbedding
+    >>> model = RandomTreesEmbedding(5, max_depth=1, random_state=0).fit([[0, 0], [1, 0], [0, 1], [-1, 0], [0, -1]])
+    >>> model.transform([[0, 0], [3, 0]]).toarray().sum(axis=1)
+    array([5., 5.])
+    """
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "max_depth": whole(1) | NONE,
+        "min_samples_leaf": whole(1),
+        "max_leaf_nodes": whole(2) | NONE,
+        "sparse_output": FLAG,
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        max_depth: int | None = 5,
+        min_samples_leaf: int = 1,
+        max_leaf_nodes: int | None = None,
+        sparse_output: bool = True,
+        categorical_features: Any = "from_dtype",
+        max_bins: int = 255,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.max_leaf_nodes = max_leaf_nodes
+        self.sparse_output = sparse_output
+        self.categorical_features = categorical_features
+        self.max_bins = max_bins
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> RandomTreesEmbedding:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; NaN and None are missing values.
+        y : ignored
+            There for pipelines.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice, 0 as the row left out.
+
+        Returns
+        -------
+        self
+        """
+        self._grow_at_random(X, sample_weight)
+        return self
+
+    def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Grow the trees, and return the leaves of the same rows as `transform` does."""
+        return self.fit(X, y, sample_weight).transform(X)
+
+    def transform(self, X: ArrayLike) -> csr_matrix | Array:
+        """Return a column for each leaf of each tree, 1 where a row falls into it.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_leaves)
+            An array with ``sparse_output=False``.
+        """
+        features = self.leaf_features(X)
+        return features if self.sparse_output else features.toarray()
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return "randomtreesembedding_<tree>_<node>" for each column of `transform`."""
+        self._check_fitted()
+        _check_feature_names_in(self, input_features, generate_names=False)
+        trees = self._ensemble
+        leaf = np.flatnonzero(trees.left_child == 0)
+        tree = np.searchsorted(trees.node_offsets, leaf, side="right") - 1
+        node = leaf - trees.node_offsets[tree]
+        pairs = zip(tree.tolist(), node.tolist(), strict=True)
+        return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
+
+    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
+        seeds = stream_seeds(seed, 0, self.n_estimators, GROWING)
+        return [TreeSample(weight, None, int(each)) for each in seeds]
+
+    def _rules(self) -> TreeRules:
+        return TreeRules(
+            criterion="squared_error",
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+            min_samples_leaf=self.min_samples_leaf,
+            features_per_split=1,
+            random_thresholds=True,
+        )
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ()

@@ -1,0 +1,71 @@
+"""The trees of a forest as estimators of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+if TYPE_CHECKING:
+    from fastens.forests.base_forest import BaseForest
+    from fastens.forests.base_trees import BaseTrees
+
+_LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "classes_",
+    "_encoder",
+    "_statistics",
+    "_n_plain_features",
+    "_n_targets",
+)
+
+
+class Members(Sequence[Any]):
+    """The trees of a forest, each made when asked for; they share the forest's memory.
+
+    Parameters
+    ----------
+    forest : fitted forest
+        The forest.
+    """
+
+    def __init__(self, forest: BaseForest) -> None:
+        self._forest = forest
+
+    def __len__(self) -> int:
+        return self._forest._ensemble.n_trees
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        places = range(len(self))[index]
+        return [self._member(t) for t in places] if isinstance(places, range) else self._member(places)
+
+    def _member(self, t: int) -> Any:
+        trees = self._forest._ensemble
+        return single_tree(self._forest, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
+
+
+def single_tree(model: BaseTrees, trees: TreeEnsemble) -> Any:
+    """An estimator of one tree that knows what a model learned of the table.
+
+    Parameters
+    ----------
+    model : fitted trees
+        Where parameters and columns are from.
+    trees : TreeEnsemble
+        The one tree.
+    """
+    kind: Any = DecisionTreeClassifier if hasattr(model, "classes_") else DecisionTreeRegressor
+    given = model.get_params(deep=False) | {"splitter": "random" if model._has_random_thresholds() else "best"}
+    estimator = kind(**{name: given[name] for name in kind().get_params() if name in given})
+    vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
+    estimator._ensemble = trees
+    return estimator

@@ -1,0 +1,64 @@
+"""Trees that are grown without a target, by random splits of random columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from fastens.base import BaseFastens
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
+from fastens.engine.rows.sampling import content_hashes
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.parameters import ANYTHING, NONE, instance, whole
+from fastens.table.sample_weights import check_weights
+from fastens.tree_model.saving import SavedEnsemble
+
+Array = NDArray[np.float64]
+
+RULES = {
+    "n_estimators": whole(1),
+    "categorical_features": ANYTHING,
+    "max_bins": whole(2, 65_535),
+    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
+    "n_jobs": ANYTHING,
+}
+
+
+class RandomSplits(SavedEnsemble, BaseFastens):
+    """Trees of random splits."""
+
+    def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[NDArray[np.intp] | None, Array | None]:
+        """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
+        self._check_parameters()
+        table = self._learn_table(X)
+        weight = check_weights(sample_weight, table.shape[0])
+        kept = None if weight is None else np.flatnonzero(weight)
+        if weight is not None:
+            table, weight = table[kept], weight[kept]
+        n_threads = resolve_n_jobs(self.n_jobs)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
+        samples = self._samples(seed, hashes, weight)
+        # Targets that differ between rows: no node is pure, so that all is left to the random splits.
+        target = number_target((hashes / 2.0**64)[:, None])
+        matrix = binning.transform(table, n_threads)
+        trees = ForestGrower(matrix, target, self._rules(), n_threads, X=table).grow(samples)
+        self._ensemble = TreeEnsemble.from_trees(trees, [0] * self.n_estimators, [0.0], binning)
+        return kept, weight
+
+    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
+        """What each tree is grown on, given the rows' hashes and weights."""
+        raise NotImplementedError
+
+    def _rules(self) -> TreeRules:
+        """How far trees are grown."""
+        raise NotImplementedError
+
+    def _n_outputs(self) -> int:
+        return 1

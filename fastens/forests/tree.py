@@ -1,0 +1,357 @@
+"""Single trees (CART; Breiman, Friedman, Olshen & Stone 1984)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
+from scipy.special import xlogy
+from sklearn.base import clone
+from sklearn.utils import Bunch
+
+from fastens.base import TrainingData
+from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.binning import Binning, learn_and_bin
+from fastens.engine.forest.forests import ForestGrower, TreeSample
+from fastens.engine.grow.pruning import prune, pruning_path
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.midpoints import cut_half_way
+from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
+from fastens.forests.base_trees import CLASS_RULES, NUMBER_RULES, RULES, BaseTrees, TreesClassifier, TreesRegressor
+from fastens.parameters import one_of
+
+Array = NDArray[np.float64]
+SPLITTER = {"splitter": one_of("best", "random")}
+
+
+class BaseDecisionTree(BaseTrees):
+    """What the classifier and the regressor share: growing the one tree, and its shape."""
+
+    # Whether growth tells what splits were chosen from.
+    _tells_search = False
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BaseDecisionTree:
+        """Train.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice, 0 as the row left out.
+
+        Returns
+        -------
+        self
+        """
+        tree, binning, matrix, data = self._grow(X, y, sample_weight)
+        tree = prune(tree, self.ccp_alpha)
+        if not self._has_random_thresholds():
+            tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
+        none = np.zeros(self._n_outputs())
+        self._ensemble = TreeEnsemble.from_trees([tree], [0], none, binning)
+        return self
+
+    def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, BinnedMatrix, TrainingData]:
+        """The tree before it is pruned, and what it was grown on."""
+        data = self._start_fit(X, y, sample_weight)
+        self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
+        seed = self._draw_seed()
+        data = self._learn_statistics(data, seed)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
+        weight = self._growing_weight(data)
+        n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
+        rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
+        kind = SearchedTree if self._tells_search else Tree
+        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
+        [tree] = grower.grow([TreeSample(weight, None, seed)])
+        return tree, binning, matrix, data
+
+    def _growing_weight(self, data: TrainingData) -> Array | None:
+        """The weights that the tree is grown with."""
+        return data.sample_weight
+
+    def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
+        """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
+        """
+        model = clone(self)
+        tree, _, _, data = model._grow(X, y, sample_weight)
+        root = model._impurity(data.y.reshape(len(data.y), -1), data.sample_weight, tree.value[0])
+        leaves = root - tree.gain.sum(dtype=np.float64) / np.float64(tree.weight[0])
+        ccp_alphas, impurities = pruning_path(tree, max(leaves, 0.0))
+        return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
+
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
+        raise NotImplementedError
+
+    def _has_random_thresholds(self) -> bool:
+        return self.splitter == "random"
+
+    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return the number of the leaf that each row falls into, (n_samples,)."""
+        return self._leaves(X)[:, 0]
+
+    def decision_path(self, X: ArrayLike) -> csr_matrix:
+        """Return the nodes that each row visits: a CSR matrix of shape (n_samples, n_nodes) of ones."""
+        return self._paths(X)[0]
+
+    def get_depth(self) -> int:
+        """Return the number of splits between the root and the deepest leaf."""
+        self._check_fitted()
+        return int(self._ensemble.max_depth[0])
+
+    def get_n_leaves(self) -> int:
+        """Return the number of leaves."""
+        self._check_fitted()
+        return int(self._ensemble.n_leaves[0])
+
+
+class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
+    """A decision tree for classification.
+
+    The tree splits the rows in two again and again, each time where that lowers the impurity of the classes most; a
+    leaf predicts the shares of the classes of its rows.
+
+    Parameters
+    ----------
+    criterion : {"gini", "entropy", "log_loss"}, default="gini"
+        What a split lowers; entropy and log_loss are the same.
+    splitter : {"best", "random"}, default="best"
+        Take the best threshold of each feature, or one at random, as `ExtraTreesClassifier` draws it.
+    max_depth : int or None, default=None
+        Most splits between the root and a leaf.
+    min_samples_split : int or float, default=2
+        Fewest rows, or smallest share of them, that a node may be split with.
+    min_samples_leaf : int or float, default=1
+        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
+    min_weight_fraction_leaf : float, default=0
+        Smallest share of all weights in a leaf.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
+    max_leaf_nodes : int or None, default=None
+        Most leaves of a tree, which then grows best-first.
+    min_impurity_decrease : float, default=0
+        A split must lower the impurity, times the node's share of the weights, by this much.
+    class_weight : dict, list of dicts, "balanced" or None, default=None
+        Factors of the rows' weights by class. A list has a dict for each target.
+    ccp_alpha : float, default=0
+        Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
+        pruning, Breiman et al. 1984).
+    monotonic_cst : array of -1, 0, 1 or dict by name, default=None
+        Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 32 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
+    max_bins : int, default=65535
+        Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
+        missing values have a bin of their own besides.
+    random_state : int, RandomState or None, default=None
+        Fixes what is drawn; the model does not depend on `n_jobs`.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,), or list of arrays
+        The labels, sorted, of each target.
+    n_classes_ : int, or list of int
+        Their number.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_outputs_ : int
+        Number of targets.
+    feature_importances_ : array of shape (n_features_in_,)
+        Share of each feature in the decrease of impurity, the mean over the trees.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen & Stone (1984), "Classification and regression trees".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fastens import DecisionTreeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = DecisionTreeClassifier(max_depth=4).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, **SPLITTER}
+
+    def __init__(
+        self,
+        criterion: str = "gini",
+        *,
+        splitter: str = "best",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: int | float | str | None = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        class_weight: Any = None,
+        ccp_alpha: float = 0.0,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
+        categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        max_bins: int = 65_535,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        found = []
+        for column in y.T:
+            share = np.bincount(column.astype(np.intp), weight)
+            share = share[share > 0] / share.sum()
+            found.append(1 - share @ share if self.criterion == "gini" else -(share @ np.log2(share)))
+        return float(np.mean(found))
+
+
+class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
+    """A decision tree for regression.
+
+    The tree splits the rows in two again and again, each time where that lowers the criterion most; a leaf predicts the
+    mean or the median of its rows.
+
+    Parameters
+    ----------
+    criterion : {"squared_error", "absolute_error", "poisson"}, default="squared_error"
+        What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
+    splitter : {"best", "random"}, default="best"
+        Take the best threshold of each feature, or one at random, as `ExtraTreesRegressor` draws it.
+    max_depth : int or None, default=None
+        Most splits between the root and a leaf.
+    min_samples_split : int or float, default=2
+        Fewest rows, or smallest share of them, that a node may be split with.
+    min_samples_leaf : int or float, default=1
+        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
+    min_weight_fraction_leaf : float, default=0
+        Smallest share of all weights in a leaf.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
+    max_leaf_nodes : int or None, default=None
+        Most leaves of a tree, which then grows best-first.
+    min_impurity_decrease : float, default=0
+        A split must lower the impurity, times the node's share of the weights, by this much.
+    ccp_alpha : float, default=0
+        Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
+        pruning, Breiman et al. 1984).
+    monotonic_cst : array of -1, 0, 1 or dict by name, default=None
+        Features with which the prediction must not fall (1) or rise (-1).
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+        in no group are one more group.
+    feature_weights : array of shape (n_features,), dict by name, or None, default=None
+        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+        tree.
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
+        "target" for columns of more than 32 categories, unless there are three or more classes.
+    categorical_missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is missing, or a category of its own.
+    max_bins : int, default=65535
+        Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
+        missing values have a bin of their own besides.
+    random_state : int, RandomState or None, default=None
+        Fixes what is drawn; the model does not depend on `n_jobs`.
+    n_jobs : int or None, default=None
+        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_outputs_ : int
+        Number of targets.
+    feature_importances_ : array of shape (n_features_in_,)
+        Share of each feature in the decrease of impurity, the mean over the trees.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen & Stone (1984), "Classification and regression trees".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import DecisionTreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DecisionTreeRegressor(min_samples_leaf=40).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
+    True
+    """
+
+    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, **SPLITTER}
+    _value_dtype: ClassVar[type[np.floating[Any]]] = np.float64
+
+    def __init__(
+        self,
+        criterion: str = "squared_error",
+        *,
+        splitter: str = "best",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: int | float | str | None = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        ccp_alpha: float = 0.0,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        feature_weights: Any = None,
+        categorical_features: Any = "from_dtype",
+        categorical_encoding: str = "auto",
+        categorical_missing: str = "missing",
+        max_bins: int = 65_535,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        if self.criterion == "squared_error":
+            losses = (y - root) ** 2
+        else:
+            losses = xlogy(y, y / root) if self.criterion == "poisson" else np.abs(y - root)
+        return float(np.average(losses, axis=0, weights=weight).mean())

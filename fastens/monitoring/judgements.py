@@ -1,0 +1,103 @@
+"""What a ranking is learned from: how relevant rows are for their queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.columns.vectors import unmasked
+from fastens.table.sample_weights import check_weights
+
+Array = NDArray[np.float64]
+
+# 2**relevance must leave room for sums.
+MOST_RELEVANCE = 64.0
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """What a ranking is learned from: relevance of documents, their queries and how many documents each stands for."""
+
+    relevance: Any
+    qid: Any
+    group: Any
+    documents: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the relevance, which stands for all."""
+        return np.shape(self.relevance)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def read(self, n_rows: int) -> Array:
+        """As columns (relevance, number of the query, number of documents)."""
+        relevance = unmasked(self.relevance, "y")
+        if relevance.ndim == 2 and relevance.shape[1] == 1:
+            relevance = relevance[:, 0]
+        if relevance.shape != (n_rows,):
+            raise ValueError(f"y must have one relevance for each of the {n_rows} rows; got shape {relevance.shape}.")
+        documents = np.ones(n_rows) if self.documents is None else self.documents
+        return np.column_stack([_numbers(relevance), self.query(n_rows), documents])
+
+    def query(self, n_rows: int) -> NDArray[np.intp]:
+        """The number of each row's query; without any, all rows are of one."""
+        if self.qid is not None and self.group is not None:
+            raise ValueError("qid and group must not be given together; they say the same.")
+        if self.group is not None:
+            return _query_of_sizes(self.group, n_rows)
+        if self.qid is None:
+            return np.zeros(n_rows, dtype=np.intp)
+        qid = unmasked(self.qid, "qid")
+        if qid.shape != (n_rows,):
+            raise ValueError(f"qid must have a query for each of the {n_rows} rows; got shape {qid.shape}.")
+        return np.unique(qid, return_inverse=True)[1]
+
+
+def _numbers(relevance: NDArray[Any]) -> Array:
+    try:
+        found = relevance.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must hold numbers: {error}") from error
+    if relevance.dtype.kind in "cUS":
+        raise ValueError(f"y must hold real numbers; it holds {relevance.dtype}.")
+    if not np.isfinite(found).all():
+        raise ValueError("Input y contains " + ("NaN." if np.isnan(found).any() else "infinity."))
+    if found.min() < 0 or found.max() > MOST_RELEVANCE:
+        raise ValueError(
+            f"y must hold relevances from 0 to {MOST_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
+        )
+    return found
+
+
+def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
+        got = f"{sizes.dtype} of shape {sizes.shape}"
+    elif (sizes < 1).any():
+        got = f"a size of {sizes.min()}"
+    elif sizes.sum() != n_rows:
+        got = f"{len(sizes)} sizes with the sum {sizes.sum()}"
+        got += " (qid takes the query of each row)" if len(sizes) == n_rows else ""
+    else:
+        return np.repeat(np.arange(len(sizes)), sizes)
+    raise ValueError(
+        f"group must hold the number of rows of each query, whole numbers above 0, {n_rows} in all, the rows of a "
+        f"query one after another; got {got}."
+    )
+
+
+def weights_of_rows(documents: Array | None, query_weight: Any, query: NDArray[np.intp]) -> Array | None:
+    """The weight of each row, from how many documents it stands for and how many times its query is given."""
+    if query_weight is None:
+        return documents
+    given = np.asarray(query_weight)
+    n_queries = int(query.max()) + 1
+    if given.shape != (n_queries,):
+        raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
+    of_rows = check_weights(given[query], len(query))
+    return of_rows if documents is None or of_rows is None else documents * of_rows

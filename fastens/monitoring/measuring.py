@@ -1,0 +1,134 @@
+"""What is kept of the rounds of boosting beside trees: losses, rows to validate on, what left-out rows are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from fastens.engine.losses.losses import Loss
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class Rows:
+    """Some rows with their targets, weights and raw predictions (n_outputs, n_rows)."""
+
+    y: Array
+    weight: Array | None
+    raw: Array
+
+    def loss(self, loss: Loss, n_threads: int) -> float:
+        """Mean loss."""
+        return loss.loss(self.y, self.raw, self.weight, n_threads)
+
+    def take(self, rows: Any) -> Rows:
+        """Some of the rows."""
+        weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
+        return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
+
+
+@dataclass
+class History:
+    """What was measured after each round.
+
+    Attributes
+    ----------
+    train : list of float
+        Loss of the training rows.
+    validation : list of float
+        What decides when to stop, of the rows to validate on.
+    rises : bool
+        Whether larger is better there.
+    """
+
+    train: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    rises: bool = False
+
+    @property
+    def last_validation(self) -> float | None:
+        """The latest validation loss, if there is one."""
+        return self.validation[-1] if self.validation else None
+
+    def rounds_since_best(self, tol: float) -> int:
+        """Rounds since the validation loss last went down (or the score up) by more than `tol`."""
+        best, since = np.inf, 0
+        for loss in self._falling:
+            best, since = (loss, 0) if loss < best - tol else (best, since + 1)
+        return since
+
+    @property
+    def best_round(self) -> int:
+        """The number of rounds with the best validation, at least 1."""
+        return int(np.argmin(self._falling)) + 1
+
+    @property
+    def _falling(self) -> list[float]:
+        return [-score for score in self.validation] if self.rises else self.validation
+
+
+class Validation:
+    """Rows to watch while others are trained on.
+
+    Parameters
+    ----------
+    codes : array of shape (n_features, n_rows)
+        The rows, binned.
+    rows : Rows
+        Their targets and raw predictions.
+
+    Attributes
+    ----------
+    measure : callable or None
+        What decides when to stop, measured on the raw predictions; None for the loss.
+    """
+
+    def __init__(self, codes: NDArray[np.unsignedinteger], rows: Rows) -> None:
+        self.codes, self.rows = codes, rows
+        self.measure: Callable[[], float] | None = None
+
+    def score(self, loss: Loss, n_threads: int) -> float:
+        """What the rows say of the model so far."""
+        return self.rows.loss(loss, n_threads) if self.measure is None else self.measure()
+
+
+class OutOfBagSums:
+    """What trees say of rows that they were not grown on.
+
+    Attributes
+    ----------
+    improvement : list of float
+        By how much each round lowered the loss of the rows it left out.
+    sums : float64 array of shape (n_outputs, n_rows)
+        Sums of the values of the trees that a row was left out of.
+    n_rounds : int array of shape (n_rows,)
+        How many rounds left it out.
+    """
+
+    def __init__(self, n_outputs: int, n_rows: int) -> None:
+        self.improvement: list[float] = []
+        self.sums = np.zeros((n_outputs, n_rows))
+        self.n_rounds = np.zeros(n_rows, dtype=np.int64)
+
+    def add(self, left_out: NDArray[np.intp], before: Rows, after: Rows, loss: Loss, n_threads: int) -> None:
+        """Take in a round, given those rows before and after it."""
+        if len(left_out) == 0:
+            self.improvement.append(np.nan)
+            return
+        self.improvement.append(before.loss(loss, n_threads) - after.loss(loss, n_threads))
+        self.sums[:, left_out] += after.raw - before.raw
+        self.n_rounds[left_out] += 1
+
+    def raw(self, start: Array, n_rounds: int) -> Array:
+        """Estimates of the raw predictions without a row itself, (n_outputs, n_rows); NaN where it never was out.
+
+        The sum of the trees that did not see the row, times the share of the rounds that it stands for.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return start + self.sums * (n_rounds / self.n_rounds)

@@ -1,0 +1,180 @@
+"""What the rows to validate on are measured by, after each round: the loss, scorers of scikit-learn, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.utils.metaestimators import available_if
+
+from fastens.engine.losses.losses import Loss
+from fastens.monitoring.measuring import Rows
+from fastens.parameters import Rule
+
+Array = NDArray[np.float64]
+LOSS = "loss"
+
+
+# What a kind of estimator measures by a name of its own, larger being better.
+OwnMetric = Callable[[Rows], float]
+
+
+def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
+    """The rule of `eval_metric` where names are such; `words` says what they are."""
+
+    def is_metric(value: Any) -> bool:
+        return value == LOSS or is_name(value) if isinstance(value, str) else callable(value)
+
+    def holds(value: Any) -> bool:
+        if isinstance(value, list | tuple):
+            return len(value) > 0 and all(map(is_metric, value)) and len(set(map(metric_name, value))) == len(value)
+        return is_metric(value)
+
+    return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds)
+
+
+METRICS = metrics_rule("the name of a scorer", lambda name: name in get_scorer_names())
+
+
+def metric_name(metric: Any) -> str:
+    """What a metric is called in `validation_scores_`."""
+    if isinstance(metric, str):
+        return metric
+    function = getattr(metric, "_score_func", metric)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+class Answers(BaseEstimator):
+    """Stands in for a model whose answers are known already, for scorers to ask.
+
+    Parameters
+    ----------
+    model : estimator
+        The model.
+    raw : float64 array of shape (n_outputs, n_rows)
+        Its raw predictions.
+    """
+
+    def __init__(self, model: Any, raw: Array) -> None:
+        self.model, self.raw = model, raw
+
+    def __sklearn_tags__(self) -> Any:
+        return self.model.__sklearn_tags__()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    @property
+    def classes_(self) -> Any:
+        """Those of the model, if it has any."""
+        return self.model.classes_
+
+    def predict(self, X: Any) -> Any:
+        """The predictions, whatever is asked for."""
+        return self._ask("predict")
+
+    @available_if(lambda answers: hasattr(answers.model, "predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """The probabilities, whatever is asked for."""
+        return self._ask("predict_proba")
+
+    @available_if(lambda answers: hasattr(answers.model, "decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """The raw predictions, whatever is asked for."""
+        return self._ask("decision_function")
+
+    def _ask(self, name: str) -> Any:
+        return self.model._answers_from_raw(name, np.ascontiguousarray(self.raw.T))
+
+
+class Metrics:
+    """Several metrics on the same rows; the first one decides when to stop.
+
+    Parameters
+    ----------
+    given : str, callable or list of such
+        The parameter `eval_metric`.
+    model : estimator
+        What interprets raw predictions.
+    rows : Rows
+        The rows.
+    loss : Loss
+        The loss.
+    labels : array of shape (n_rows,) or (n_rows, n_targets)
+        Their targets as the user gave them.
+    """
+
+    def __init__(self, given: Any, model: Any, rows: Rows, loss: Loss, labels: NDArray[Any]) -> None:
+        self._metrics = list(given) if isinstance(given, list | tuple) else [given]
+        self._model, self._rows, self._loss, self._labels = model, rows, loss, labels
+        self.names = [metric_name(metric) for metric in self._metrics]
+        self.rises = {name: _is_scorer(metric) for name, metric in zip(self.names, self._metrics, strict=True)}
+        self.scores: dict[str, list[float]] = {name: [] for name in self.names}
+        self._learn_directions()
+
+    def _learn_directions(self) -> None:
+        """Ask functions that say so whether more is better."""
+        for name, metric in zip(self.names, self._metrics, strict=True):
+            if callable(metric) and not _is_scorer(metric):
+                answer = self._call(metric)
+                if isinstance(answer, tuple) and len(answer) == 3:
+                    self.rises[name] = bool(answer[2])
+
+    def continue_from(self, scores: Mapping[str, Any]) -> None:
+        """Begin with the scores of rounds that were run before."""
+        for name in self.names:
+            self.scores[name] = list(map(float, scores.get(name, [])))
+
+    def measure(self) -> float:
+        """Measure all of them, and keep them; the first one's value."""
+        for name, metric in zip(self.names, self._metrics, strict=True):
+            value = self._number(name, metric)
+            if np.isnan(value):
+                raise ValueError(f"eval_metric must give numbers; {name!r} gave {value}.")
+            self.scores[name].append(value)
+        return self.scores[self.names[0]][-1]
+
+    def _value(self, metric: Any) -> float:
+        if metric == LOSS:
+            return self._rows.loss(self._loss, 1)
+        own = self._model._own_metric(metric) if isinstance(metric, str) else None
+        if own is not None:
+            return float(own(self._rows))
+        if not _is_scorer(metric):
+            return _number_of(self._call(metric))
+        scorer = get_scorer(metric) if isinstance(metric, str) else metric
+        weight = {} if self._rows.weight is None else {"sample_weight": self._rows.weight}
+        stand_in = Answers(self._model, self._rows.raw)
+        return float(scorer(stand_in, np.empty((len(self._labels), 0)), self._labels, **weight))
+
+    def _number(self, name: str, metric: Any) -> float:
+        try:
+            return self._value(metric)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"eval_metric must give numbers for these targets; {name!r} failed: {error}") from error
+
+    def _call(self, metric: Callable[[Any, Any], Any]) -> Any:
+        """A user's function of the targets and predictions: for classes, their probabilities."""
+        is_classifier = hasattr(self._model, "predict_proba")
+        name = "predict_proba" if is_classifier else "predict"
+        answers = self._model._answers_from_raw(name, np.ascontiguousarray(self._rows.raw.T))
+        if is_classifier and not isinstance(answers, list) and answers.shape[1] == 2:
+            answers = answers[:, 1]
+        return metric(self._labels, answers)
+
+
+def _number_of(answer: Any) -> float:
+    """What a user's function returned: a number, or (name, number, whether larger is better)."""
+    if not isinstance(answer, tuple):
+        return float(answer)
+    if len(answer) != 3:
+        raise ValueError(f"it must return a number or (name, number, whether larger is better); got {answer!r}.")
+    return float(answer[1])
+
+
+def _is_scorer(metric: Any) -> bool:
+    return metric != LOSS if isinstance(metric, str) else hasattr(metric, "_score_func") and hasattr(metric, "_sign")

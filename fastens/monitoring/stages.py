@@ -1,0 +1,118 @@
+"""Scores after each round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
+from sklearn.utils.multiclass import type_of_target
+
+from fastens.engine.losses.numeric_losses import Expectile
+from fastens.table.sample_weights import weights_to_score
+
+
+class StagedScore:
+    """An estimator whose predictions after each round can be scored."""
+
+    def _score_of(self: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
+        """Accuracy or R2."""
+        measure = share_right if is_classifier(self) else r2_score
+        return float(measure(y, predicted, sample_weight=weights_to_score(sample_weight, y)))
+
+    def staged_score(self: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        for predicted in self.staged_predict(X):
+            yield self._score_of(y, predicted, sample_weight)
+
+
+def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | None = None) -> float:
+    """The share of rows whose class is predicted, with several targets that of all of them.
+
+    `sklearn.metrics.accuracy_score` knows several targets only where each has two classes.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,) or (n_samples, n_targets)
+        Classes.
+    predicted : array of that shape
+        Predicted classes.
+    sample_weight : array of shape (n_samples,) or None
+        Weights of the rows.
+    """
+    if type_of_target(predicted) != "multiclass-multioutput":
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+    y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if y.shape != predicted.shape:
+        raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
+    return float(np.average((y.astype(predicted.dtype) == predicted).all(axis=1), weights=weight))
+
+
+class QuantilesScore(StagedScore):
+    """A regressor of which several quantiles or expectiles may be asked for, scored by what they save of their loss."""
+
+    if TYPE_CHECKING:
+        _loss: Any
+
+    @property
+    def _predicted_levels(self) -> list[float] | None:
+        """The levels that predictions have an axis for, if they have one."""
+        return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
+
+    def _score_of(self, y: Any, predicted: Any, sample_weight: Any) -> float:
+        levels = self._predicted_levels
+        if levels is None:
+            return super()._score_of(y, predicted, sample_weight)
+        weight = weights_to_score(sample_weight, y)
+        measure = d2_pinball_score if self._loss.name == "quantile" else d2_expectile_score
+        columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
+        return float(np.mean([measure(y, own, alpha=level, sample_weight=weight) for own, level in columns]))
+
+    def _score_of_raw(self, raw: Any, y: Any, weight: Any) -> float:
+        return self._score_of(y, self._loss.predict(raw), weight)
+
+
+def levels_of(model: Any) -> list[float] | None:
+    """The levels of the quantiles that an estimator predicts, where it has them as its parameter `quantile`."""
+    levels = getattr(model, "quantile", None)
+    return None if levels is None or np.ndim(levels) != 1 else list(levels)
+
+
+def d2_expectile_score(
+    y: ArrayLike, predicted: ArrayLike, *, alpha: float, sample_weight: ArrayLike | None = None
+) -> float:
+    """The share of the squares, weighted as of an expectile, that predictions save over the constant of least loss.
+
+    Of several targets the mean. It is what `sklearn.metrics.d2_pinball_score` is for quantiles: 1 for a perfect
+    prediction, 0 for that constant.
+
+    Parameters
+    ----------
+    y, predicted : arrays of shape (n_samples,) or (n_samples, n_targets)
+        Targets, and their expectiles.
+    alpha : float
+        The level.
+    sample_weight : array of shape (n_samples,) or None
+        Weights of the rows.
+    """
+    loss, saved = Expectile(alpha), []
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    for target, own in zip(_columns(y), _columns(predicted), strict=True):
+        least = loss.loss(target, np.broadcast_to(loss.start(target, weight)[:, None], (1, len(target))), weight)
+        left = loss.loss(target, own[None], weight)
+        saved.append(1 - left / least if least > 0 else float(left == 0))
+    return float(np.mean(saved))
+
+
+def _columns(values: ArrayLike) -> list[NDArray[np.float64]]:
+    array = np.asarray(values, dtype=np.float64)
+    return list(np.ascontiguousarray(array.reshape(len(array), -1).T))

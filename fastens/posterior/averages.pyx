@@ -1,0 +1,416 @@
+"""Averages over all prunings of trees whose weights are whole numbers, in little of the time that growing them takes.
+
+Nearly all nodes have few rows. Their evidence fits a float64 as it is, so it takes no logarithm and no exponential; of
+nodes of more rows than `few` its logarithm is given. Inner nodes and leaves are listed apart, for which of the two a
+node is no processor can guess.
+"""
+
+from libc.math cimport fabs, lgamma, log, log1p, pow
+from libc.stdlib cimport free, malloc
+
+from fastens.posterior.pruning_passes cimport weigh
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, value_t
+
+import numpy as np
+
+ctypedef fused count_t:
+    uint8_t
+    uint16_t
+    uint32_t
+    float64_t
+
+ctypedef fused whole_t:
+    uint8_t
+    uint16_t
+    uint32_t
+
+ctypedef fused sum_t:
+    float32_t
+    float64_t
+
+
+def kinds_of_nodes(const int32_t[::1] left_child):
+    """Return the inner nodes, their left children, and the leaves, each int32 and ascending."""
+    cdef Py_ssize_t i, n = left_child.shape[0], n_inner = 0, n_leaves = 0
+    # A leaf is written to a place that the next inner node takes, and the other way round.
+    inner_, left_, leaf_ = (np.empty(n // 2 + 2, dtype=np.int32) for _ in range(3))
+    cdef int32_t[::1] inner = inner_, left = left_, leaf = leaf_
+    with nogil:
+        for i in range(n):
+            inner[n_inner] = leaf[n_leaves] = <int32_t> i
+            left[n_inner] = left_child[i]
+            n_inner += left_child[i] > 0
+            n_leaves += left_child[i] == 0
+    return inner_[:n_inner], left_[:n_inner], leaf_[:n_leaves]
+
+
+cdef inline float64_t _logarithm(float64_t evidence, bint is_small) noexcept nogil:
+    return log(evidence) if is_small else evidence
+
+
+cdef struct LogPrior:
+    # That a node splits: the last one that logarithms were taken of, for many have the same.
+    float64_t prior, stops, splits
+
+
+cdef inline float64_t _over_prunings(
+    float64_t own, float64_t prior, int32_t few, const int32_t* n_rows, const float64_t* below, int32_t n_below,
+    LogPrior* last, float64_t* split
+) noexcept nogil:
+    """The evidence of a node's rows over all prunings below it, and the posterior probability that it splits.
+
+    `own` is that of the node as a leaf; `below` and `n_rows` are of its two children, which stand side by side.
+    """
+    cdef float64_t ends, goes_on
+    if n_below <= few:
+        ends = (1.0 - prior) * own
+        goes_on = prior * (below[0] * below[1])
+        split[0] = goes_on / (ends + goes_on)
+        return ends + goes_on
+    if prior != last.prior:
+        last.prior, last.stops, last.splits = prior, log1p(-prior), log(prior)
+    goes_on = last.splits + _logarithm(below[0], n_rows[0] <= few) + _logarithm(below[1], n_rows[1] <= few)
+    return weigh(last.stops + own, goes_on, split)
+
+
+cdef inline void _tell_children(
+    const float64_t* said, const float64_t* value, float64_t ends, float64_t goes_on, float64_t* said_below,
+    const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
+) noexcept nogil:
+    """What a node and those above it say, to its two children."""
+    cdef Py_ssize_t k
+    cdef float64_t inside
+    for k in range(n_values):
+        inside = said[k] + ends * value[k]
+        said_below[k] = said_below[n_values + k] = inside
+        averaged[k] = <value_t> (inside + goes_on * values_below[k])
+        averaged[n_values + k] = <value_t> (inside + goes_on * values_below[n_values + k])
+
+
+def hand_down(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const float64_t[::1] split, const float64_t[:, ::1] values,
+    float64_t[::1] reached, value_t[:, ::1] averaged
+):
+    """Write the mean of the values, (n_nodes, n_values), over all prunings.
+
+    Of an inner node: as if the tree ended there. So each leaf has the average for the rows that fall into it.
+
+    Parameters
+    ----------
+    inner, left_child : int32 arrays of shape (n_inner,)
+        See `kinds_of_nodes`.
+    split : float64 array of shape (n_inner,)
+        Posterior probability that an inner node splits, if it is reached.
+    values : float64 array of shape (n_nodes, n_values)
+        What each node says if it is a leaf.
+    reached : float64 array of shape (n_nodes,)
+        Room for the probability that all nodes above split, in a place that is in the cache.
+    averaged : array of shape (n_nodes, n_values)
+        Where to write.
+    """
+    cdef Py_ssize_t i, j, left, n = values.shape[0], n_values = values.shape[1]
+    cdef float64_t ends, goes_on
+    # What the nodes above a node say, each with the probability that it is the leaf.
+    cdef float64_t[:, ::1] said = np.empty((n, n_values))
+    with nogil:
+        reached[0] = 1.0
+        for i in range(n_values):
+            said[0, i], averaged[0, i] = 0.0, <value_t> values[0, i]
+        for j in range(inner.shape[0]):
+            i, left = inner[j], left_child[j]
+            ends, goes_on = reached[i] * (1.0 - split[j]), reached[i] * split[j]
+            reached[left] = reached[left + 1] = goes_on
+            # One value is the usual case, and the loop is unrolled for it.
+            if n_values == 1:
+                _tell_children(
+                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0], 1
+                )
+            else:
+                _tell_children(
+                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0],
+                    n_values,
+                )
+
+
+cdef extern from "posterior/evidence_loops.h":
+    ctypedef struct dirichlet:
+        Py_ssize_t n_classes
+        float64_t alpha
+        uint32_t few
+        const float64_t* products
+        const float64_t* products_of_sums
+        uint32_t n_known
+        const float64_t* log_gammas
+        const float64_t* log_gammas_of_sums
+    float64_t evidence_of_counts(
+        const dirichlet* prior, const uint32_t* counts, Py_ssize_t n_classes, int32_t* n_rows, float64_t* values
+    ) nogil
+
+
+cdef inline float64_t _evidence_of_targets(
+    const dirichlet* priors, Py_ssize_t n_targets, const uint32_t* counts, int32_t* n_rows, float64_t* values
+) noexcept nogil:
+    cdef Py_ssize_t t, n_classes
+    cdef float64_t found = 0.0, part
+    for t in range(n_targets):
+        n_classes = priors[t].n_classes
+        part = evidence_of_counts(&priors[t], counts, n_classes, n_rows, values)
+        found = part if t == 0 else (found * part if n_rows[0] <= <int32_t> priors[t].few else found + part)
+        counts += n_classes
+        values += 1 if n_classes == 2 else n_classes
+    return found
+
+
+def class_posterior(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const whole_t[:, ::1] leaves,
+    list n_classes, float64_t alpha, const float64_t[::1] products, list products_of_sums,
+    const float64_t[::1] log_gammas, list log_gammas_of_sums, const float64_t[:] split_prior
+):
+    """Return the posterior probability that inner nodes split, and the values of all nodes, from the leaves' counts.
+
+    Parameters
+    ----------
+    inner, left_child, leaf : int32 arrays
+        See `kinds_of_nodes`.
+    leaves : array of shape (sum of n_classes, n_leaves)
+        Rows of each class of each target, in the order of the nodes.
+    n_classes : list of int
+        Of each target; the targets are independent given the leaf.
+    alpha : float
+        Of the symmetric Dirichlet prior of the classes' probabilities.
+    products : float64 array of shape (few + 1,)
+        alpha (alpha + 1) ... (alpha + i - 1) for i = 0, 1, ... rows, over scale^i. Of nodes of up to `few` rows the
+        evidence is taken as it is, of others its logarithm.
+    products_of_sums : list of float64 arrays of shape (few + 1,)
+        For each target one over the same of n_classes * alpha; the scale drops out.
+    log_gammas, log_gammas_of_sums : float64 array, and a list of one for each target, all of the same length
+        Logarithms of the gamma function of alpha + i, and of n_classes * alpha + i.
+    split_prior : float64 array of shape (n_nodes,)
+        Prior probability that a node splits.
+
+    Returns
+    -------
+    split : float64 array of shape (n_inner,)
+    values : float64 array of shape (n_nodes, n_values)
+        Posterior means of the probability of the second of two classes, or of all.
+    evidence : float64 array of shape (n_nodes,)
+        That of the rows over all prunings; of more than `few` rows its logarithm.
+    """
+    cdef Py_ssize_t i, j, k, t, left, n = inner.shape[0] + leaf.shape[0], n_targets = len(n_classes)
+    cdef Py_ssize_t n_counts = leaves.shape[0]
+    cdef bint is_plain = n_targets == 1 and n_counts == 2
+    cdef float64_t own
+    cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
+    cdef const float64_t[::1] of_sums
+    cdef uint32_t few = <uint32_t> products.shape[0] - 1
+    split_, values_ = np.empty(inner.shape[0]), np.empty((n, sum(1 if c == 2 else c for c in n_classes)))
+    evidence_ = np.empty(n)
+    cdef float64_t[::1] split = split_, evidence = evidence_
+    cdef float64_t[:, ::1] values = values_
+    cdef uint32_t[:, ::1] counts = np.empty((n, n_counts), dtype=np.uint32)
+    cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
+    cdef dirichlet* priors = <dirichlet*> malloc(n_targets * sizeof(dirichlet))
+    if priors == NULL:
+        raise MemoryError("no memory for averaging trees")
+    for t in range(n_targets):
+        priors[t].n_classes, priors[t].alpha, priors[t].few, priors[t].products = n_classes[t], alpha, few, &products[0]
+        priors[t].n_known, priors[t].log_gammas = <uint32_t> log_gammas.shape[0], &log_gammas[0]
+        of_sums = products_of_sums[t]
+        priors[t].products_of_sums = &of_sums[0]
+        of_sums = log_gammas_of_sums[t]
+        priors[t].log_gammas_of_sums = &of_sums[0]
+    with nogil:
+        for j in range(leaf.shape[0]):
+            i = leaf[j]
+            for k in range(n_counts):
+                counts[i, k] = <uint32_t> leaves[k, j]
+            # Two classes are the usual case, and the loops are unrolled for them.
+            if is_plain:
+                evidence[i] = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+            else:
+                evidence[i] = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+        for j in range(inner.shape[0] - 1, -1, -1):
+            i, left = inner[j], left_child[j]
+            for k in range(n_counts):
+                counts[i, k] = counts[left, k] + counts[left + 1, k]
+            if is_plain:
+                own = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+            else:
+                own = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+            evidence[i] = _over_prunings(
+                own, split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
+            )
+        free(priors)
+    return split_, values_, evidence_
+
+
+cdef enum:
+    BLOCK = 1024  # nodes
+
+
+cdef extern from "posterior/evidence_loops.h":
+    const int EXPONENT_BITS
+    void spreads(
+        const int32_t* n_rows, const float64_t* first, const float64_t* second, float64_t weight, float64_t half,
+        int32_t twice, float64_t* mean, float64_t* spread, float64_t* power, Py_ssize_t n
+    ) nogil
+
+
+cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
+    """x to the power of n."""
+    cdef float64_t found = 1.0
+    while n > 0:
+        if n & 1:
+            found *= x
+        x *= x
+        n >>= 1
+    return found
+
+
+cdef void _sums_of_branches(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[::1] of_leaf,
+    const value_t[::1] first_of_leaf, const value_t[::1] second_of_leaf, int32_t[::1] n_rows, float64_t[::1] first,
+    float64_t[::1] second
+) noexcept nogil:
+    """Write the number of rows and two sums of all nodes from those of the leaves."""
+    cdef Py_ssize_t i, j, left
+    for j in range(leaf.shape[0]):
+        i = leaf[j]
+        n_rows[i], first[i], second[i] = <int32_t> of_leaf[j], first_of_leaf[j], second_of_leaf[j]
+    for j in range(inner.shape[0] - 1, -1, -1):
+        i, left = inner[j], left_child[j]
+        n_rows[i] = n_rows[left] + n_rows[left + 1]
+        first[i] = first[left] + first[left + 1]
+        second[i] = second[left] + second[left + 1]
+
+
+def number_posterior(
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
+    const float64_t[::1] location, const float64_t[::1] rate, float64_t weight, float64_t shape,
+    const float64_t[::1] factors, const float64_t[::1] log_factors, const float64_t[:] split_prior
+):
+    """The same for numbers: normal with unknown mean and variance, whose prior is normal-inverse-gamma.
+
+    Parameters
+    ----------
+    leaves : array of shape (1 + 2 * n_targets, n_leaves)
+        Sums of 1, of the targets less their location, and of the squares of these.
+    location, rate : float64 arrays of shape (n_targets,)
+        Prior mean, and rate of the prior of the precision.
+    weight, shape : float
+        How many rows the mean is worth; shape of the prior of the precision.
+    factors : float64 array of shape (few + 1,)
+        gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows. Of the evidence, the
+        factor (2 pi rate)^(-1/2) of each row and target is left out, as it is the same in all prunings.
+    log_factors : float64 array
+        The logarithms of these, and of more.
+    split_prior
+        As for classes.
+    """
+    cdef Py_ssize_t i, b, t, left, block, begin, end, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
+    cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, exponent, twice = <uint32_t> (2 * shape)
+    cdef bint is_half = 0.5 * twice == shape
+    cdef float64_t found
+    cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
+    split_, values_, evidence_ = np.empty(inner.shape[0]), np.empty((n, n_targets)), np.empty(n)
+    cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
+    cdef float64_t[::1] split = split_, evidence = evidence_, first, second, mean, spread, power
+    cdef float64_t[:, ::1] values = values_
+    first, second = np.empty((2, n))
+    mean, spread, power = np.empty((3, BLOCK))
+    with nogil:
+        for t in range(n_targets):
+            _sums_of_branches(
+                inner, left_child, leaf, leaves[0], leaves[1 + t], leaves[1 + n_targets + t], n_rows, first, second
+            )
+            # In blocks that stay in the cache.
+            for block in range((n + BLOCK - 1) // BLOCK):
+                begin, end = block * BLOCK, min((block + 1) * BLOCK, n)
+                spreads(
+                    &n_rows[begin], &first[begin], &second[begin], weight, 0.5 / rate[t], <int32_t> twice, &mean[0],
+                    &spread[0], &power[0], end - begin,
+                )
+                for i in range(begin, end):
+                    b = i - begin
+                    values[i, t] = location[t] + mean[b]
+                    total, exponent = <uint32_t> n_rows[i], twice + <uint32_t> n_rows[i]
+                    if total > few:
+                        if total < log_factors.shape[0]:
+                            found = log_factors[total]
+                        else:
+                            found = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
+                        found -= (shape + 0.5 * total) * log(spread[b])
+                        evidence[i] = found if t == 0 else evidence[i] + found
+                        continue
+                    found = factors[total]
+                    if not is_half:
+                        found *= pow(spread[b], -shape - 0.5 * total)
+                    else:
+                        found *= power[b]
+                        if exponent >> EXPONENT_BITS:
+                            found *= _power(1.0 / spread[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
+                    evidence[i] = found if t == 0 else evidence[i] * found
+        for b in range(inner.shape[0] - 1, -1, -1):
+            i, left = inner[b], left_child[b]
+            evidence[i] = _over_prunings(
+                evidence[i], split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[b]
+            )
+    return split_, values_, evidence_
+
+
+def largest_whole(const int32_t[::1] leaf, const float32_t[::1] weight):
+    """Return the largest weight of a leaf if all are whole, -1 otherwise."""
+    cdef Py_ssize_t j
+    cdef bint whole = True
+    cdef float32_t largest = 0.0
+    with nogil:
+        for j in range(leaf.shape[0]):
+            whole &= weight[leaf[j]] == <float32_t> <int64_t> weight[leaf[j]]
+            largest = max(largest, weight[leaf[j]])
+    return int(largest) if whole else -1
+
+
+def count_classes(
+    const int32_t[::1] leaf, const value_t[:, :] shares, const float32_t[::1] weight, count_t[:, ::1] counts
+):
+    """Write the weights of one target's classes in the leaves, (n_classes, n_leaves), from the shares that nodes have.
+
+    The shares are those of the second of two classes, or of all. If the counts are whole numbers, so are the weights.
+    """
+    cdef Py_ssize_t k, j, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
+    cdef float64_t share
+    with nogil:
+        for j in range(leaf.shape[0]):
+            for k in range(first, n_classes):
+                share = <float64_t> shares[leaf[j], k - first] * weight[leaf[j]]
+                counts[k, j] = share if count_t is float64_t else <count_t> (share + 0.5)
+            if first == 1:
+                counts[0, j] = <count_t> (weight[leaf[j]] - counts[1, j])
+
+
+def add_up_numbers(
+    const int32_t[::1] leaf, const value_t[:, ::1] mean, const float64_t[:, ::1] squares, const float32_t[::1] weight,
+    const float64_t[::1] location, sum_t[:, ::1] sums
+):
+    """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves), z being the targets less `location`.
+
+    They come from the nodes' weights, means, and sums of squared differences from the mean. Return the largest of each
+    row, without signs.
+    """
+    cdef Py_ssize_t t, j, n_targets = location.shape[0]
+    cdef float64_t w, z, second
+    sizes = np.zeros(1 + 2 * n_targets)
+    cdef float64_t[::1] largest = sizes
+    with nogil:
+        for j in range(leaf.shape[0]):
+            w = weight[leaf[j]]
+            sums[0, j] = <sum_t> w
+            largest[0] = max(largest[0], w)
+            for t in range(n_targets):
+                z = mean[leaf[j], t] - location[t]
+                second = squares[leaf[j], t] + w * z * z
+                sums[1 + t, j] = <sum_t> (w * z)
+                sums[1 + n_targets + t, j] = <sum_t> second
+                largest[1 + t] = max(largest[1 + t], fabs(w * z))
+                largest[1 + n_targets + t] = max(largest[1 + n_targets + t], second)
+    return sizes

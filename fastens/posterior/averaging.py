@@ -1,0 +1,274 @@
+"""Trees whose leaves predict the average over all prunings, with the sums that another prior needs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.trees.leaf_sums import leaf_sums, leaves_of_rows
+from fastens.engine.trees.trees import MeasuredTree, Tree
+from fastens.engine.trees.unpack import sum_up
+from fastens.posterior.averages import (
+    add_up_numbers,
+    count_classes,
+    hand_down,
+    kinds_of_nodes,
+    largest_whole,
+)
+from fastens.posterior.leaf_priors import ClassPrior, LeafPrior, Nodes, NumberPrior, RatePrior
+from fastens.posterior.prunings import Prunings
+from fastens.posterior.split_priors import SearchCost, split_probability
+
+Array = NDArray[np.float64]
+# Of a tree that is averaged quickly.
+_MOST_ROWS = 2.0**31
+# Whole weights of a tree, of which shares in float32 still tell the classes' counts.
+MOST_COUNTED = 2.0**23
+
+
+@dataclass(frozen=True)
+class PruningPrior:
+    """The prior over prunings, and how the rows' evidence counts.
+
+    Attributes
+    ----------
+    leaves : LeafPrior
+        Of what leaves predict.
+    split : float, pair or str
+        Of splits: see `split_probability`.
+    cost : SearchCost
+        How many splits a node chose from.
+    temperature : float
+        The likelihood is raised to the power of 1 / temperature.
+    """
+
+    leaves: LeafPrior
+    split: Any
+    cost: SearchCost
+    temperature: float = 1.0
+
+    def posterior(self, tree: Tree, statistics: Array, before: Array | None = None) -> Prunings:
+        """The posterior over the prunings of a tree.
+
+        Parameters
+        ----------
+        tree : Tree
+            The tree.
+        statistics : float64 array of shape (n_statistics, n_nodes)
+            Of all rows that leaves learn from.
+        before : float64 array of shape (n_statistics, n_nodes), optional
+            Of those among them that are no evidence, for the tree was grown on them: the evidence is that of the
+            others, given these.
+        """
+        log_evidence = self.leaves.log_evidence(statistics)
+        if before is not None:
+            log_evidence -= self.leaves.log_evidence(before)
+        if self.temperature != 1:
+            log_evidence /= self.temperature
+        split = split_probability(self.split, tree, self.cost)
+        return Prunings(tree.left_child, log_evidence, split)
+
+    def averaged(self, tree: Tree, nodes: Nodes, leaves: Sequence[NDArray[Any]]) -> NDArray[np.floating]:
+        """The tree's values, averaged over all prunings, in its own type.
+
+        Parameters
+        ----------
+        tree : Tree
+            The tree.
+        nodes : Nodes
+            Its inner nodes and leaves.
+        leaves : sequence of arrays of shape (n_statistics, n_leaves)
+            Of the rows of its leaves; if there are two, of rows that it was grown on, and of those that are evidence.
+        """
+        quick = self._averaged_quickly(tree, nodes, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
+        if quick is not None:
+            return quick
+        statistics, before = together([of_all_nodes(tree, part) for part in leaves])
+        averaged = self.posterior(tree, statistics, before).average(self.leaves.values(statistics))
+        return np.ascontiguousarray(averaged.T, dtype=tree.value.dtype)
+
+    def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
+        if tree.weight[0] > _MOST_ROWS:
+            return None
+        split = np.broadcast_to(split_probability(self.split, tree, self.cost), tree.n_nodes)
+        found = self.leaves.posterior(nodes, leaves, split)
+        if found is None:
+            return None
+        averaged = np.empty(tree.value.shape, tree.value.dtype)
+        hand_down(nodes.inner, nodes.left_child, *found, averaged)
+        return averaged
+
+
+@dataclass(frozen=True)
+class TreeRows:
+    """The rows that trees are grown on, for statistics that nodes do not have.
+
+    Attributes
+    ----------
+    matrix : BinnedMatrix
+        The rows.
+    columns : float64 array of shape (n_statistics, n_rows)
+        What each row adds to its leaf, for a weight of 1.
+    """
+
+    matrix: BinnedMatrix
+    columns: Array
+
+    def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
+        """The statistics of the leaves, by each of some weights of the rows, (n_statistics, n_leaves)."""
+        leaf, is_leaf = leaves_of_rows(self.matrix.columns, tree), tree.left_child == 0
+        return [
+            np.stack([leaf_sums(leaf, column, weight, tree.n_nodes)[is_leaf] for column in self.columns])
+            for weight in weights
+        ]
+
+
+def nodes_of(tree: Tree) -> Nodes:
+    """The inner nodes and the leaves of a tree."""
+    return Nodes(*kinds_of_nodes(np.ascontiguousarray(tree.left_child)))
+
+
+def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> NDArray[Any]:
+    """The classes' weights in the leaves, from the shares that a tree holds, (n_statistics, n_leaves).
+
+    Whole weights come back exactly, up to `MOST_COUNTED` in a tree, and in the smallest type that holds all of a leaf.
+    """
+    weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
+    largest = largest_whole(leaf, weight)
+    kind = np.min_scalar_type(largest) if 0 <= largest < 2**32 else np.dtype(np.float64)
+    counts = np.empty((sum(prior.n_classes), tree.n_leaves), dtype=kind)
+    row = column = 0
+    for n in prior.n_classes:
+        width = 1 if n == 2 else n
+        count_classes(leaf, tree.value[:, column : column + width], weight, counts[row : row + n])
+        row, column = row + n, column + width
+    return counts
+
+
+def rate_statistics(tree: Tree, leaf: NDArray[np.int32]) -> Array:
+    """Weights and sums of the counts in the leaves, from the means that a tree holds; those of log y! are left out."""
+    weight = tree.weight[leaf].astype(np.float64)
+    return np.concatenate([weight[None], tree.value[leaf].T * weight, np.zeros((1, len(weight)))])
+
+
+def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: NumberPrior) -> NDArray[np.floating]:
+    """The sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves), as float32 where that does."""
+    weight, value = np.ascontiguousarray(tree.weight, dtype=np.float32), np.ascontiguousarray(tree.value)
+    for kind in (np.float32, np.float64):
+        sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves), dtype=kind)
+        sizes = add_up_numbers(leaf, value, tree.squares, weight, prior.location, sums)
+        if _fit_float32(sizes):
+            break
+    return sums
+
+
+def compact(statistics: NDArray[Any]) -> NDArray[Any]:
+    """The same in few bytes: whole numbers in the smallest type that holds them, others as float32 where that does."""
+    if statistics.dtype != np.float64:
+        return statistics
+    largest = statistics.max(initial=0)
+    if largest < 2**53 and statistics.min(initial=0) >= 0:
+        whole = statistics.astype(np.min_scalar_type(int(largest)))
+        if (whole == statistics).all():
+            return whole
+    fits = _fit_float32(np.abs(statistics).max(axis=1, initial=0))
+    return statistics.astype(np.float32 if fits else np.float64)
+
+
+def _fit_float32(sizes: Array) -> bool:
+    return bool(((sizes == 0) | ((sizes > 1e-30) & (sizes < 1e38))).all())
+
+
+def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
+    """The statistics of all nodes from those of the leaves, (n_statistics, n_nodes)."""
+    found = np.zeros((len(of_leaves), tree.n_nodes))
+    found[:, tree.left_child == 0] = of_leaves
+    left_child, offsets = np.ascontiguousarray(tree.left_child), np.array([0, tree.n_nodes])
+    for row in found:
+        sum_up(offsets, left_child, row)
+    return found
+
+
+class TreeAverager:
+    """Averages trees as they are grown, and keeps their leaves' statistics; for several threads at once.
+
+    Parameters
+    ----------
+    prior : PruningPrior
+        The prior.
+    rows : TreeRows or None
+        Where rows are evidence that the trees were not grown on.
+
+    Attributes
+    ----------
+    needs_rows : bool
+        Whether it has to be told the rows' weights.
+    needs_squares : bool
+        Whether it takes a `MeasuredTree`.
+    """
+
+    def __init__(self, prior: PruningPrior, rows: TreeRows | None) -> None:
+        self.prior, self._rows = prior, rows
+        self.needs_rows = rows is not None
+        self.needs_squares = rows is None and isinstance(prior.leaves, NumberPrior)
+        self._of_trees: dict[int, list[NDArray[Any]]] = {}
+
+    def average(
+        self, number: int, tree: Tree, scale: float, grown: Array | None, left_out: Array | None = None
+    ) -> Tree:
+        """Return the tree with other values.
+
+        Parameters
+        ----------
+        number : int
+            The tree's.
+        tree : Tree
+            As it was grown.
+        scale : float
+            What turns its weights into numbers of rows.
+        grown : float64 array of shape (n_rows,) or None
+            The rows' weights that it was grown with; of no matter where the tree holds all that is needed.
+        left_out : float64 array of shape (n_rows,), optional
+            Weights of the rows that are the evidence, if they are not those.
+        """
+        nodes = nodes_of(tree)
+        found = self._statistics(tree, nodes.leaf, grown, left_out)
+        if scale != 1:
+            found[0] = found[0] * scale
+        # What is kept is all that another prior would know.
+        self._of_trees[number] = kept = [compact(part) for part in found]
+        plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
+        return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})
+
+    def _statistics(
+        self, tree: Tree, leaf: NDArray[np.int32], grown: Array | None, left_out: Array | None
+    ) -> list[NDArray[Any]]:
+        leaves = self.prior.leaves
+        if self._rows is not None:
+            weights = (grown,) if left_out is None else (grown, left_out)
+            return self._rows.statistics(tree, *weights)
+        if isinstance(leaves, ClassPrior):
+            return [class_statistics(tree, leaf, leaves)]
+        if isinstance(leaves, RatePrior):
+            return [rate_statistics(tree, leaf)]
+        assert isinstance(leaves, NumberPrior)
+        assert isinstance(tree, MeasuredTree)
+        return [number_statistics(tree, leaf, leaves)]
+
+    def statistics(self, first: int, last: int) -> list[NDArray[Any]]:
+        """Those of the leaves of some trees, one after another: of all, and of the rows left out where there are."""
+        parts = [self._of_trees[number] for number in range(first, last)]
+        return [np.concatenate(part, axis=1) for part in zip(*parts, strict=True)]
+
+
+def together(statistics: list[Array]) -> tuple[Array, Array | None]:
+    """What leaves learn from, and what of it is no evidence: of (all), or of (grown on, left out)."""
+    if len(statistics) == 1:
+        return statistics[0], None
+    grown, left_out = statistics
+    return grown + left_out, grown

@@ -1,0 +1,91 @@
+/* The evidence of single nodes: of counts, with loops that are unrolled where the number of classes is known; and of
+ * sums of numbers, vectorised by the compiler. See averages.pyx. */
+#ifndef FASTENS_EVIDENCE_LOOPS_H
+#define FASTENS_EVIDENCE_LOOPS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/dispatch.h"
+
+/* A symmetric prior of the probabilities of one target's classes, and its tables. */
+typedef struct {
+    ptrdiff_t n_classes;
+    double alpha;
+    uint32_t few;
+    const double* products;           /* of 0, 1, ..., few factors alpha, alpha + 1, ..., each over a scale */
+    const double* products_of_sums;   /* one over the same of n_classes * alpha */
+    uint32_t n_known;
+    const double* log_gammas;         /* of alpha + i, for i < n_known */
+    const double* log_gammas_of_sums; /* of n_classes * alpha + i */
+} dirichlet;
+
+/* Of first + i: from the table, if it has it. */
+FASTENS_INLINE double log_gamma(const double* table, uint32_t n_known, double first, uint32_t i)
+{
+    return i < n_known ? table[i] : lgamma(first + i);
+}
+
+/* Write the number of rows and the values of a node, return its evidence; of more than `few` rows its logarithm. */
+FASTENS_INLINE double evidence_of_counts(
+    const dirichlet* prior, const uint32_t* counts, ptrdiff_t n_classes, int32_t* n_rows, double* values)
+{
+    const ptrdiff_t first = n_classes == 2;
+    const double of_all = (double)n_classes * prior->alpha;
+    uint32_t total = 0;
+    for (ptrdiff_t k = 0; k < n_classes; k++)
+        total += counts[k];
+    const double share = 1.0 / (of_all + total);
+    for (ptrdiff_t k = first; k < n_classes; k++)
+        values[k - first] = (counts[k] + prior->alpha) * share;
+    *n_rows = (int32_t)total;
+    double found;
+    if (total <= prior->few) {
+        found = prior->products_of_sums[total];
+        for (ptrdiff_t k = 0; k < n_classes; k++)
+            found *= prior->products[counts[k]];
+    } else {
+        found = prior->log_gammas_of_sums[0] - log_gamma(prior->log_gammas_of_sums, prior->n_known, of_all, total);
+        for (ptrdiff_t k = 0; k < n_classes; k++)
+            found += log_gamma(prior->log_gammas, prior->n_known, prior->alpha, counts[k]) - prior->log_gammas[0];
+    }
+    return found;
+}
+
+/* How many of the lowest bits of an exponent `spreads` sees to; nearly all have no others. */
+#define EXPONENT_BITS 5
+
+/* For each node, of its number of rows and its sums of z and z^2: the mean; how many times the rate is that of the
+ * prior; and this to the power of minus half of the lowest bits of twice + n_rows. */
+FASTENS_INLINE void spreads_loop(
+    const int32_t* n_rows, const double* first, const double* second, double weight, double half, int32_t twice,
+    double* mean, double* spread, double* power, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const int32_t exponent = twice + n_rows[i];
+        const double middle = first[i] / (weight + n_rows[i]);
+        const double squares = second[i] - first[i] * middle;
+        const double ratio = 1.0 + (squares > 0.0 ? squares : 0.0) * half;
+        double x = sqrt(1.0 / ratio), found = exponent & 1 ? x : 1.0;
+        x *= x;
+        found *= exponent & 2 ? x : 1.0;
+        x *= x;
+        found *= exponent & 4 ? x : 1.0;
+        x *= x;
+        found *= exponent & 8 ? x : 1.0;
+        x *= x;
+        found *= exponent & 16 ? x : 1.0;
+        mean[i] = middle;
+        spread[i] = ratio;
+        power[i] = found;
+    }
+}
+
+FASTENS_CHOOSE(
+    spreads,
+    (const int32_t* n_rows, const double* first, const double* second, double weight, double half, int32_t twice,
+     double* mean, double* spread, double* power, ptrdiff_t n),
+    (n_rows, first, second, weight, half, twice, mean, spread, power, n))
+
+#endif

@@ -1,0 +1,407 @@
+"""Conjugate priors of what a leaf predicts: evidence, predictions and their uncertainty, from sums over its rows.
+
+Statistics are arrays of shape (n_statistics, n_nodes) that add up: a node's are the sums of those of its leaves, and
+those of more rows are added to those of earlier ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaincinv, gammainc, gammaincinv, gammaln, stdtr, stdtrit
+
+from fastens.engine.whole import are_whole
+from fastens.posterior.averages import class_posterior, number_posterior
+from fastens.posterior.pruning_passes import dirichlet_evidence, posterior_shares
+
+Array = NDArray[np.float64]
+# Whole numbers whose log gamma is looked up: 512 kB, and nearly all nodes have fewer rows.
+_TABLE = 1 << 16
+# The same where a table serves one model only.
+_SMALL_TABLE = 256
+# Nodes of at most so many rows may have their evidence as it is, where its logarithm stays above minus so much.
+_MOST_FEW, _LARGEST_LOG = 1024, 600.0
+# A power of two, so that no digit changes.
+_SCALE = 64.0
+
+
+class Nodes(NamedTuple):
+    """The nodes of a tree: see `kinds_of_nodes`."""
+
+    inner: NDArray[np.int32]
+    left_child: NDArray[np.int32]
+    leaf: NDArray[np.int32]
+
+
+class NodePosterior(NamedTuple):
+    """What `hand_down` takes.
+
+    Attributes
+    ----------
+    split : float64 array of shape (n_inner,)
+        Posterior probability that an inner node splits, if it is reached.
+    values : float64 array of shape (n_nodes, n_values)
+        Posterior means.
+    room : float64 array of shape (n_nodes,)
+        Of no further use.
+    """
+
+    split: Array
+    values: Array
+    room: Array
+
+
+def _few(log_range: Array) -> int:
+    """How many rows are few, by how large the logarithm of the evidence of 0, 1, ... rows may be."""
+    return int(np.searchsorted(log_range > _LARGEST_LOG, True)) - 1
+
+
+class LeafPrior(Protocol):
+    """What a prior does with the statistics of nodes."""
+
+    def statistics(self, y: Array) -> Array:
+        """What each row adds to the statistics of its leaf, for a weight of 1, (n_statistics, n_rows)."""
+        ...
+
+    def log_evidence(self, statistics: Array) -> Array:
+        """Log of the probability (density) of a node's rows, (n_nodes,)."""
+        ...
+
+    def values(self, statistics: Array) -> Array:
+        """Posterior means as trees hold them, (n_values, n_nodes)."""
+        ...
+
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
+        """That of all nodes, from the statistics of the leaves, (n_statistics, n_leaves), if weights are whole.
+
+        `split` is the prior probability that a node splits, (n_nodes,).
+        """
+        ...
+
+    def draw(self, statistics: Array, random: np.random.Generator) -> Array:
+        """Values drawn from the posterior, (n_values, n_nodes)."""
+        ...
+
+    def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
+        """Posterior probability that a value, or a new target, is at most `x`, (n_nodes,)."""
+        ...
+
+    def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
+        """What the posterior of a value, or a new target, stays below with a probability, (n_nodes,)."""
+        ...
+
+
+@cache
+def _log_gammas(alpha: float, step: float = 1.0) -> Array:
+    table = gammaln(alpha + step * np.arange(_TABLE))
+    table.flags.writeable = False
+    return table
+
+
+@cache
+def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float) -> int:
+    def largest(first: float, signs: Array) -> Array:
+        """Of the logarithms of products of up to 0, 1, ... factors, with a sign."""
+        logs = np.concatenate([[0.0], np.cumsum(np.log((first + np.arange(_MOST_FEW)) / _SCALE))])
+        return np.maximum.accumulate(np.max(np.multiply.outer(signs, logs), axis=0))
+
+    # One class's product may be large, all others as small as they get.
+    both, small = np.array([-1.0, 1.0]), np.array([-1.0])
+    rows = np.arange(_MOST_FEW + 1)
+    most = np.full(len(rows), -np.log1p(-most_split))
+    for n in n_classes:
+        by_rows = rows * np.log(_SCALE) + np.minimum(rows, n) * max(-np.log(alpha), 0.0)
+        most += largest(n * alpha, both) + largest(alpha, both) + np.minimum(n * largest(alpha, small), by_rows)
+    return _few(most)
+
+
+@cache
+def _products(first: float, n: int) -> Array:
+    """Products of 0, 1, ..., n factors first, first + 1, ..., each over a scale that keeps them from growing fast."""
+    return np.concatenate([[1.0], np.cumprod((first + np.arange(n)) / _SCALE)])
+
+
+@cache
+def _inverse_products(first: float, n: int) -> Array:
+    return 1 / _products(first, n)
+
+
+@dataclass(frozen=True)
+class ClassPrior:
+    """A Dirichlet prior of the classes' probabilities; the statistics are the classes' weights.
+
+    Attributes
+    ----------
+    alpha : float or tuple of float
+        Its parameter: so many rows of each class are there beforehand. A tuple has one for each class, of one target.
+    n_classes : tuple of int
+        Of each target; the targets are independent given the leaf.
+    """
+
+    alpha: float | tuple[float, ...]
+    n_classes: tuple[int, ...]
+
+    def statistics(self, y: Array) -> Array:
+        """Whether each row is of each class."""
+        columns = y.reshape(len(y), -1).T
+        return np.concatenate(
+            [(column == np.arange(n)[:, None]) for column, n in zip(columns, self.n_classes, strict=True)]
+        ).astype(np.float64)
+
+    def _by_target(self, statistics: Array) -> list[Array]:
+        return np.split(statistics, np.cumsum(self.n_classes)[:-1])
+
+    def log_evidence(self, statistics: Array) -> Array:
+        """Log of the probability of a node's classes, one row after the other (Buntine 1992, eq. 1)."""
+        parts = [
+            dirichlet_evidence(counts, self._alphas(len(counts)), *self._tables(len(counts)))
+            for counts in self._by_target(np.ascontiguousarray(statistics))
+        ]
+        return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
+
+    def _alphas(self, n_classes: int) -> Array:
+        return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_classes)
+
+    def _tables(self, n_classes: int) -> tuple[Array, Array]:
+        """Log gammas of the alphas and of their sum, each plus 0, 1, ..."""
+        if isinstance(self.alpha, tuple):
+            steps = np.arange(_SMALL_TABLE)
+            return gammaln(np.array(self.alpha)[:, None] + steps), gammaln(sum(self.alpha) + steps)
+        of_one = np.broadcast_to(_log_gammas(self.alpha), (n_classes, _TABLE))
+        return of_one, _log_gammas(n_classes * self.alpha)
+
+    def values(self, statistics: Array) -> Array:
+        """Mean probabilities."""
+        parts = self._by_target(np.ascontiguousarray(statistics))
+        return np.concatenate([posterior_shares(counts, self._alphas(len(counts))) for counts in parts])
+
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
+        """By tables of products and of log gammas, where all classes have the same alpha."""
+        if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple):
+            return None
+        alpha, n_classes = self.alpha, self.n_classes
+        few = _few_of_classes(alpha, n_classes, float(split.max()))
+        tables = (
+            _products(alpha, few),
+            [_inverse_products(n * alpha, few) for n in n_classes],
+            _log_gammas(alpha),
+            [_log_gammas(n * alpha) for n in n_classes],
+        )
+        leaves = np.ascontiguousarray(leaves, dtype=np.uint32 if leaves.dtype.itemsize == 8 else leaves.dtype)
+        return NodePosterior(*class_posterior(*nodes, leaves, list(n_classes), alpha, *tables, split))
+
+    @staticmethod
+    def _as_values(parts: list[Array]) -> Array:
+        # Trees hold the share of the second of two classes, or that of each.
+        return np.concatenate([part[1:] if len(part) == 2 else part for part in parts])
+
+    def draw(self, statistics: Array, random: np.random.Generator) -> Array:
+        """Probabilities drawn from the posterior."""
+        parts = self._by_target(statistics)
+        gammas = [random.standard_gamma(counts + self._alphas(len(counts))[:, None]) for counts in parts]
+        # Of small parameters, all may be 0 in float64.
+        return self._as_values([np.maximum(part, 1e-300) / np.maximum(part, 1e-300).sum(axis=0) for part in gammas])
+
+    def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
+        """Beta distribution function of a class's probability."""
+        return betainc(*self._beta(statistics, column), x)
+
+    def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
+        """Beta quantile of a class's probability."""
+        return betaincinv(*self._beta(statistics, column), level)
+
+    def _beta(self, counts: Array, column: int) -> tuple[Array, Array]:
+        """The posterior of one class's probability."""
+        alphas = self._alphas(len(counts))
+        first = counts[column] + alphas[column]
+        # Above 0 also where an alpha next to nothing is lost beside the rows.
+        return first, np.maximum(counts.sum(axis=0) + alphas.sum() - first, np.finfo(np.float64).tiny)
+
+
+@cache
+def _log_factors(shape: float, weight: float) -> Array:
+    """What the evidence of 0, 1, ... numbers has as a factor, however far they are from one another."""
+    return _log_gammas(shape, 0.5) - gammaln(shape) + 0.5 * np.log(weight / (weight + np.arange(_TABLE)))
+
+
+@dataclass(frozen=True)
+class NumberPrior:
+    """A normal-inverse-gamma prior of mean and variance; statistics are the sums of weights times 1, z, z^2.
+
+    z is the target less `location`; it and its square have a row for each target.
+
+    Attributes
+    ----------
+    location, variance : float64 array of shape (n_targets,)
+        Prior mean; and what the prior's scale refers to, the variance of all targets.
+    weight : float
+        How many rows the prior mean is worth (kappa).
+    shape : float
+        How many pairs of rows the prior variance is worth (a).
+    scale : float
+        The prior variance (b / a) as a share of `variance`.
+    """
+
+    location: Array
+    variance: Array
+    weight: float
+    shape: float
+    scale: float
+
+    def statistics(self, y: Array) -> Array:
+        """1, z and z^2 of each row."""
+        z = y.reshape(len(y), -1).T - self.location[:, None]
+        return np.concatenate([np.ones((1, len(y))), z, z * z])
+
+    def _posterior(self, statistics: Array) -> tuple[Array, Array, Array, Array]:
+        """Worth of the mean (n_nodes,); mean (n_targets, n_nodes); shape (n_nodes,); rate (n_targets, n_nodes)."""
+        n_targets = len(self.location)
+        total, first, second = statistics[0], statistics[1 : 1 + n_targets], statistics[1 + n_targets :]
+        worth = self.weight + total
+        mean = first / worth
+        squares = np.maximum(second - first * mean, 0.0)
+        return worth, mean, self.shape + total / 2, self._rate[:, None] + squares / 2
+
+    @property
+    def _rate(self) -> Array:
+        # Targets that are all the same have some variance all the same.
+        variance = np.maximum(self.variance, self.location**2 * 1e-20)
+        return self.shape * self.scale * np.where(variance > 0, np.maximum(variance, 1e-200), 1e-20)
+
+    def log_evidence(self, statistics: Array) -> Array:
+        """Log of the density of a node's targets: the product of Student's t predictives, one row after the other."""
+        worth, _, shape, rate = self._posterior(statistics)
+        place = statistics[0].astype(np.intp)
+        is_known = (place == statistics[0]).all() and place.max(initial=0) < _TABLE
+        of_shape = _log_gammas(self.shape, 0.5)[place] if is_known else gammaln(shape)
+        common = of_shape - gammaln(self.shape) + 0.5 * np.log(self.weight / worth)
+        common -= 0.5 * np.log(2 * np.pi) * statistics[0]
+        return np.sum(common + self.shape * np.log(self._rate)[:, None] - shape * np.log(rate), axis=0)
+
+    def values(self, statistics: Array) -> Array:
+        """Posterior means."""
+        return self.location[:, None] + self._posterior(statistics)[1]
+
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
+        """By a table of factors, but for that of the sum of squares."""
+        total, n_targets = leaves[0], len(self.location)
+        if not are_whole(total):
+            return None
+        rows, rate = np.arange(_MOST_FEW), self._rate
+        squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)
+        known = _log_factors(self.shape, self.weight)
+        logs = known[:_MOST_FEW]
+        most = np.abs(logs) + (self.shape + rows / 2) * np.log1p(0.5 * rows * (squares / rate)[:, None])
+        few = _few(most.sum(axis=0) - np.log1p(-float(split.max())))
+        leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
+        factors = np.exp(logs[: few + 1])
+        found = number_posterior(*nodes, leaves, self.location, rate, self.weight, self.shape, factors, known, split)
+        return NodePosterior(*found)
+
+    def draw(self, statistics: Array, random: np.random.Generator) -> Array:
+        """Means drawn from the posterior."""
+        worth, mean, shape, rate = self._posterior(statistics)
+        variance = rate / random.standard_gamma(np.broadcast_to(shape, rate.shape))
+        return self.location[:, None] + mean + np.sqrt(variance / worth) * random.standard_normal(mean.shape)
+
+    def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
+        """Student's t distribution function of the mean, or of a new target."""
+        freedom, middle, width = self._student(statistics, column, of_target)
+        return stdtr(freedom, (x - middle) / width)
+
+    def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
+        """Student's t quantile of the mean, or of a new target."""
+        freedom, middle, width = self._student(statistics, column, of_target)
+        return middle + width * stdtrit(freedom, level)
+
+    def _student(self, statistics: Array, column: int, of_target: bool) -> tuple[Array, Array, Array]:
+        """Degrees of freedom, centre and scale of Student's t of the mean, or of a new target."""
+        worth, mean, shape, rate = self._posterior(statistics)
+        variance = rate[column] / (shape * worth) * (1 + worth if of_target else 1)
+        return 2 * shape, self.location[column] + mean[column], np.sqrt(variance)
+
+
+def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Mean and variance of each target, to some six digits: the rounding of sums in another order does not show."""
+    columns = y.reshape(len(y), -1)
+    mean = np.average(columns, axis=0, weights=weight)
+    variance = np.average((columns - mean) ** 2, axis=0, weights=weight)
+    step = np.exp2(np.floor(np.log2(np.maximum(variance, 1e-300)) / 2) - 20)
+    fraction, exponent = np.frexp(variance)
+    return np.rint(mean / step) * step, np.ldexp(np.rint(np.ldexp(fraction, 24)), exponent - 24)
+
+
+@dataclass(frozen=True)
+class RatePrior:
+    """A gamma prior of the rate of Poisson counts; the statistics are sums of weights times 1, y and log y!.
+
+    Those of y have a row for each target.
+
+    Attributes
+    ----------
+    rate : float64 array of shape (n_targets,)
+        Prior mean.
+    weight : float
+        How many rows it is worth.
+    """
+
+    rate: Array
+    weight: float
+
+    def statistics(self, y: Array) -> Array:
+        """1, y and log y! of each row."""
+        columns = y.reshape(len(y), -1).T
+        factorials = gammaln(columns + 1).sum(axis=0)
+        return np.concatenate([np.ones((1, len(y))), columns, factorials[None]])
+
+    def _posterior(self, statistics: Array) -> tuple[Array, Array]:
+        return self.weight * self.rate[:, None] + statistics[1:-1], self.weight + statistics[0]
+
+    def log_evidence(self, statistics: Array) -> Array:
+        """Log of the probability of a node's counts."""
+        shape, worth = self._posterior(statistics)
+        before = self.weight * self.rate
+        at_start = before * np.log(self.weight) - gammaln(before)
+        return np.sum(at_start[:, None] + gammaln(shape) - shape * np.log(worth), axis=0) - statistics[-1]
+
+    def values(self, statistics: Array) -> Array:
+        """Mean rates."""
+        shape, worth = self._posterior(statistics)
+        return shape / worth
+
+    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
+        """Not given: counts have no bound."""
+        return None
+
+    def draw(self, statistics: Array, random: np.random.Generator) -> Array:
+        """Rates drawn from the posterior."""
+        shape, worth = self._posterior(statistics)
+        return random.standard_gamma(shape) / worth
+
+    def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
+        """Gamma distribution function of the rate, or negative binomial one of a new count."""
+        shape, worth = self._posterior(statistics)
+        if of_target:
+            return np.where(x < 0, 0.0, betainc(shape[column], np.floor(np.maximum(x, 0)) + 1, worth / (worth + 1)))
+        return gammainc(shape[column], worth * np.maximum(x, 0))
+
+    def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
+        """Gamma quantile of the rate, or the smallest count that has the level at or below it."""
+        shape, worth = self._posterior(statistics)
+        found = gammaincinv(shape[column], level) / worth
+        if not of_target:
+            return found
+        # The smallest count that has the level at or below it: the quantile of the rate is widened until it has.
+        high = np.ceil(found) + 1
+        while (short := self.cdf(statistics, high, column, of_target=True) < level).any():
+            high[short] *= 2
+        low = np.full_like(high, -1.0)
+        while (high - low > 1).any():
+            middle = np.floor((low + high) / 2)
+            enough = self.cdf(statistics, middle, column, of_target=True) >= level
+            high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+        return high

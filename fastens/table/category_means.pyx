@@ -1,0 +1,83 @@
+"""Mean targets of categories, each row's from other rows than itself."""
+
+from libc.math cimport isnan
+
+from fastens.engine.structs cimport float64_t, int64_t, uint8_t, value_t
+
+
+cdef inline float64_t _smoothed(float64_t total, float64_t weight, float64_t mean, float64_t prior) noexcept nogil:
+    return (total + prior * mean) / (weight + prior) if weight + prior > 0 else mean
+
+
+def category_sums(
+    const value_t[:] column, const float64_t[::1] targets, const float64_t[::1] weights, float64_t[:, ::1] sums
+):
+    """sums[category] += (weighted target, weighted square, weight, rows), in the order of the rows; NaN is left out."""
+    cdef Py_ssize_t i, category
+    cdef float64_t weight = 1.0
+    with nogil:
+        for i in range(column.shape[0]):
+            if isnan(column[i]):
+                continue
+            category = <Py_ssize_t>column[i]
+            if weights is not None:
+                weight = weights[i]
+            sums[category, 0] += weight * targets[i]
+            sums[category, 1] += weight * targets[i] * targets[i]
+            sums[category, 2] += weight
+            sums[category, 3] += 1.0
+
+
+def ordered_means(
+    const value_t[:] column, const float64_t[::1] targets, const float64_t[::1] weights, const int64_t[::1] order,
+    float64_t mean, float64_t prior, float64_t[:, ::1] sums, float64_t[::1] out,
+):
+    """Smoothed mean of the rows of the same category that come before, in `order`; `sums` has zeros and is used up."""
+    cdef Py_ssize_t k, i, category
+    cdef float64_t weight = 1.0
+    with nogil:
+        for k in range(order.shape[0]):
+            i = order[k]
+            if isnan(column[i]):
+                out[i] = column[i]
+                continue
+            category = <Py_ssize_t>column[i]
+            out[i] = _smoothed(sums[category, 0], sums[category, 1], mean, prior)
+            if weights is not None:
+                weight = weights[i]
+            sums[category, 0] += weight * targets[i]
+            sums[category, 1] += weight
+
+
+def means_of_other_folds(
+    const value_t[:] column, const float64_t[::1] targets, const float64_t[::1] weights, const uint8_t[::1] fold,
+    float64_t mean, float64_t prior, float64_t[:, :, ::1] sums, float64_t[::1] out,
+):
+    """Smoothed mean of the rows of the same category in the other folds.
+
+    `sums`, of shape (n_categories, n_folds, 4), has zeros and is used up: sums of a fold, then of all others. These are
+    added up, not subtracted from the whole, so that not even the last bit of them knows the fold's own targets.
+    """
+    cdef Py_ssize_t i, category, other
+    cdef float64_t weight = 1.0
+    with nogil:
+        for i in range(column.shape[0]):
+            if isnan(column[i]):
+                continue
+            category = <Py_ssize_t>column[i]
+            if weights is not None:
+                weight = weights[i]
+            sums[category, fold[i], 0] += weight * targets[i]
+            sums[category, fold[i], 1] += weight
+        for category in range(sums.shape[0]):
+            for i in range(sums.shape[1]):
+                for other in range(sums.shape[1]):
+                    if other != i:
+                        sums[category, i, 2] += sums[category, other, 0]
+                        sums[category, i, 3] += sums[category, other, 1]
+        for i in range(column.shape[0]):
+            if isnan(column[i]):
+                out[i] = column[i]
+                continue
+            category = <Py_ssize_t>column[i]
+            out[i] = _smoothed(sums[category, fold[i], 2], sums[category, fold[i], 3], mean, prior)

@@ -1,0 +1,249 @@
+"""Columns of strings, and dictionaries of strings, through Arrow's C stream interface, without a copy of the texts.
+
+https://arrow.apache.org/docs/format/CStreamInterface.html
+"""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.string cimport memset, strcmp
+
+from fastens.table.columns.distinct cimport (
+    OFFSETS_32, OFFSETS_64, VIEWS, Distinct, Layout, Source, Text, is_valid, text_at
+)
+from fastens.table.columns.whole cimport whole_t
+from fastens.engine.structs cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+)
+
+import numpy as np
+
+cdef extern from *:
+    """
+    #ifndef ARROW_C_DATA_INTERFACE
+    #define ARROW_C_DATA_INTERFACE
+    #include <stdint.h>
+    struct ArrowSchema {
+        const char* format;
+        const char* name;
+        const char* metadata;
+        int64_t flags;
+        int64_t n_children;
+        struct ArrowSchema** children;
+        struct ArrowSchema* dictionary;
+        void (*release)(struct ArrowSchema*);
+        void* private_data;
+    };
+    struct ArrowArray {
+        int64_t length;
+        int64_t null_count;
+        int64_t offset;
+        int64_t n_buffers;
+        int64_t n_children;
+        const void** buffers;
+        struct ArrowArray** children;
+        struct ArrowArray* dictionary;
+        void (*release)(struct ArrowArray*);
+        void* private_data;
+    };
+    #endif
+    #ifndef ARROW_C_STREAM_INTERFACE
+    #define ARROW_C_STREAM_INTERFACE
+    struct ArrowArrayStream {
+        int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
+        int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
+        const char* (*get_last_error)(struct ArrowArrayStream*);
+        void (*release)(struct ArrowArrayStream*);
+        void* private_data;
+    };
+    #endif
+    """
+    struct ArrowSchema:
+        const char* format
+        ArrowSchema* dictionary
+        void (*release)(ArrowSchema*) noexcept
+
+    struct ArrowArray:
+        int64_t length
+        int64_t null_count
+        int64_t offset
+        int64_t n_buffers
+        const void** buffers
+        ArrowArray* dictionary
+        void (*release)(ArrowArray*) noexcept
+
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept
+        int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept
+        void (*release)(ArrowArrayStream*) noexcept
+
+cdef int NO_TEXT = -1
+
+
+cdef int _layout_of(const char* format):
+    if strcmp(format, b"u") == 0:
+        return OFFSETS_32
+    if strcmp(format, b"U") == 0:
+        return OFFSETS_64
+    return VIEWS if strcmp(format, b"vu") == 0 else NO_TEXT
+
+
+cdef Source _source_of(const ArrowArray* array, int layout) noexcept:
+    # Not for empty arrays, which may have no buffers.
+    cdef Source source
+    cdef int64_t last = array.offset + array.length
+    memset(&source, 0, sizeof(Source))
+    source.first = array.offset
+    source.valid = <const uint8_t*> array.buffers[0] if array.null_count != 0 else NULL
+    source.places = <const char*> array.buffers[1]
+    if layout == VIEWS:
+        source.buffers = <const char**> array.buffers + 2
+        return source
+    source.data = <const char*> array.buffers[2]
+    if source.data != NULL:
+        if layout == OFFSETS_32:
+            source.end = source.data + (<const int32_t*> source.places)[last]
+        else:
+            source.end = source.data + (<const int64_t*> source.places)[last]
+    return source
+
+
+cdef inline void _copy_indices(
+    const whole_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint8_t* present,
+    int32_t* out
+) noexcept nogil:
+    cdef int64_t i, place
+    for i in range(n):
+        place = first + i
+        if valid == NULL or is_valid(valid, place):
+            present[indices[place]] = 1
+            out[i] = start + <int32_t> indices[place]
+        else:
+            out[i] = -1
+
+
+cdef void _read_indices(const ArrowArray* array, char format, int32_t start, uint8_t[::1] present, int32_t[::1] out):
+    cdef const uint8_t* valid = <const uint8_t*> array.buffers[0] if array.null_count != 0 else NULL
+    cdef const void* indices = array.buffers[1]
+    cdef int64_t n = array.length, first = array.offset
+    cdef uint8_t* seen = &present[0]
+    cdef int32_t* to = &out[0]
+    with nogil:
+        if format == c"c":
+            _copy_indices(<const int8_t*> indices, valid, first, n, start, seen, to)
+        elif format == c"C":
+            _copy_indices(<const uint8_t*> indices, valid, first, n, start, seen, to)
+        elif format == c"s":
+            _copy_indices(<const int16_t*> indices, valid, first, n, start, seen, to)
+        elif format == c"S":
+            _copy_indices(<const uint16_t*> indices, valid, first, n, start, seen, to)
+        elif format == c"i":
+            _copy_indices(<const int32_t*> indices, valid, first, n, start, seen, to)
+        elif format == c"I":
+            _copy_indices(<const uint32_t*> indices, valid, first, n, start, seen, to)
+        elif format == c"l":
+            _copy_indices(<const int64_t*> indices, valid, first, n, start, seen, to)
+        else:
+            _copy_indices(<const uint64_t*> indices, valid, first, n, start, seen, to)
+
+
+cdef list _texts_of(const ArrowArray* array, Layout layout, const uint8_t[::1] present):
+    # The texts that are present, None in the place of the others.
+    cdef Source source = _source_of(array, layout)
+    cdef Text text
+    cdef int64_t i
+    cdef list out = [None] * array.length
+    for i in range(array.length):
+        if present[i] and (source.valid == NULL or is_valid(source.valid, source.first + i)):
+            text = text_at(&source, layout, source.first + i)
+            out[i] = text.data[:text.length].decode("utf-8")
+    return out
+
+
+cdef class _Stream:
+    """The stream of a column, and the part of it that was read last."""
+
+    cdef object capsule
+    cdef ArrowArrayStream* stream
+    cdef ArrowSchema schema
+    cdef ArrowArray array
+
+    def __cinit__(self, column):
+        memset(&self.schema, 0, sizeof(ArrowSchema))
+        memset(&self.array, 0, sizeof(ArrowArray))
+        self.capsule = column.__arrow_c_stream__()
+        self.stream = <ArrowArrayStream*> PyCapsule_GetPointer(self.capsule, b"arrow_array_stream")
+        if self.stream.get_schema(self.stream, &self.schema):
+            raise ValueError("the column's Arrow stream has no schema.")
+
+    def __dealloc__(self):
+        self.drop()
+        if self.schema.release != NULL:
+            self.schema.release(&self.schema)
+
+    cdef void drop(self) noexcept:
+        if self.array.release != NULL:
+            self.array.release(&self.array)
+
+    cdef bint read(self) except -1:
+        """Read the next part; False at the end."""
+        self.drop()
+        if self.stream.get_next(self.stream, &self.array):
+            raise ValueError("the column's Arrow stream broke off.")
+        return self.array.release != NULL
+
+
+def read_texts(column, int64_t n_rows):
+    """The distinct texts of a column of strings, or of dictionaries of strings, and the place of each row's there.
+
+    Parameters
+    ----------
+    column : object
+        What has the method ``__arrow_c_stream__``.
+    n_rows : int
+        Its length.
+
+    Returns
+    -------
+    tuple (codes, texts) or None
+        Codes, -1 or the place of None where the value is missing; a text may come twice. None where the column holds
+        something else.
+    """
+    cdef _Stream stream = _Stream(column)
+    cdef bint is_dictionary = stream.schema.dictionary != NULL
+    cdef int layout = _layout_of(stream.schema.dictionary.format if is_dictionary else stream.schema.format)
+    if layout == NO_TEXT:
+        return None
+    return _read_dictionaries(stream, layout, n_rows) if is_dictionary else _read_strings(stream, layout, n_rows)
+
+
+cdef object _read_dictionaries(_Stream stream, int layout, int64_t n_rows):
+    cdef int64_t done = 0
+    cdef list texts = []
+    codes = np.empty(n_rows, dtype=np.int32)
+    while stream.read():
+        if stream.array.length == 0:
+            continue
+        present = np.zeros(max(stream.array.dictionary.length, 1), dtype=np.uint8)
+        _read_indices(&stream.array, stream.schema.format[0], len(texts), present, codes[done:])
+        texts += _texts_of(stream.array.dictionary, <Layout> layout, present)
+        done += stream.array.length
+    return codes, texts
+
+
+cdef object _read_strings(_Stream stream, int layout, int64_t n_rows):
+    cdef Distinct distinct
+    cdef Source source
+    cdef int64_t done = 0
+    cdef list texts = [], parts = []
+    while stream.read():
+        if stream.array.length == 0:
+            continue
+        source = _source_of(&stream.array, layout)
+        distinct = Distinct(stream.array.length, stream.array.length + 1)
+        with nogil:
+            distinct.add(&source, <Layout> layout, stream.array.length)
+        done += stream.array.length
+        if done == n_rows and not parts:
+            return distinct.codes, distinct.texts()
+        parts.append(distinct.codes.astype(np.int32) + len(texts))
+        texts += distinct.texts()
+    return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), texts

@@ -1,0 +1,134 @@
+"""A table of whole numbers, or of categories, as codes: all columns in one pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.columns.copy_blocks import code_block, code_columns
+from fastens.table.columns.factorize import NARROW_TYPES, Factorized, sorted_categories
+
+FIRST_ROWS = 1 << 10  # whose least numbers are likely to be those of all rows
+NARROW, MOST_PLACES = (1 << 8) - 1, (1 << 16) - 1  # that codes of one byte, and of two, have beside 0
+PARTS = 4  # of the rows, for each thread: one that is late leaves some to the others
+
+
+class CodedBlock(NamedTuple):
+    """The codes of a table, and what they stand for."""
+
+    codes: NDArray[np.unsignedinteger]  # (n_columns, n_rows), p + 1 for the category at position p
+    categories: list[list[Any] | None]  # of each column, sorted
+
+
+def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> CodedBlock | None:
+    """Codes of a table in which every distinct number of a column is a category.
+
+    Parameters
+    ----------
+    X : array of integers or booleans, shape (n_rows, n_columns), or list of columns
+        The numbers, in any order in memory.
+    n_threads : int, default=1
+        Threads.
+
+    Returns
+    -------
+    CodedBlock or None
+        None where the numbers of a column are too far from each other, or of another type.
+    """
+    columns = [X] if isinstance(X, np.ndarray) else X
+    if any(not isinstance(column, np.ndarray) or column.dtype != columns[0].dtype for column in columns):
+        return None
+    dtype = columns[0].dtype
+    if (
+        dtype.kind not in "biu"
+        or columns[0].size == 0
+        or not dtype.isnative
+        or not all(c.flags.aligned for c in columns)
+    ):
+        return None
+    found = _code_above(X, _of_each(X, np.min, FIRST_ROWS), NARROW, n_threads)
+    if found is not None:
+        return found
+    low, high = _of_each(X, np.min), _of_each(X, np.max)
+    n_places = max(int(last) - int(first) + 1 for first, last in zip(low, high, strict=True))
+    return _code_above(X, low, n_places, n_threads) if n_places <= min(2 * len(columns[0]), MOST_PLACES) else None
+
+
+def _of_each(X: NDArray[Any] | list[Any], what: Any, n_rows: int | None = None) -> NDArray[Any]:
+    """The least or largest of the first numbers of each column."""
+    if isinstance(X, np.ndarray):
+        return what(X[:n_rows], axis=0)
+    return np.array([what(column[:n_rows]) for column in X], dtype=X[0].dtype)
+
+
+def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n_threads: int) -> CodedBlock | None:
+    """Codes, None where a number is less than its column's `low`, or further from it than `n_places`."""
+    dtype = NARROW_TYPES[n_places > NARROW]
+    unsigned = np.dtype(f"u{low.itemsize}")
+    n_parts = 1 if n_threads == 1 else PARTS * n_threads
+    room = 1 << (n_places - 1).bit_length()
+    codes = np.empty((len(low), len(X) if isinstance(X, np.ndarray) else len(X[0])), dtype=dtype)
+    present = np.zeros((n_parts, len(low), room + 1), dtype=np.uint8)
+    n_first = np.zeros((n_parts, len(low)), dtype=np.int64)
+    state = low.view(unsigned), codes, present, n_first, n_threads
+    if isinstance(X, np.ndarray):
+        is_done = code_block(X.view(unsigned), *state)
+    else:
+        is_done = code_columns([column.view(unsigned) for column in X], *state)
+    if not is_done:
+        return None
+    come = np.asarray(present.any(axis=0))
+    lows, lasts = low.tolist(), (room - come[:, ::-1].argmax(axis=1)).tolist()
+    most_codes = NARROW if dtype.itemsize == 1 else MOST_PLACES
+    most = 1 if low.dtype.kind == "b" else int(np.iinfo(low.dtype).max)
+    if max(lasts) == most_codes or any(first + last > most for first, last in zip(lows, lasts, strict=True)):
+        return None  # a place has no code, or differences went round
+    as_value = bool if low.dtype.kind == "b" else int
+    categories: list[list[Any] | None] = [
+        [as_value(first + place) for place in (range(last + 1) if n == last + 1 else _close_gaps(column, places))]
+        for first, last, n, column, places in zip(lows, lasts, come.sum(axis=1).tolist(), codes, come, strict=True)
+    ]
+    return CodedBlock(codes, categories)
+
+
+def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threads: int = 1) -> CodedBlock | None:
+    """Codes of columns that have been factorized to codes of one byte, -1 where missing; None for others.
+
+    Categories that do not come are left out; `names` are what an error calls the columns.
+    """
+    given = [column.codes for column in columns]
+    if any(codes.dtype != np.int8 for codes in given) or given[0].size == 0:
+        return None
+    missing = NARROW
+    n_parts = 1 if n_threads == 1 else PARTS * n_threads
+    codes = np.empty((len(given), given[0].size), dtype=np.uint8)
+    present = np.zeros((n_parts, len(given), missing + 2), dtype=np.uint8)
+    n_first = np.zeros((n_parts, len(given)), dtype=np.int64)
+    lows = np.zeros(len(given), dtype=np.uint8)
+    code_columns([own.view(np.uint8) for own in given], lows, codes, present, n_first, n_threads)
+    come = np.asarray(present.any(axis=0))[:, :missing]
+    categories: list[list[Any] | None] = []
+    for column, name, own, flags in zip(columns, names, codes, come, strict=True):
+        is_used = flags[: len(column.values)]
+        values = column.values if is_used.all() else list(compress(column.values, is_used.tolist()))
+        known = sorted_categories(values, name)
+        if known != column.values:
+            position = {category: place for place, category in enumerate(known, 1)}
+            table = np.zeros(missing + 1, dtype=np.uint8)
+            table[1 : len(column.values) + 1] = [position.get(value, 0) for value in column.values]
+            own[:] = table[own]
+        categories.append(known)
+    return CodedBlock(codes, categories)
+
+
+def _close_gaps(codes: NDArray[Any], come: NDArray[np.bool_]) -> list[int]:
+    """Make the codes of places those of the places that come, which are returned."""
+    places = come.nonzero()[0]
+    table = np.zeros(come.size + 1, dtype=codes.dtype)
+    table[places + 1] = np.arange(1, places.size + 1)
+    codes[:] = table[codes]
+    return places.tolist()

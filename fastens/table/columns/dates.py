@@ -1,0 +1,233 @@
+"""Dates, durations and times of day as numbers, the same whichever library has the column.
+
+A date with a time zone is the instant it stands for, and its calendar is that of UTC; one without is taken as UTC.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.columns.factorize import is_missing
+from fastens.table.columns.faults import fault
+
+DAY, MONTH, DAY_OF_MONTH, WEEKDAY, HOUR = PARTS = ("day", "month", "day of month", "weekday", "hour")
+CALENDAR = PARTS[:-1]  # of dates without a time of day
+SECONDS_PER_DAY = 86400
+_THURSDAY = 3  # the weekday of 1970-01-01
+_OF_TIME = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64, datetime.time)
+_PERIOD = "Period"  # of pandas
+_NO_DATES = ("StringDtype", "CategoricalDtype")  # of pandas; their names take long
+
+Floats = NDArray[np.float64]
+
+
+# Names of parts --------------------------------------------------
+
+
+def part_name(column: str, part: str) -> str:
+    """What the feature is called that holds a part of a column of dates."""
+    return f"{column}: {part}"
+
+
+def column_and_part(feature: str) -> tuple[str, str] | None:
+    """The column and the part that a feature's name stands for; None for other names."""
+    column, _, part = feature.rpartition(": ")
+    return (column, part) if part in PARTS else None
+
+
+def parts_in(features: Iterable[str]) -> dict[str, list[str]]:
+    """For each column that has parts among the features, those parts."""
+    found: dict[str, list[str]] = {}
+    for column, part in filter(None, map(column_and_part, features)):
+        found.setdefault(column, []).append(part)
+    return found
+
+
+# Numbers --------------------------------------------------
+
+
+def date_parts(dates: NDArray[np.datetime64], parts: Collection[str]) -> dict[str, Floats]:
+    """Numbers that a tree can split.
+
+    The day since 1970, with its fraction, for what grows or fades; the month (1 to 12), the day of the month, the
+    weekday (0 is Monday) and the hour for what returns each year, month, week or day. NaN where the date is missing.
+    """
+    instants = dates.astype("M8[s]")
+    seconds, days, months = instants.astype(np.int64), instants.astype("M8[D]"), instants.astype("M8[M]")
+    whole = {
+        MONTH: lambda: months.astype(np.int64) % 12 + 1,
+        DAY_OF_MONTH: lambda: (days - months.astype("M8[D]")).astype(np.int64) + 1,
+        WEEKDAY: lambda: (days.astype(np.int64) + _THURSDAY) % 7,
+        HOUR: lambda: seconds % SECONDS_PER_DAY // 3600,
+    }
+    is_known = ~np.isnat(dates)
+    found = {part: np.where(is_known, make(), np.nan) for part, make in whole.items() if part in parts}
+    return {part: elapsed_days(dates) if part == DAY else found[part] for part in PARTS if part in parts}
+
+
+def elapsed_days(dates: NDArray[np.datetime64]) -> Floats:
+    """Days since 1970 with their fraction, NaN where missing."""
+    instants = dates.astype("M8[s]")
+    if dates.dtype == instants.dtype or np.datetime_data(dates.dtype)[0] in "YMWDhm":
+        seconds = instants.astype(np.float64)
+    else:
+        seconds = instants.astype(np.float64) + (dates - instants) / np.timedelta64(1, "s")
+    return np.where(np.isnat(dates), np.nan, seconds / SECONDS_PER_DAY)
+
+
+def seconds_of(durations: NDArray[np.timedelta64]) -> Floats:
+    """Durations in seconds, NaN where missing."""
+    return durations / np.timedelta64(1, "s")
+
+
+# Columns --------------------------------------------------
+
+
+def is_temporal(dtype: Any) -> bool:
+    """Whether a type, of NumPy, pandas, polars or Arrow, is one of dates, durations or times of day."""
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "mM"
+    return re.match("(date|time|duration|period)", str(dtype).lower()) is not None
+
+
+def parts_to_learn(column: Any) -> tuple[str, ...]:
+    """The parts of a column of dates that may tell something, as its type says; none for other columns."""
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return PARTS if dtype.kind == "M" else _parts_of_objects(column) if dtype.kind == "O" else ()
+    if type(dtype).__name__ in _NO_DATES:
+        return ()
+    name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
+    if name == "object":
+        return _parts_of_objects(column)
+    if re.match("(datetime|timestamp|period)", name):
+        return PARTS
+    return CALENDAR if name.startswith("date") else ()
+
+
+def _parts_of_objects(values: Iterable[Any]) -> tuple[str, ...]:
+    if not _is_date(next((value for value in values if not is_missing(value)), None)):
+        return ()
+    return CALENDAR if all(type(value) is datetime.date or is_missing(value) for value in values) else PARTS
+
+
+def holds_objects_of_time(values: Iterable[Any]) -> bool:
+    """Whether the first object that is not missing is a date, a duration or a time of day."""
+    return _is_of_time(next((value for value in values if not is_missing(value)), None))
+
+
+def _is_of_time(value: Any) -> bool:
+    return isinstance(value, _OF_TIME) or type(value).__name__ == _PERIOD
+
+
+def times_of(column: Any, name: str) -> NDArray[Any]:
+    """A column of dates as datetime64, or one of durations, or of times of day, as timedelta64.
+
+    Parameters
+    ----------
+    column : object
+        A column as its library has it, of a type that `is_temporal`, or of objects.
+    name : str
+        What an error calls it.
+    """
+    values = _as_numpy(column)
+    if values.dtype.kind == "O":
+        values = _of_objects(values, name)
+    unit = np.datetime_data(values.dtype)[0]
+    if values.dtype.kind == "m" and unit in ("Y", "M", "generic"):
+        raise ValueError(f"Column {name} must hold durations of days or of other units of one length; got {unit!r}.")
+    if unit in "YMWDhm" and not np.array_equal(_in_seconds(values).astype(values.dtype), values, equal_nan=True):
+        raise ValueError(f"Column {name} must hold dates and durations that are whole seconds in 64 bits.")
+    return values
+
+
+def _in_seconds(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(f"{values.dtype.kind}8[s]")
+
+
+def _as_numpy(column: Any) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        return column
+    dtype = column.dtype if hasattr(column, "dtype") else column.type
+    if type(dtype).__name__ == "PeriodDtype":
+        column = getattr(column, "array", column).to_timestamp()
+        dtype = column.dtype
+    if type(dtype).__name__ == "DatetimeTZDtype":
+        return np.asarray(column, dtype=f"M8[{dtype.unit}]")
+    if hasattr(dtype, "pyarrow_dtype"):
+        column = getattr(column, "array", column).__arrow_array__()
+    if hasattr(column, "type"):  # of Arrow
+        return _from_arrow(column)
+    return column.to_numpy()
+
+
+def _from_arrow(column: Any) -> NDArray[Any]:
+    of_day = re.match(r"time(32|64)\[(\w+)\]", str(column.type))
+    if of_day is not None:
+        column = column.cast(f"int{of_day[1]}").cast("int64").cast(f"duration[{of_day[2]}]")
+    return column.to_numpy(zero_copy_only=False) if hasattr(column, "buffers") else column.to_numpy()
+
+
+def _of_objects(values: NDArray[np.object_], name: str) -> NDArray[Any]:
+    """Objects that are all dates, or all durations and times of day."""
+    found = values.tolist()
+    are_dates = _is_date(next((value for value in found if not is_missing(value)), None))
+    kind, what, is_one, as_number = (
+        ("M8[us]", "dates", _is_date, _instant) if are_dates else ("m8[us]", "durations", _is_duration, _duration)
+    )
+    out = np.full(len(found), "NaT", dtype=kind)
+    for row, value in enumerate(found):
+        if not is_missing(value):
+            if not is_one(value):
+                raise fault(name, what, row, value)
+            try:
+                out[row] = as_number(value)
+            except (OverflowError, ValueError) as error:
+                raise fault(name, f"{what} that fit into 64 bits", row, value) from error
+    return out
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, datetime.date | np.datetime64) or type(value).__name__ == _PERIOD
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, datetime.timedelta | np.timedelta64 | datetime.time)
+
+
+def _instant(value: Any) -> np.datetime64:
+    value = getattr(value, "start_time", value)  # of a period
+    if getattr(value, "tzinfo", None) is None:
+        return np.datetime64(value, "us")
+    instant: Any = np.datetime64(value.replace(tzinfo=None), "us") - np.timedelta64(value.utcoffset(), "us")
+    return instant
+
+
+def _duration(value: Any) -> np.timedelta64:
+    if isinstance(value, datetime.time):
+        value = datetime.timedelta(
+            hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
+        )
+    return np.timedelta64(value, "us") if isinstance(value, np.timedelta64) else _exact(value)
+
+
+def _exact(value: datetime.timedelta) -> np.timedelta64:
+    """NumPy's own conversion goes round beyond 64 bits."""
+    return np.timedelta64(value // datetime.timedelta(microseconds=1), "us")
+
+
+def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
+    """Dates written as ISO 8601 has them, such as 2024-02-29 or 2024-02-29T18:30:00+01:00."""
+    out = []
+    for row, value in enumerate(values):
+        try:
+            out.append(np.datetime64("NaT") if is_missing(value) else _instant(datetime.datetime.fromisoformat(value)))
+        except (TypeError, ValueError) as error:
+            raise fault(name, "dates", row, value) from error
+    return np.array(out, dtype="M8[us]")

@@ -1,0 +1,117 @@
+from libc.string cimport memcpy
+
+from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef struct Slot:
+    # A distinct value: its first and its last eight bytes. Free where `number` is 0: numbers count from 1 here.
+    uint64_t low
+    uint64_t high
+    int64_t extent          # 4 x length + kind
+    int64_t number
+
+
+cdef struct Text:
+    const char* data
+    int64_t length          # bytes
+    int64_t kind            # texts of two kinds differ, though their bytes are the same; `IDENTITY`: the address is all
+
+
+cdef enum:
+    IDENTITY = 3            # the largest kind
+
+
+cdef struct Recent:
+    uint64_t word           # eight bytes, or a shorter text and its extent
+    int64_t number          # from 1; 0 where there is none yet
+
+
+cdef enum:
+    RECENT_BITS = 10
+
+
+cdef struct Seen:
+    Recent[1 << RECENT_BITS] recent     # what came lately, each in the one place where it may be
+    Slot* slots
+    Text* texts             # by number
+    int64_t* rows           # the first row of each
+    int64_t n_distinct
+    int64_t room            # for texts and rows
+    int64_t most
+    int64_t missing         # the number of the missing value, -1 where none has come
+    int shift               # 64 less the logarithm of the number of slots
+
+
+cdef struct Source:
+    # Where the values of consecutive rows are.
+    const char* data
+    const char* end         # of what may be read
+    const char* places      # offsets, views, or texts
+    const char** buffers    # of views
+    const uint8_t* valid    # bits, NULL where nothing is missing
+    int64_t first           # place of the first row's value
+    int64_t stride
+    int64_t length
+
+
+cdef enum Layout:
+    WORDS                   # eight bytes each
+    FIXED                   # `length` bytes each
+    TEXTS                   # `Text` records
+    OFFSETS_32              # Arrow's strings
+    OFFSETS_64
+    VIEWS
+
+
+cdef enum:
+    VIEW = 16           # bytes
+    INLINE = 12         # of a text that the view holds itself
+
+
+cdef inline int32_t int_at(const char* p) noexcept nogil:
+    cdef int32_t value
+    memcpy(&value, p, 4)
+    return value
+
+
+cdef inline bint is_valid(const uint8_t* bits, int64_t place) noexcept nogil:
+    return (bits[place >> 3] >> (place & 7)) & 1
+
+
+cdef inline Text text_at(const Source* source, Layout layout, int64_t place) noexcept nogil:
+    cdef Text text
+    cdef int64_t start
+    text.kind = 0
+    if layout == FIXED:
+        text.data = source.data + place * source.stride
+        text.length = source.length
+    elif layout == TEXTS:
+        text = (<const Text*> source.places)[place]
+    elif layout == OFFSETS_32:
+        start = (<const int32_t*> source.places)[place]
+        text.data = source.data + start
+        text.length = (<const int32_t*> source.places)[place + 1] - start
+    elif layout == OFFSETS_64:
+        start = (<const int64_t*> source.places)[place]
+        text.data = source.data + start
+        text.length = (<const int64_t*> source.places)[place + 1] - start
+    else:
+        text.data = source.places + VIEW * place
+        text.length = int_at(text.data)
+        if text.length <= INLINE:
+            text.data += 4
+        else:
+            text.data = source.buffers[int_at(text.data + 8)] + int_at(text.data + 12)
+    return text
+
+
+cdef class Distinct:
+    cdef Seen seen
+    cdef object codes_      # an array, at `narrow` or at `wide`
+    cdef uint8_t* narrow
+    cdef uint32_t* wide
+    cdef bint is_wide
+    cdef int64_t n_done
+    cdef int64_t most
+    cdef bint add(self, Source* source, Layout layout, int64_t n) except -1 nogil
+    cdef int _widen(self) except -1

@@ -1,0 +1,283 @@
+"""The distinct values of a column, and which of them each row holds: a compiled pass over the rows where one fits.
+
+What takes time with Python's objects is done once for each distinct value, not for each row.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.columns.arrow import read_texts
+from fastens.table.columns.distinct import Distinct
+from fastens.table.columns.faults import shown
+from fastens.table.columns.frames import index_values
+from fastens.table.columns.objects import number_strings
+from fastens.table.columns.parse_numbers import map_codes, mark_present, places_in_range, places_in_window, whole_range
+
+MOST_OBJECTS = 1 << 12  # looked up by identity; more, or one for every few rows, are likely to be each row's own
+FEWEST_OBJECTS = 1 << 6
+FIRST_OBJECTS = 1 << 8  # where nearly all of these are different, the others are likely to be too
+MOST_NUMBERS = 1 << 16  # found by their bits; more are sooner sorted
+FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
+NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
+PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
+
+
+_MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
+_TIMES = frozenset(("datetime64", "timedelta64"))
+
+
+class Factorized(NamedTuple):
+    """A column as the values that come in it.
+
+    A row is missing where its code is -1, or that of None or NaN. A value may come twice among the values, and None in
+    the place of one that no row has.
+    """
+
+    codes: NDArray[np.integer]
+    values: list[Any]
+    may_be_absent: bool = False  # there may be values that no row has, as `present` has not been asked
+
+    def decoded(self) -> list[Any]:
+        """The column's values, None where missing."""
+        known = [None if is_missing(value) else value for value in self.values]
+        return [None if code < 0 else known[code] for code in self.codes.tolist()]
+
+    def present(self) -> list[Any]:
+        """The values, None in the place of those that no row has."""
+        if not self.may_be_absent:
+            return self.values
+        flags = np.zeros(len(self.values), dtype=np.uint8)
+        if self.codes.size and mark_present(self.codes, flags) == 0:
+            return self.values
+        return [value if flag else None for value, flag in zip(self.values, flags.tolist(), strict=True)]
+
+
+class Categories(NamedTuple):
+    """A column that has been factorized, or some of its rows."""
+
+    codes: NDArray[np.integer]
+    values: list[Any]
+    is_typed: bool  # the type says categories, even of a column without any
+    declared: list[Any] | None = None  # those that the type lists
+
+    def take(self, rows: NDArray[np.intp]) -> Categories:
+        """Some of the rows."""
+        return self._replace(codes=self.codes[rows])
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or the missing value of a frame."""
+    if type(value) is str:
+        return False
+    if isinstance(value, float):
+        return math.isnan(value)
+    if value is None:
+        return True
+    kind = type(value).__name__
+    return kind in _MISSING or (kind in _TIMES and bool(np.isnat(value)))
+
+
+def _order(value: Any) -> tuple[str, Any]:
+    """Sort key of categories: numbers before strings."""
+    return ("number", value) if isinstance(value, numbers.Real) else ("string", value)
+
+
+def sorted_categories(values: list[Any], name: str) -> list[Any]:
+    """The values of a column, called `name`, without missing ones: numbers before strings."""
+    found = {value for value in values if not is_missing(value)}
+    kinds = set(map(type, found))
+    if kinds == {str}:
+        return sorted(found)
+    for kind in sorted(kinds, key=str):
+        if not issubclass(kind, str | bool | int | float):
+            wrong = next(value for value in values if type(value) is kind)
+            raise ValueError(
+                f"Column {name} must hold categories that are strings, numbers or booleans; it holds {shown(wrong)}."
+            )
+    return sorted(found, key=_order)
+
+
+def factorize(column: Any) -> Factorized:
+    """Factorize a NumPy vector, or a column of a frame of any kind."""
+    if isinstance(column, np.ndarray):
+        is_object = column.dtype.kind == "O"
+        return _of_array(column) or (_one_by_one(column.tolist()) if is_object else _sorted(column))
+    if nw.dependencies.is_pandas_series(column):
+        is_plain = isinstance(column.dtype, np.dtype)
+        return factorize_array(column.to_numpy() if is_plain else column.array, lambda: column)
+    if isinstance(column, nw.Series):
+        return factorize(column.to_native())
+    found = read_texts(column, len(column)) if hasattr(column, "__arrow_c_stream__") else None
+    return _of_any(column) if found is None else Factorized(*found)
+
+
+# By library --------------------------------------------------
+
+
+def factorize_array(array: Any, series: Callable[[], Any]) -> Factorized:
+    """Factorize a column of pandas as an array; `series` makes a Series of it, where there is no faster way."""
+    found = _of_pandas(array)
+    return _by_method(series()) if found is None else found
+
+
+def _of_pandas(array: Any) -> Factorized | None:
+    if isinstance(array, np.ndarray):
+        return _of_array(array)
+    dtype, codes = array.dtype, getattr(array, "codes", None)
+    if codes is not None:
+        return Factorized(np.asarray(codes), index_values(array.categories), may_be_absent=True)
+    storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
+    if storage == "python":
+        return _of_array(array.to_numpy(dtype=object))
+    arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
+    found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
+    return None if found is None else Factorized(*found)
+
+
+def _by_method(column: Any) -> Factorized:
+    codes, values = column.factorize()
+    return Factorized(np.asarray(codes), [_plain(value) for value in values.tolist()])
+
+
+def _of_any(native: Any) -> Factorized:
+    """A column that narwhals reads."""
+    if hasattr(native, "factorize"):  # like pandas
+        return _by_method(native)
+    column = nw.from_native(native, series_only=True)
+    dtype = column.dtype
+    if not (dtype.is_integer() or dtype.is_float() or dtype == nw.Boolean):
+        return _one_by_one(column.to_list())
+    if not column.null_count():
+        return factorize(column.to_numpy())
+    known = np.flatnonzero(~column.is_null().to_numpy())
+    found = factorize(column.drop_nulls().to_numpy())
+    codes = np.full(len(column), -1, dtype=np.int64)
+    codes[known] = found.codes
+    return Factorized(codes, found.values)
+
+
+# By type --------------------------------------------------
+
+
+def _of_array(values: NDArray[Any]) -> Factorized | None:
+    """A NumPy vector; None where it is not of the usual kinds."""
+    kind = values.dtype.kind
+    if values.size == 0 or not values.dtype.isnative or not values.flags.aligned:
+        return None
+    if kind == "b" or (kind in "iuf" and values.itemsize in (1, 2, 4, 8) and values.dtype != np.float16):
+        return _in_window(values) or _in_range(values) or _of_words(values)
+    if kind == "O":
+        return _of_objects(values)
+    if kind in "US" and values.itemsize:
+        return _of_fixed(values)
+    return None
+
+
+def _in_window(values: NDArray[Any]) -> Factorized | None:
+    """Whole numbers that are at most 255 above the least of the first ones, read once; None for others."""
+    if values.dtype.kind == "f" or not values.flags.c_contiguous:
+        return None
+    numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
+    low = numbers[:FEWEST_PLACES].min()
+    places, present = np.empty(values.size, dtype=np.uint8), np.zeros(256, dtype=np.uint8)
+    if not places_in_window(numbers, low, places, present):
+        return None
+    come = present.nonzero()[0].tolist()
+    known: list[Any] = [None] * (come[-1] + 1)
+    as_value = bool if values.dtype.kind == "b" else int
+    for place in come:
+        known[place] = as_value(int(low) + place)
+    return Factorized(places, known)
+
+
+def _in_range(values: NDArray[Any]) -> Factorized | None:
+    """Whole numbers in a narrow range as places in it; None for others."""
+    numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
+    found = whole_range(numbers)
+    if found is None or found[1] - found[0] >= max(2 * values.size, FEWEST_PLACES):
+        return None
+    low, high = found
+    n_places = high - low + 1
+    dtype = next(dtype for dtype in NARROW_TYPES if n_places <= np.iinfo(dtype).max)
+    places, present = np.empty(values.size, dtype=dtype), np.zeros(n_places + 1, dtype=np.uint8)
+    places_in_range(numbers, low, places, present)
+    as_value = values.dtype.type
+    if n_places <= FEWEST_PLACES:
+        known = [as_value(low + place).item() if flag else None for place, flag in enumerate(present[:-1].tolist())]
+        return Factorized(places, [*known, None])
+    come = np.flatnonzero(present)
+    table = np.zeros(n_places + 2, dtype=np.uint32)
+    table[come + 1] = np.arange(come.size)
+    codes = np.empty(values.size, dtype=np.uint32)
+    map_codes(places, table, codes)
+    return Factorized(codes, [None if place == n_places else as_value(low + place).item() for place in come.tolist()])
+
+
+def _of_words(values: NDArray[Any]) -> Factorized | None:
+    """Numbers by their bits; None where too many are distinct."""
+    kind = values.dtype.kind
+    wide = values.astype({"i": np.int64, "u": np.uint64, "f": np.float64}[kind], copy=False)
+    distinct = Distinct(values.size, min(MOST_NUMBERS, max(values.size // 2, 1)))
+    if not distinct.add_words(wide.view(np.int64)):
+        return None
+    return Factorized(distinct.codes, values[distinct.rows].tolist())
+
+
+def _of_fixed(values: NDArray[Any]) -> Factorized:
+    """NumPy's strings of one length by their bytes."""
+    distinct = Distinct(values.size, values.size)
+    distinct.add_fixed(np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1))
+    return Factorized(distinct.codes, values[distinct.rows].tolist())
+
+
+def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
+    """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
+    distinct = _number_objects(np.asarray(_Pointers(values)))
+    found = values[distinct.rows].tolist()
+    if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, found))):
+        return None
+    return Factorized(distinct.codes, [_plain(value) for value in found])
+
+
+def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
+    n_rows, head = len(pointers), pointers[:FIRST_OBJECTS]
+    many = FIRST_OBJECTS - FIRST_OBJECTS // 8
+    if n_rows < MOST_OBJECTS or Distinct(FIRST_OBJECTS, many).add_words(head):
+        distinct = Distinct(n_rows, min(MOST_OBJECTS, max(n_rows // 8, FEWEST_OBJECTS)))
+        if distinct.add_words(pointers):
+            return distinct
+    distinct = Distinct(n_rows, n_rows)
+    number_strings(distinct, pointers)
+    return distinct
+
+
+class _Pointers:
+    """The addresses of an array's objects, as an array that keeps those alive."""
+
+    def __init__(self, values: NDArray[np.object_]) -> None:
+        self.values = values
+        self.__array_interface__ = values.__array_interface__ | {"typestr": np.dtype(np.int64).str, "descr": []}
+
+
+def _one_by_one(values: list[Any]) -> Factorized:
+    found: dict[Any, int] = {}
+    codes = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in values]
+    return Factorized(np.array(codes, dtype=np.int64), list(found))
+
+
+def _sorted(values: NDArray[Any]) -> Factorized:
+    found, codes = np.unique(values, return_inverse=True)
+    return Factorized(codes, [_plain(value) for value in found.tolist()])
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python object."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,144 @@
+"""Columns of numbers as floats: whole numbers of any size, decimals, dates, texts that spell numbers."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.columns.dates import elapsed_days, holds_objects_of_time, is_temporal, seconds_of, times_of
+from fastens.table.columns.factorize import Categories, factorize, is_missing
+from fastens.table.columns.faults import fault, type_fault
+
+Floats = NDArray[np.floating]
+Column = Any  # a NumPy vector, a narwhals Series or Categories
+
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+# What NumPy turns into floats one by one, None into NaN.
+_NUMBERS = (float, int, np.floating, np.integer, np.bool_, Decimal, Fraction, type(None))
+_AS_NUMPY = (nw.Float64, nw.Float32, nw.Object)
+_WIDE = (nw.Int128, nw.UInt128)  # whole numbers that NumPy does not have
+_SPELLED = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+_NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
+ADVICE = "Encode it first, or name it in categorical_features where the estimator has that."
+
+
+def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats:
+    """A column of numbers as floats, missing values as NaN.
+
+    Whole numbers beyond 2**53 are rounded to the nearest float. Dates become days since 1970, durations and times of
+    day seconds.
+
+    Parameters
+    ----------
+    column : array, narwhals Series or Categories
+        The column.
+    name : str
+        What an error calls it.
+    takes_dates : bool, default=True
+        Whether dates may stand for their days.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where a value is no number; the error names the column, the row and the value.
+    """
+    if isinstance(column, Categories):  # strings, all of them missing
+        return np.full(len(column.codes), np.nan)
+    if isinstance(column, nw.Series):
+        return _of_series(column, name, takes_dates)
+    if column.dtype.kind in "biuf":
+        return column if column.dtype in FLOATS else column.astype(np.float64)
+    if column.dtype.kind == "O":
+        return _of_objects(column, name, takes_dates)
+    if column.dtype.kind in "mM":
+        return _of_times(column, name, takes_dates)
+    if column.dtype.kind in "UT":
+        return _of_texts(column, name)
+    raise _not_numbers(name, column.dtype)
+
+
+def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
+    dtype, native = column.dtype, column.to_native()
+    own = getattr(native, "dtype", None)
+    is_object = own == np.object_  # narwhals looks at the first values only
+    if is_object or dtype in _AS_NUMPY or (dtype.is_integer() and dtype not in _WIDE):
+        return numbers_of(
+            column.to_numpy(), name, takes_dates=takes_dates
+        )  # Arrow's own cast refuses large whole numbers
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return column.cast(nw.Float64).to_numpy()
+    if column.null_count() == len(column):
+        return np.full(len(column), np.nan)
+    if dtype.is_temporal() or is_temporal(own if own is not None else native.type):
+        return _of_times(native, name, takes_dates)
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return _of_texts(native, name)
+    if dtype == nw.Unknown:
+        return numbers_of(column.to_numpy(), name, takes_dates=takes_dates)
+    raise _not_numbers(name, dtype)
+
+
+def _of_times(column: Any, name: str, takes_dates: bool) -> Floats:
+    times = times_of(column, name)
+    if times.dtype.kind == "m":
+        return seconds_of(times)
+    if not takes_dates:
+        raise ValueError(f"Column {name} must hold numbers, as in fit; it holds dates.")
+    return elapsed_days(times)
+
+
+def _of_texts(column: Any, name: str) -> Floats:
+    """Texts that all spell numbers, or categories."""
+    codes, values, _ = factorize(column)
+    numbers = [float(value) if _is_number(value) else np.nan for value in values]
+    wrong = [place for place, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
+    rows = np.flatnonzero(np.isin(codes, wrong)).tolist() if wrong else []
+    if rows:  # a category that no row has does not matter
+        raise _not_spelled(name, rows[0], values[codes[rows[0]]])
+    return np.array([*numbers, np.nan])[codes]  # a row without a value has the code -1
+
+
+def _is_number(value: Any) -> bool:
+    return _SPELLED.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int | float)
+
+
+def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Floats:
+    found = values.tolist()
+    if all(issubclass(kind, _NUMBERS) for kind in set(map(type, found))):
+        try:
+            return values.astype(np.float64)
+        except OverflowError:  # the one by one conversion says where
+            pass
+    if holds_objects_of_time(found):
+        return _of_times(values, name, takes_dates)
+    return np.array([_number(value, row, name) for row, value in enumerate(found)])
+
+
+def _number(value: Any, row: int, name: str) -> float:
+    if is_missing(value):
+        return np.nan
+    if isinstance(value, str) and not _SPELLED.fullmatch(value):
+        raise _not_spelled(name, row, value)
+    if isinstance(value, _NO_NUMBERS):
+        raise type_fault(name, "numbers", row, value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise fault(name, "numbers that a 64-bit float can hold", row, value) from error
+    except (TypeError, ValueError) as error:
+        raise type_fault(name, "numbers", row, value) from error
+
+
+def _not_spelled(name: str, row: int, value: Any) -> ValueError:
+    value = str(value) if isinstance(value, str) else value
+    return ValueError(f"{fault(name, 'numbers', row, value)} {ADVICE}")
+
+
+def _not_numbers(name: str, found: Any) -> ValueError:
+    return ValueError(f"Column {name} must hold numbers; it holds {found}. {ADVICE}")

@@ -1,0 +1,42 @@
+"""Targets and weights: one value for each row, none of them masked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.columns.factorize import is_missing
+from fastens.table.columns.faults import shown
+
+_NO_NUMBERS = (str, bytes, complex, np.complexfloating)
+
+
+def unmasked(values: Any, name: str) -> NDArray[Any]:
+    """Values as an array; ValueError where one is masked, as a target or a weight cannot be missing."""
+    if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
+        raise ValueError(f"{name} must have no masked values; that of row {rows[0, 0]} is masked.")
+    return np.asarray(values)
+
+
+def numbers_in(values: Any, name: str, what: str = "numbers") -> NDArray[np.float64]:
+    """Values that are all numbers as a new array of floats, missing ones as NaN; `what` is what an error asks for."""
+    array = unmasked(values, name)
+    if array.dtype.kind in "biuf":
+        return np.array(array, dtype=np.float64)
+    if array.dtype.kind != "O":
+        raise ValueError(f"{name} must hold {what}; it holds {array.dtype}.")
+    numbers = [_number(value, row, name, what) for row, value in enumerate(array.ravel().tolist())]
+    return np.array(numbers, dtype=np.float64).reshape(array.shape)
+
+
+def _number(value: Any, row: int, name: str, what: str) -> float:
+    if is_missing(value):
+        return np.nan
+    try:
+        if not isinstance(value, _NO_NUMBERS):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{name} must hold {what}; row {row} holds {shown(value)}.")

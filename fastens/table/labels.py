@@ -1,0 +1,89 @@
+"""Labels of classes: which values may be labels, and for each row the index of its label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.sharing import shared
+from fastens.engine.whole import are_whole
+from fastens.table.columns.factorize import factorize, is_missing
+from fastens.table.columns.parse_numbers import map_codes
+
+
+def _check_labels(y: NDArray[Any]) -> None:
+    """Raise ValueError where an array of another type than objects holds no labels."""
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
+        if not are_whole(y):
+            raise ValueError(
+                "Unknown label type: continuous. A classifier needs classes; y holds numbers that are not whole, "
+                "which are a target for a regressor."
+            )
+    elif y.dtype.kind not in "biuU":
+        raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, whole numbers or booleans.")
+
+
+def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
+    """Objects that are all strings, or all numbers, as an array of those."""
+    if any(is_missing(value) for value in values):
+        raise ValueError("Input y contains NaN.")
+    if all(isinstance(value, str) for value in values):
+        return np.array(values, dtype=np.str_)
+    array = np.array(values)
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        kinds = sorted({type(value).__name__ for value in values})
+        raise ValueError(f"Unknown label type: y holds {', '.join(kinds)}; labels must be all strings or all numbers.")
+    _check_labels(array)
+    return array
+
+
+def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
+    """For each row the place of its label in a list, that list, and the labels of it that are not None."""
+    if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
+        y = np.array(y.tolist(), dtype=np.str_)
+    if y.dtype.kind != "O":
+        _check_labels(y)
+        codes, values, _ = factorize(y)
+        return codes, values, np.array([value for value in values if value is not None], dtype=y.dtype)
+    try:
+        codes, values, _ = factorize(y)
+    except TypeError:  # an object without a hash
+        codes, values = np.arange(y.size), y.tolist()
+    return codes, values, _labels_of_objects([None] if codes.size and codes.min() < 0 else values)
+
+
+@shared
+def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """The classes of a target, of which there must be two, and for each row the index of its class."""
+    classes, index = encode_labels(y)
+    if classes.size < 2:
+        raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
+    return classes, index
+
+
+def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """For each row the index of its label among the classes that `fit` learned."""
+    found, index = encode_labels(y)
+    position = {label: place for place, label in enumerate(classes.tolist())}
+    unseen = [label for label in found.tolist() if label not in position]
+    if unseen:
+        raise ValueError(f"y must hold the classes seen in fit; it holds {unseen[0]!r}.")
+    table = np.array([position[label] for label in found.tolist()], dtype=np.float64)
+    return table[index.astype(np.intp)]
+
+
+def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """The sorted labels of `y`, and for each row the index of its label."""
+    codes, values, labels = _distinct_labels(y)
+    found = labels.tolist()
+    classes = sorted(set(found))
+    position = {label: place for place, label in enumerate(classes)}
+    table = np.zeros(len(values) + 1)
+    table[[index for index, value in enumerate(values, 1) if value is not None]] = [position[label] for label in found]
+    index = np.empty(y.size)
+    map_codes(codes, table, index)
+    return np.array(classes, dtype=labels.dtype), index

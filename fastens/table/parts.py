@@ -1,0 +1,143 @@
+"""Rows and columns of tables: of a table as it was given, and of one that has been read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastens.table.columns.dates import parts_to_learn
+from fastens.table.columns.factorize import Categories
+from fastens.table.columns.frames import listed_values
+from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
+
+
+class ReadTable(Table):
+    """A frame whose columns have been read, so that parts of it cost little.
+
+    An estimator takes it in place of the frame and learns the same. Wherever it has a part of the rows, its columns are
+    in the order of those of `fit`.
+    """
+
+    def __init__(self, columns: list[Column], names: list[str] | None, array: Floats | None) -> None:
+        super().__init__(None, names, array)
+        self.natives = columns
+
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+        return self.shape[0]
+
+    def __len__(self) -> int:
+        return len(self.natives)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        first = self.natives[0]
+        return len(first.codes if isinstance(first, Categories) else first), len(self.natives)
+
+    def take(self, rows: NDArray[np.intp]) -> ReadTable:
+        """Some of the rows."""
+        if self.array is None:
+            return ReadTable([column.take(rows) for column in self.natives], self.names, None)
+        part = self.array.T.take(rows, axis=1)
+        return ReadTable(list(part), self.names, part.T)
+
+    def select(self, columns: list[int]) -> ReadTable:
+        """Some of the columns."""
+        array = None if self.array is None else self.array[:, columns]
+        names = None if self.names is None else [self.names[index] for index in columns]
+        return ReadTable([self.natives[index] for index in columns], names, array)
+
+
+def read_table(frame: Any) -> ReadTable | None:
+    """Read a frame; None where a part of its rows may be read in another way than the whole."""
+    table = table_from_frame(frame)
+    if table.array is not None:
+        return ReadTable(list(table.array.T), table.names, table.array)
+    try:
+        columns = [_read_column(table, index) for index in range(len(table))]
+    except ValueError:  # whoever fits on the frame will say what is wrong with it
+        return None
+    return None if any(column is None for column in columns) else ReadTable(columns, table.names, None)
+
+
+def _read_column(table: Table, index: int) -> Column | None:
+    """Numbers or categories; None for dates, and for objects, which of some rows may be either."""
+    column = table.column(index)
+    if column.dtype in (nw.Object, nw.Unknown) and column.null_count() < len(column):
+        return None
+    if parts_to_learn(table.arrays[index]):
+        return None
+    if not table.is_categorical(index):
+        return numbers_of(column, table.name(index))
+    codes, values, _ = table.read(index)
+    declared = listed_values(getattr(table.arrays[index], "dtype", None))
+    return Categories(codes, values, is_typed=column.dtype != nw.String, declared=declared)
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a frame, an array or a CSR matrix, as the same kind of table."""
+    if isinstance(X, ReadTable):
+        return X.take(rows)
+    return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+
+
+def take_columns(X: Any, columns: list[int] | None) -> Any:
+    """Some columns, by their numbers, as the same kind of table; None for all."""
+    if columns is None:
+        return X
+    if isinstance(X, ReadTable):
+        return X.select(columns)
+    return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
+
+
+def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
+    """Which columns names, numbers or a mask stand for."""
+    given = np.atleast_1d(np.asarray(columns))
+    if given.dtype.kind == "b":
+        if given.shape != (n_features,):
+            raise ValueError(f"columns must have {n_features} entries as a mask; got shape {given.shape}.")
+        return np.flatnonzero(given).tolist()
+    chosen = []
+    for item in given.tolist():
+        if isinstance(item, str):
+            if names is None or item not in names:
+                known = f"the columns are {names}" if names else "X has no column names"
+                raise ValueError(f"columns must name columns of X; got {item!r}, and {known}.")
+            item = names.index(item)  # noqa: PLW2901
+        if not isinstance(item, int) or not -n_features <= item < n_features:
+            raise ValueError(f"columns must hold column numbers from 0 to {n_features - 1}; got {item!r}.")
+        chosen.append(item % n_features)
+    if not chosen:
+        raise ValueError("columns must hold at least one column; got none.")
+    return chosen
+
+
+def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
+    """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        # Names of one kind: other libraries refuse a mixture.
+        frame = frame.rename({name: str(name) for name in frame.columns if not isinstance(name, str)})
+        series = [
+            nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
+            for name, column in zip(names, values.T, strict=True)
+        ]
+        return frame.with_columns(*series).select([*names, *frame.columns]).to_native()
+    if sparse.issparse(X):
+        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
+    return np.hstack([values, X])
+
+
+def as_numbers(X: Any) -> Any:
+    """A table as numbers, to tell rows from each other."""
+    if not is_frame(X) and X.dtype.kind == "f":
+        return X
+    table = table_from_frame(X).with_date_parts() if is_frame(X) else table_from_array(X)
+    return TableEncoder.fit(table).transform(table)

@@ -1,0 +1,92 @@
+"""Weights of rows and classes: what comes in at the door, checked, and in a range where no sum or square overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.parameters import POSITIVE
+from fastens.table.columns.vectors import numbers_in
+
+# The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
+# of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
+_MOST_BITS = 100
+# Less than this share of the largest weight is raised to it, which no sum notices: no quotient is of numbers near 0.
+_LEAST_SHARE = 2.0**-100
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Weights as a float64 vector: one for each row, finite, not negative, not all zero."""
+    if sample_weight is None:
+        return None
+    weight = numbers_in(sample_weight, "sample_weight")
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or weight.min() < 0:
+        bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
+        raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
+    if not weight.any():
+        raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
+    return _in_range(weight)
+
+
+def weights_to_score(sample_weight: Any, y: Any) -> NDArray[np.float64] | None:
+    """The same for the rows of a target that is scored."""
+    return None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
+
+
+def _in_range(weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0) -> NDArray[np.float64]:
+    """``weight * 2**exponents``, times a power of two if the largest is out of range; none that was positive is 0."""
+    present = weight > 0
+    top = int((np.frexp(weight)[1] + exponents)[present].max())
+    shift = int(np.clip(top, -_MOST_BITS, _MOST_BITS)) - top
+    if shift or np.ndim(exponents):
+        weight = np.ldexp(weight, exponents + shift)
+    return np.where(present, np.maximum(weight, weight.max() * _LEAST_SHARE), 0.0)
+
+
+def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Weights times factors, both positive, without overflow; None stands for ones."""
+    if factors is None:
+        return weight
+    if weight is None:
+        return _in_range(factors)
+    (fraction, exponents), (of_factor, more) = np.frexp(weight), np.frexp(factors)
+    return _in_range(fraction * of_factor, exponents + more)
+
+
+def present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Any, Any, Any, Any]:
+    """The rows whose weight is not zero, and which they are (None: all)."""
+    if weight is None or weight.all():
+        return X, y, weight, None
+    rows = np.flatnonzero(weight)
+    return X[rows], y[rows], weight[rows], rows
+
+
+def unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Weights that are all 1 are no weights, and cost nothing."""
+    return None if weight is None or (weight == 1).all() else weight
+
+
+def class_factors(
+    class_weight: Any, classes: NDArray[Any], y: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
+        return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and any(label not in class_weight for label in labels):
+        raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
+    factors = [class_weight.get(label, 1.0) for label in labels]
+    if not all(map(POSITIVE.holds, factors)):
+        raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
+    return _in_range(np.array(factors, dtype=np.float64))

@@ -1,0 +1,74 @@
+"""What the parameters of trees say of columns, as rules of growth on the columns that trees see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.grow.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
+from fastens.parameters import ANYTHING, Rule, read_with
+
+# The parameters of trees that an `estimator` given in their place has of its own.
+OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
+CONSTRAINTS: dict[str, Rule] = {"monotonic_cst": ANYTHING, "interaction_cst": ANYTHING}
+
+
+def check_no_constraints(model: Any) -> None:
+    """Raise ValueError for constraints beside an `estimator`, which knows nothing of them."""
+    for name in CONSTRAINTS if model.estimator is not None else ():
+        if getattr(model, name) is not None:
+            raise ValueError(f"{name} must be None with an estimator, which has its own; got {getattr(model, name)!r}.")
+
+
+def monotone_columns(model: Any) -> NDArray[np.int8] | None:
+    """1 where the prediction must not fall with a column, -1 where it must not rise, 0 elsewhere; None: no such column.
+
+    Raises
+    ------
+    ValueError
+        With more than two classes.
+    """
+    signs = monotone_signs(model.monotonic_cst, _columns(model), model._encoder.is_categorical)
+    if signs is None:
+        return None
+    classes = getattr(model, "classes_", [])
+    if max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2:
+        raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
+    return signs[model._column_of]
+
+
+def path_rules(model: Any) -> dict[str, Any]:
+    """Which columns may stand on one path, as rules of both engines."""
+    max_on_path, groups = interaction_groups(model.interaction_cst, _columns(model))
+    return {
+        "max_features_on_path": max_on_path,
+        "feature_groups": None if groups is None else groups[:, model._column_of],
+    }
+
+
+def column_chances(model: Any) -> NDArray[np.float64] | None:
+    """The chances of columns where some are drawn.
+
+    Raises
+    ------
+    ValueError
+        If none are drawn, so that only weights of 0 would matter, and there are none.
+    """
+    chances = feature_chances(model.feature_weights, _columns(model))
+    if chances is None:
+        return None
+    n_features = len(model._column_of)
+    wanted = [getattr(model, name, None) for name in ("max_features", "max_features_per_tree")]
+    if 0 < chances.min() < chances.max() and min(count_of(each, n_features) for each in wanted) == n_features:
+        raise ValueError(
+            f"feature_weights are chances of columns that are drawn, and max_features={wanted[0]!r} draws none of the "
+            f"{n_features}; set it below, or weights of 0 for columns to leave out; got {model.feature_weights!r}."
+        )
+    return chances[model._column_of]
+
+
+def _columns(model: Any) -> Columns:
+    encoder = model._encoder
+    return Columns(model.n_features_in_, encoder.names, only_by_name=encoder.has_date_parts)

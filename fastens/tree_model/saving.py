@@ -1,0 +1,98 @@
+"""Estimators that hold one TreeEnsemble: what its trees say to a table, saving and loading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
+
+from fastens.engine.linear.linear_leaves import read_trees
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.paths import leaf_features
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.saving import SavedEstimator
+from fastens.storage import ModelFileError
+from fastens.table.tables import dense_blocks
+
+PREFIX = "ensemble."
+
+
+def tree_arrays(trees: TreeEnsemble, prefix: str) -> dict[str, np.ndarray]:
+    """The state of trees as arrays, each with a prefix to its name."""
+    return {prefix + name: array for name, array in trees.to_arrays().items()}
+
+
+def trees_among(arrays: dict[str, np.ndarray], prefix: str) -> TreeEnsemble:
+    """The trees that the arrays of this prefix are of."""
+    return read_trees({name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)})
+
+
+class SavedEnsemble(SavedEstimator):
+    """An estimator whose fitted state is the door's, a TreeEnsemble and a few numbers."""
+
+    _ensemble: TreeEnsemble
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return tree_arrays(self._ensemble, PREFIX)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._ensemble = trees_among(arrays, PREFIX)
+        self._restored()
+        if not np.array_equal(self._ensemble.binning.is_categorical, self._is_categorical):
+            raise ModelFileError("the trees and the columns do not fit together")
+        if self._ensemble.n_outputs != self._n_outputs():
+            raise ModelFileError("the trees and the classes do not fit together")
+
+    def _n_outputs(self) -> int:
+        """How many raw predictions a row has."""
+        raise NotImplementedError
+
+    def _restored(self) -> None:
+        """Make again what follows from the rest."""
+
+    # Predict --------------------------------------------------
+
+    def _raw(self, X: Any) -> NDArray[np.float64]:
+        """Raw predictions, (n_samples, n_outputs)."""
+        X = self._check_table(X)
+        n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
+        if issparse(X):
+            return np.concatenate([trees.predict_raw(block, n_threads) for _, block in dense_blocks(X)])
+        return trees.predict_raw(X, n_threads)
+
+    def _predicting_trees(self) -> TreeEnsemble:
+        """The trees whose values are summed."""
+        return self._ensemble
+
+    def leaf_features(self, X: ArrayLike) -> csr_matrix:
+        """Return the leaves as features of another model: a column for each, 1 where a row falls into it.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_leaves)
+            Leaves are counted over all trees, those of the first tree first.
+
+        References
+        ----------
+        Moosmann, Triggs & Jurie (2006), "Fast discriminative visual codebooks using randomized clustering forests".
+        """
+        self._check_fitted()
+        return leaf_features(self._ensemble, self._leaves(X))
+
+    def _leaves(self, X: Any) -> NDArray[np.int32]:
+        """The leaf of each row in each tree, (n_samples, n_trees)."""
+        return np.concatenate([leaves for _, leaves in self._leaf_blocks(self._check_table(X))])
+
+    def _leaf_blocks(self, table: Any) -> Iterator[tuple[int, NDArray[np.int32]]]:
+        """Leaves of a checked table by blocks of rows, each with its first row; of an array all at once."""
+        n_threads = resolve_n_jobs(self.n_jobs)
+        for first, block in dense_blocks(table) if issparse(table) else [(0, table)]:
+            yield first, self._ensemble.apply(block, n_threads)

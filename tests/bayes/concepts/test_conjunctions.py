@@ -1,0 +1,122 @@
+"""Hypotheses as users write them: what is printed, compared and covered, and the brute-force learner's wrong inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fastens import ANY, Conjunction, sample_complexity
+from fastens.bayes.concepts.conjunctions import all_conjunctions, brute_force_map, space_sizes
+
+SUNNY = Conjunction(("sun", ANY))
+X = [["sun", "warm"], ["rain", "cold"]]
+SPACE = list(all_conjunctions([["sun", "rain"], ["warm", "cold"]]))
+NOT_TRUTH = [
+    (["yes", "no"], "True and False or 1 and 0; got 'yes'"),
+    (["True", "False"], "got 'True'"),
+    ([1, 2], "got 2"),
+    ([1.0, np.nan], "got nan"),
+    ([True, None], "got None"),
+    (pd.Series([True, None], dtype="boolean"), "got <NA>"),
+    (np.ma.array([1, 0], mask=[0, 1]), "got None"),
+    ([True], r"one truth value for each of the 2 rows; got shape \(1,\)"),
+    ([True, False, True], r"got shape \(3,\)"),
+    ([[True], [False]], r"got shape \(2, 1\)"),
+    ("yes", r"got shape \(\)"),
+]
+
+
+@pytest.mark.parametrize(("labels", "message"), NOT_TRUTH)
+def test_labels_are_no_truth_values(labels, message):
+    with pytest.raises(ValueError, match=f"is_positive must .*{message}"):
+        SUNNY.is_consistent(X, labels)
+    with pytest.raises(ValueError, match=f"is_positive must .*{message}"):
+        brute_force_map(SPACE, X, labels)
+
+
+@pytest.mark.parametrize("truth", [[1, 0], [True, False], [1.0, 0.0], np.array([True, False]), pd.Series([1, 0])])
+def test_truth_values(truth):
+    assert SUNNY.is_consistent(X, truth)
+    assert not SUNNY.is_consistent(X, [not value for value in truth])
+    found = brute_force_map(SPACE, X, truth)
+    assert found.n_consistent == 3
+    np.testing.assert_array_equal(np.exp(found.log_likelihoods), [h.is_consistent(X, truth) for h in SPACE])
+    np.testing.assert_allclose(found.posterior.sum(), 1)
+
+
+def test_any_is_told_from_the_question_mark():
+    literal = Conjunction(("sun", "?"))
+    assert repr(literal) == "<sun, '?'>" != repr(SUNNY) == "<sun, ?>"
+    assert literal != SUNNY
+    assert literal.covers([["sun", "?"], ["sun", "warm"]]).tolist() == [True, False]
+    assert SUNNY.covers([["sun", "?"], ["sun", "warm"]]).tolist() == [True, True]
+
+
+def test_different_hypotheses_print_differently():
+    values = ["1", 1, "True", True, "a, b", "", "x", " x", "1e3", ANY, "?"]
+    assert len({repr(Conjunction((value,))) for value in values}) == len(values)
+
+
+@pytest.mark.parametrize("values", ["sun", 3, ("sun", None), ("sun", float("nan")), ("sun", ["warm"]), (pd.NA,)])
+def test_values_of_a_hypothesis(values):
+    with pytest.raises(ValueError, match="values must "):
+        Conjunction(values)
+    assert Conjunction(["sun", ANY]) == SUNNY
+
+
+def test_missing_values_satisfy_no_constraint():
+    rows = np.array([["sun", None], [None, "warm"], [pd.NA, float("nan")]], dtype=object)
+    assert SUNNY.covers(rows).tolist() == [True, False, False]
+    masked = np.ma.array([["sun", "warm"], ["sun", "warm"]], mask=[[0, 1], [1, 0]])
+    assert SUNNY.covers(masked).tolist() == [True, False]
+
+
+def test_hypotheses_of_other_lengths_are_not_compared():
+    for compare in (SUNNY.__ge__, SUNNY.__gt__, SUNNY.__le__, SUNNY.__lt__):
+        with pytest.raises(ValueError, match=r"as many attributes .* <sun, \?> with 2 and <a> with 1|<a> with 1 and"):
+            compare(Conjunction(("a",)))
+    with pytest.raises(TypeError, match="not supported between"):
+        _ = SUNNY >= ("sun", ANY)
+
+
+@pytest.mark.parametrize("rows", ["sun", 3, [["sun", "warm"], ["rain"]], np.zeros((1, 1, 2)), [["sun"]], []])
+def test_rows_that_make_no_table(rows):
+    with pytest.raises(ValueError, match="X must "):
+        SUNNY.covers(rows)
+
+
+@pytest.mark.parametrize(
+    ("space", "options", "message"),
+    [
+        ([], {}, r"hypotheses must be a list of at least one Conjunction; got \[\]"),
+        (SUNNY, {}, "hypotheses must be a list"),
+        (["sun"], {}, r"objects with covers\(X\); got 'sun' in place 0"),
+        (SPACE, {"prior": [1]}, "prior must have one probability for each of the 10 hypotheses"),
+        (SPACE, {"prior": [np.nan] * 10}, "prior must hold finite numbers"),
+        (SPACE, {"prior": [-1] * 10}, "prior must hold finite numbers, not negative"),
+        (SPACE, {"noise": "a"}, "noise must be a number at least 0 and less than 0.5; got 'a'"),
+        (SPACE, {"noise": 0.5}, "noise must be"),
+    ],
+)
+def test_brute_force_errors(space, options, message):
+    with pytest.raises(ValueError, match=message):
+        brute_force_map(space, X, [1, 0], **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: space_sizes([3, 2.5]), "each of n_values must be a whole number of at least 1; got 2.5"),
+        (lambda: space_sizes(3), "n_values must hold"),
+        (lambda: all_conjunctions(["ab"]), "categories must hold .*; got 'ab' in place 0"),
+        (lambda: all_conjunctions([["a", "a"]]), "categories must hold a list of distinct values"),
+        (lambda: all_conjunctions(3), "categories must hold .*; got 3"),
+        (lambda: sample_complexity(float("nan"), 0.1, 0.1), "n_hypotheses must be a whole number"),
+        (lambda: sample_complexity(10, "a", 0.1), "epsilon must be .*; got 'a'"),
+        (lambda: sample_complexity(10, 0.1, 1), "delta must be .*; got 1"),
+    ],
+)
+def test_sizes_and_spaces_are_checked_at_once(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

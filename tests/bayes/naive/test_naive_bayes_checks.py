@@ -1,0 +1,17 @@
+"""scikit-learn's own checks of the naive Bayes classifiers, with no expected failure."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fastens import CategoricalNB, MultinomialNB
+
+MODELS = [
+    CategoricalNB(feature_prior=0.5, smoothing="bdeu"),
+    MultinomialNB(smoothing="kt"),
+]
+
+
+@parametrize_with_checks(MODELS)
+def test_sklearn_check(estimator, check):
+    check(estimator)

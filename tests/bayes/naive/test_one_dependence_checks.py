@@ -1,0 +1,18 @@
+"""scikit-learn's own checks of TAN, AODE and A2DE, with no expected failure."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fastens import AODEClassifier, TANClassifier
+
+MODELS = [
+    AODEClassifier(order=2),
+    AODEClassifier(smoothing="m", unseen="smooth"),
+    TANClassifier(root=0),
+]
+
+
+@parametrize_with_checks(MODELS)
+def test_sklearn_check(estimator, check):
+    check(estimator)

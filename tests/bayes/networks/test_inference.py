@@ -1,0 +1,155 @@
+"""Exact inference, against enumeration of the joint distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastens.bayes.counts.families import family_counts
+from fastens.bayes.networks.bif import parse_bif
+from fastens.bayes.networks.components import expected_counts, find_components
+from fastens.bayes.networks.discrete_network import DiscreteNetwork
+from fastens.bayes.networks.factors import Factor, elimination_order, marginal
+from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, missing_in, query
+from reference import networks as plain
+from reference.network_models import FOLDER, random_network
+
+SEEDS = range(8)
+
+
+def random_evidence(rng, network, n):
+    chosen = rng.permutation(len(network.names))[:n]
+    return {int(v): int(rng.integers(network.sizes[v])) for v in chosen}
+
+
+def random_codes(rng, network, n_rows=24, share=0.35):
+    codes = (draw(network, n_rows, {}, rng) + 1).astype(np.uint8)
+    codes[rng.random(codes.shape) < share] = 0
+    codes[0, 0] = network.sizes[0] + 1  # not seen in fit
+    return codes
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_queries(seed):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    for n_evidence in range(4):
+        evidence = random_evidence(rng, network, n_evidence)
+        others = [v for v in rng.permutation(6).tolist() if v not in evidence]
+        for n_asked in (0, 1, 3):
+            table, log_total = query(network, others[:n_asked], evidence)
+            expected, total = plain.query(network, others[:n_asked], evidence)
+            np.testing.assert_allclose(table, expected, rtol=1e-12)
+            assert np.exp(log_total) == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_with_missing_values(seed):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    codes = random_codes(rng, network)
+    found = log_likelihoods(network, codes)
+    for row in range(codes.shape[1]):
+        evidence = plain.row_evidence(network, codes[:, row])
+        assert np.exp(found[row]) == pytest.approx(plain.query(network, [], evidence)[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("share", [0, 0.35])
+def test_posteriors_of_rows(seed, share):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    codes = random_codes(rng, network, share=share)
+    for variable in range(6):
+        scores = np.exp(log_posteriors(network, variable, codes))
+        for row in range(codes.shape[1]):
+            evidence = plain.row_evidence(network, codes[:, row])
+            evidence.pop(variable, None)
+            expected = plain.query(network, [variable], evidence)[0]
+            np.testing.assert_allclose(scores[row] / scores[row].sum(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("prune", [False, True])
+def test_expected_counts(seed, prune, monkeypatch):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, 5)
+    codes = random_codes(rng, network)
+    weights = rng.random(codes.shape[1])
+    if prune:  # components whose joint table would be large are summed family by family
+        monkeypatch.setattr("fastens.bayes.networks.components.JOINT_CELLS", 2)
+    components = find_components(network, missing_in(network, codes), prune=False)
+    hidden, value = expected_counts(network, components, codes, weights)
+    known = family_counts(codes, network.sizes, network.families, weights)
+    value += sum((k * np.log(table)).sum() for k, table in zip(known, network.tables, strict=True))
+    expected, total = plain.expected_counts(network, codes, weights)
+    for one, other, whole in zip(known, hidden, expected, strict=True):
+        np.testing.assert_allclose(one + other, whole, rtol=1e-11, atol=1e-13)
+    assert value == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_most_probable_explanation(seed):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    evidence = random_evidence(rng, network, seed % 3)
+    values, log_probability = explain(network, evidence)
+    expected, probability = plain.best(network, evidence)
+    assert values == expected
+    assert np.exp(log_probability) == pytest.approx(probability, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_evidence", [0, 1, 2])
+def test_draws_have_the_distribution(rng, n_evidence):
+    network = random_network(rng, 5)
+    evidence = random_evidence(rng, network, n_evidence)
+    drawn = draw(network, 40_000, evidence, rng)
+    others = [v for v in range(5) if v not in evidence]
+    shares = np.zeros([network.sizes[v] for v in others])
+    np.add.at(shares, tuple(drawn[others]), 1 / drawn.shape[1])
+    np.testing.assert_allclose(shares, plain.query(network, others, evidence)[0], atol=0.012)
+    assert all((drawn[v] == position).all() for v, position in evidence.items())
+
+
+def test_impossible_evidence():
+    network = parse_bif((FOLDER / "asia.bif").read_text(encoding="utf-8"))
+    either, lung = network.names.index("either"), network.names.index("lung")
+    evidence = {either: 1, lung: 0}  # no disease, and lung cancer
+    assert query(network, [], evidence)[1] == -np.inf
+    codes = np.zeros((8, 1), np.uint8)
+    codes[either], codes[lung] = 2, 1
+    assert log_likelihoods(network, codes).tolist() == [-np.inf]
+    assert (log_posteriors(network, 0, codes) == -np.inf).all()
+
+
+def test_long_chains_do_not_underflow():
+    n = 400
+    asked = {"v0": (("a", "b"), (), [0.5, 0.5])}
+    for i in range(1, n):
+        asked[f"v{i}"] = (("a", "b"), (i - 1,), [[0.01, 0.99], [0.99, 0.01]])
+    states, parents, tables = zip(*asked.values(), strict=True)
+    network = DiscreteNetwork(tuple(asked), states, parents, tuple(np.array(table) for table in tables))
+    log_total = query(network, [], dict.fromkeys(range(n), 0))[1]
+    assert log_total == pytest.approx(np.log(0.5) + (n - 1) * np.log(0.01), rel=1e-12)
+    codes = np.ones((n, 3), np.uint8)
+    codes[1::2, 1] = 0
+    codes[5:, 2] = 0
+    two_steps = np.log(0.01**2 + 0.99**2)
+    expected = np.log(0.5) + np.array([(n // 2 - 1) * two_steps, 4 * np.log(0.01)])
+    np.testing.assert_allclose(log_likelihoods(network, codes)[1:], expected)
+
+
+def test_min_fill_takes_the_cheapest_first():
+    # A star: its rays cost no new edge, its middle six.
+    scopes = [(0, ray) for ray in range(1, 5)]
+    assert elimination_order(scopes, range(5), [2] * 5)[0] != 0
+    # A circle of four: every one costs an edge; the one whose product is the smallest goes first.
+    assert elimination_order([(0, 1), (1, 2), (2, 3), (3, 0)], range(4), [9, 2, 9, 2])[0] in (0, 2)
+
+
+def test_too_dense_a_network():
+    n = 30
+    factors = [Factor((a, b), np.ones((1, 2, 2))) for a in range(n) for b in range(a)]
+    factors = [Factor(tuple(sorted(f.scope)), f.values) for f in factors]
+    with pytest.raises(ValueError, match="too many variables depend"):
+        marginal(factors, [], [2] * n)

@@ -1,0 +1,192 @@
+"""Gradient boosting for survival: targets, predictions, scores."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastens
+from fastens import GradientBoostingSurvival
+from fastens.boosting.times import read_times
+from reference import survival as naive
+
+SMALL = {"n_estimators": 20, "max_leaf_nodes": 8, "min_samples_leaf": 5}
+LOSSES = [{"loss": "cox"}, *({"loss": "aft", "distribution": name} for name in ("normal", "logistic", "extreme"))]
+
+
+@pytest.fixture
+def table(rng):
+    """Columns, bounds of Weibull times of which a third are censored, and the right log times."""
+    X = rng.normal(size=(600, 4))
+    centre = X[:, 0] - 0.5 * X[:, 1] * (X[:, 2] > 0)
+    time = np.exp(centre) * rng.weibull(1.5, 600)
+    lost = rng.exponential(2.5, 600)
+    return X, np.column_stack([np.minimum(time, lost), np.where(time <= lost, time, np.inf)]), centre
+
+
+@parametrize_with_checks([GradientBoostingSurvival(), GradientBoostingSurvival("aft", n_estimators=20)])
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("parameters", LOSSES)
+def test_it_learns(table, parameters):
+    X, y, centre = table
+    model = GradientBoostingSurvival(**parameters, **SMALL).fit(X[:400], y[:400])
+    sign = -1 if parameters["loss"] == "cox" else 1
+    assert np.corrcoef(sign * model.predict(X[400:]), centre[400:])[0, 1] > 0.8
+    best = naive.concordance(y[400:], centre[400:], np.ones(200))
+    assert model.score(X[400:], y[400:]) > best - 0.05
+    assert (np.diff(model.train_score_) < 0).all()
+    found = model.score(X[400:], y[400:])
+    assert found == pytest.approx(naive.concordance(y[400:], sign * model.predict(X[400:]), np.ones(200)))
+
+
+@pytest.mark.parametrize("parameters", LOSSES)
+def test_survival_function(table, parameters):
+    X, y, centre = table
+    scale = {"scale": 0.7} if parameters["loss"] == "aft" else {}
+    model = GradientBoostingSurvival(**parameters, **scale, **SMALL).fit(X[:400], y[:400])
+    times = np.linspace(0, 10, 50)
+    found = model.predict_survival_function(X[400:], times)
+    assert (found[:, 0] == 1).all()
+    assert (np.diff(found) <= 0).all()
+    right = np.exp(-((times / np.exp(centre[400:, None])) ** 1.5))
+    assert np.abs(found - right).mean() < 0.1
+
+
+def test_survival_function_of_cox_is_breslow(table):
+    X, y, _ = table
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    model = GradientBoostingSurvival(**SMALL).fit(X, y, sample_weight=weight)
+    raw = model.predict(X)
+    np.testing.assert_allclose(
+        model.cumulative_hazard_, naive.cumulative_hazard(y, raw, weight, model.event_times_), rtol=1e-10
+    )
+    times = np.array([0.0, model.event_times_[3], 1.0, 1e9])
+    hazard = naive.cumulative_hazard(y, raw, weight, times)
+    np.testing.assert_allclose(model.predict_survival_function(X, times), np.exp(-np.outer(np.exp(raw), hazard)))
+
+
+def test_early_stopping_keeps_the_baseline_of_the_best_round(table):
+    X, y, _ = table
+    model = GradientBoostingSurvival(n_estimators=200, learning_rate=0.3, n_iter_no_change=5)
+    model.fit(X[:400], y[:400], X_val=X[400:], y_val=y[400:])
+    assert model.n_estimators_ < len(model.train_score_)
+    expected = naive.cumulative_hazard(y[:400], model.predict(X[:400]), np.ones(400), model.event_times_)
+    np.testing.assert_allclose(model.cumulative_hazard_, expected, rtol=1e-10)
+
+
+def test_intervals_tell_more_than_their_middles_alone(rng):
+    X = rng.normal(size=(800, 2))
+    time = np.exp(X[:, 0] + 0.3 * rng.normal(size=800))
+    wide = np.column_stack([np.where(rng.random(800) < 0.3, 0.0, time / 4), time * 4])
+    model = GradientBoostingSurvival("aft", scale=0.3, **SMALL).fit(X, wide)
+    assert np.corrcoef(model.predict(X), X[:, 0])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("parameters", LOSSES[:2])
+def test_weights_are_repetition(table, parameters, rng):
+    X, y, _ = table
+    times = rng.integers(0, 3, len(y))
+    model = GradientBoostingSurvival(**parameters, n_estimators=10, min_samples_leaf=1, min_child_weight=2.0)
+    weighted = clone(model).fit(X, y, sample_weight=times)
+    repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    at = [0.5, 1.0]
+    np.testing.assert_allclose(
+        weighted.predict_survival_function(X, at), repeated.predict_survival_function(X, at), rtol=1e-9
+    )
+    assert weighted.score(X, y, times) == pytest.approx(repeated.score(X.repeat(times, 0), y.repeat(times, 0)))
+
+
+def test_threads_do_not_change_the_model(table):
+    X, y, _ = table
+    one, two = (GradientBoostingSurvival(**SMALL, n_jobs=n).fit(X, y).predict(X) for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("parameters", LOSSES[:2])
+def test_names_pickle_save_and_load(table, tmp_path, parameters):
+    X, y, _ = table
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["site"] = pd.Categorical([f"site {number}" for number in np.arange(600) % 150])
+    model = GradientBoostingSurvival(**parameters, **SMALL).fit(frame, y)
+    model.save(tmp_path / "model")
+    expected = model.predict_survival_function(frame, [1.0])
+    for same in (pickle.loads(pickle.dumps(model)), fastens.load(tmp_path / "model")):
+        np.testing.assert_array_equal(same.predict_survival_function(frame, [1.0]), expected)
+
+
+def test_all_ways_to_give_times():
+    event, time = np.array([True, False, True]), np.array([1.0, 2.0, 3.0])
+    expected = np.column_stack([time, [1.0, np.inf, 3.0]])
+    structured = np.rec.fromarrays([event, time], names="cens,days")
+    for y in (
+        structured,
+        np.rec.fromarrays([time, event], names="days,cens"),
+        pd.DataFrame({"event": event.astype(int), "time": time}),
+        pd.DataFrame({"days": time, "dead": event}),
+        pl.DataFrame({"days": time, "dead": event}),
+        pd.DataFrame({"lower": expected[:, 0], "upper": expected[:, 1]}),
+        expected,
+    ):
+        np.testing.assert_array_equal(read_times(y), expected)
+    np.testing.assert_array_equal(read_times(time), np.column_stack([time, time]))
+    np.testing.assert_array_equal(read_times([[-np.inf, 2.0]]), [[0.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (pd.DataFrame({"a": [1.0, 2.0], "b": [0, 1]}), r"y must have a boolean column .*got the columns \['a', 'b'\]"),
+        (pd.DataFrame({"event": [2, 1], "time": [1.0, 2.0]}), "in its column 'event' of events; got 2 in row 0"),
+        (np.ones((2, 3)), "y must have one column, or two for bounds; got 3"),
+        ([[3.0, 2.0], [1.0, 1.0]], r"lower bounds first; got \[3.0, 2.0\] in row 0"),
+        ([1.0, -1.0], r"y must hold times that are not negative.*got \[-1.0, -1.0\] in row 1"),
+        ([1.0, np.nan], "Input y contains NaN"),
+        ([["a", "b"], ["c", "d"]], "y must hold real numbers"),
+        ([1.0, 2.0, 3.0], "X and y must have the same number of rows; got 2 and 3"),
+        ([[0.0, 1.0], [1.0, 1.0]], "no intervals, for loss='cox'"),
+        ([[1.0, np.inf], [1.0, np.inf]], "y must hold at least one event for loss='cox'"),
+    ],
+)
+def test_wrong_times(y, message):
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingSurvival(n_estimators=1).fit(np.zeros((2, 1)), y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0.0, 1.0], "y must hold positive times for loss='aft'; the smallest is 0"),
+        ([[1.0, np.inf], [2.0, np.inf]], "y must hold at least one event or one bound from each side"),
+    ],
+)
+def test_wrong_times_of_aft(y, message):
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingSurvival("aft", n_estimators=1).fit(np.zeros((2, 1)), y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "hazard"}, "loss must be 'cox' or 'aft'; got 'hazard'"),
+        ({"distribution": "cauchy"}, "distribution must be one of 'normal', 'logistic', 'extreme'; got 'cauchy'"),
+        ({"scale": 0}, "scale must be a number greater than 0; got 0"),
+    ],
+)
+def test_wrong_parameters(table, parameters, message):
+    X, y, _ = table
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingSurvival(**parameters).fit(X, y)
+    model = GradientBoostingSurvival(n_estimators=1).fit(X, y)
+    for times in ([-1.0], [np.nan], "a", [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match="times must hold numbers that are not negative"):
+            model.predict_survival_function(X, times)

@@ -1,0 +1,75 @@
+"""What is printed, on a terminal and elsewhere."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from fastens.cli.report.progress import training_progress
+from fastens.cli.report.report import Report, shown, with_error
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("accuracy", 0.98231, "98.23%"),
+        ("AUC", 0.5, "0.5000"),
+        ("R²", -1e-6, "0.0000"),
+        ("RMSE", 123456.7, "123,457"),
+        ("RMSE", 1234.567, "1234.6"),
+        ("log loss", 0.25, "0.25000"),
+        ("AUC", float("nan"), "-"),
+    ],
+)
+def test_scores_have_the_digits_they_are_worth(name, value, text):
+    assert shown(name, value) == text
+
+
+def test_names_are_not_markup(capsys):
+    report = Report()
+    report.facts([("[red]a[/red]", ":smile:")])
+    report.importances([("[bold]", 0.6), ("b" * 60, 0.4), ("nothing", 0.0)])
+    out = capsys.readouterr().out
+    assert "[red]a[/red]" in out
+    assert ":smile:" in out
+    assert "[bold]" in out
+    assert "…" in out
+    assert "nothing" not in out
+
+
+def test_no_importances_without_splits(capsys):
+    Report().importances([("a", 0.0)])
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_shows_losses_on_a_terminal():
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    with training_progress(console) as on_round:
+        on_round(0, 2, 0.5, None)
+        on_round(1, 2, 0.25, 0.75)
+    assert "2/2" in screen.getvalue()
+    assert "loss 0.25000  validation 0.75000" in screen.getvalue()
+    assert "left" in screen.getvalue()
+
+
+def test_progress_is_silent_elsewhere():
+    screen = io.StringIO()
+    with training_progress(Console(file=screen)) as on_round:
+        on_round(0, 1, 0.5, None)
+    assert screen.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "text"),
+    [
+        ("accuracy", 0.97123, 0.0081, "97.1% ± 0.8%"),
+        ("log loss", 0.104812, 0.0281, "0.105 ± 0.028"),
+        ("RMSE", 31003.4, 812.0, "31,003 ± 812"),
+        ("AUC", 0.5, 0.0, "0.5000 ± 0.0000"),
+        ("AUC", float("nan"), 0.1, "-"),
+        ("log loss", 0.667021110783824, 4.5e-17, "0.667021 ± 0.000000"),
+    ],
+)
+def test_standard_errors_have_two_digits(name, value, error, text):
+    assert with_error(name, value, error) == text

@@ -1,0 +1,38 @@
+"""Which rows are held out, and finding them again."""
+
+import numpy as np
+import pytest
+
+from fastens.cli.table.split import Split, held_out_rows
+from fastens.cli.table.target import CLASSIFICATION, REGRESSION
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
+def test_every_class_gives_its_share(rng, fraction):
+    strata = rng.choice(4, 1000, p=[0.7, 0.2, 0.08, 0.02])
+    held_out = held_out_rows(strata, fraction, 0)
+    assert held_out.sum() == pytest.approx(1000 * fraction, abs=1)
+    for stratum in range(4):
+        n_rows = np.sum(strata == stratum)
+        assert held_out[strata == stratum].sum() == pytest.approx(n_rows * fraction, abs=1)
+    assert not np.array_equal(held_out, held_out_rows(strata, fraction, 1))
+    assert np.array_equal(held_out, held_out_rows(strata, fraction, 0))
+
+
+def test_classes_of_one_row_are_trained_on():
+    assert not held_out_rows(np.arange(50), 0.5, 0).any()
+
+
+def test_nothing_held_out():
+    assert not held_out_rows(np.zeros(10, dtype=int), 0.0, 0).any()
+
+
+@pytest.mark.parametrize(
+    ("y", "task"), [(np.array(["a", "b"] * 20, dtype=object), CLASSIFICATION), (np.linspace(0, 1, 40), REGRESSION)]
+)
+def test_a_table_is_known_by_its_target(y, task):
+    split = Split.of(y, 0.25, 3)
+    assert split.is_of(y.copy())
+    assert not split.is_of(y[::-1])
+    assert split.held_out(y, task).sum() == 10
+    assert np.array_equal(split.held_out(y, task), Split(0.25, 3, 0).held_out(y, task))

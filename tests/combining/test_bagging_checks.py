@@ -1,0 +1,21 @@
+"""scikit-learn's own checks of bagging, with no expected failure."""
+
+from __future__ import annotations
+
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fastens import BaggingClassifier, BaggingRegressor, DecisionTreeClassifier
+
+
+@parametrize_with_checks(
+    [
+        BaggingClassifier(DecisionTreeClassifier(splitter="random"), max_features=0.7, voting="hard"),
+        BaggingClassifier(LogisticRegression(), 3),
+        BaggingClassifier(LogisticRegression(), 3, voting="hard", max_samples=0.8, bootstrap=False),
+        BaggingRegressor(Ridge(), 5, max_features=0.9, sampling="rows"),
+        BaggingRegressor(Ridge(), 5, bootstrap_features=True),
+    ]
+)
+def test_sklearn_check(estimator, check):
+    check(estimator)

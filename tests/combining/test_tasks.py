@@ -1,0 +1,42 @@
+"""Tasks side by side: each is run once, threads help each other, and the first error ends the rest."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from fastens.combining.tasks import run_tasks
+from fastens.engine.threads import resolve_n_jobs
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_each_task_is_run_once(n_threads):
+    done = []
+    lists = [[lambda place=(i, j): done.append(place) for j in range(i)] for i in range(5)]
+    run_tasks([[lambda: done.append("alone")]], lists, n_threads)
+    assert done[0] == "alone"
+    assert sorted(done[1:]) == [(i, j) for i in range(5) for j in range(i)]
+
+
+def test_a_thread_without_a_list_of_its_own_helps():
+    meet = threading.Barrier(2, timeout=10)  # passed only by two tasks of the list at once
+    run_tasks([], [[meet.wait, meet.wait]], 2)
+
+
+def test_side_by_side_each_has_one_thread():
+    found = []
+    run_tasks([], [[lambda: found.append(resolve_n_jobs(4))]] * 3, 2)
+    assert found == [1, 1, 1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_the_first_error_ends_the_rest(n_threads):
+    done = []
+
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_tasks([], [[fail, *[lambda: done.append(1)] * 1000]], n_threads)
+    assert len(done) < 1000

@@ -1,0 +1,282 @@
+"""Voting: votes, averages, weights given and learned."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import make_classification, make_regression
+from sklearn.ensemble import VotingClassifier as PeerVoting
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import fastens
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor, VotingClassifier, VotingRegressor
+from fastens.combining.combining import Judged, learn_weights, margin_weights
+from fastens.engine.threads import resolve_n_jobs
+
+
+def members():
+    return [
+        ("boosting", GradientBoostingClassifier(n_estimators=5)),
+        ("bayes", GaussianNB()),
+        ("tree", DecisionTreeClassifier(max_depth=3, random_state=0)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_classification(300, 8, n_informative=5, n_classes=3, random_state=0)
+
+
+@pytest.mark.parametrize("weights", [None, [2.0, 1.0, 0.5]])
+@pytest.mark.parametrize("voting", ["hard", "soft"])
+def test_same_as_scikit_learn(table, voting, weights):
+    X, y = table
+    model = VotingClassifier(members(), voting=voting, weights=weights).fit(X, y)
+    peer = PeerVoting(members(), voting=voting, weights=weights).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), peer.predict(X))
+    np.testing.assert_allclose(model.transform(X), peer.transform(X))
+    assert model.get_feature_names_out().tolist() == peer.get_feature_names_out().tolist()
+    if voting == "soft":
+        np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X))
+    else:
+        assert not hasattr(model, "predict_proba")
+
+
+class Says(GaussianNB):
+    """Says the same of every row."""
+
+    def __init__(self, label=None):
+        super().__init__()
+        self.label = label
+
+    def predict(self, X):
+        return np.full(len(X), self.label)
+
+
+def test_ties_are_broken_by_class_order():
+    X, y = np.zeros((6, 1)) + np.arange(6)[:, None], np.array([0, 1, 2, 0, 1, 2])
+    tied = VotingClassifier([("a", Says(2)), ("b", Says(1)), ("c", Says(2)), ("d", Says(1))]).fit(X, y)
+    assert (tied.predict(X) == 1).all()
+    tied.set_params(class_weights={2: 1.5}).fit(X, y)
+    assert (tied.predict(X) == 2).all()
+    tied.set_params(class_weights=None, weights=[[0, 0, 1], [0, 2.5, 0], [1, 1, 1], [0.1, 0, 0]]).fit(X, y)
+    assert (tied.predict(X) == 1).all()
+
+
+def test_weights_by_class_are_the_notes_formula(table):
+    X, y = table
+    by_class = np.array([[1.0, 2.0, 0.5], [0.0, 1.0, 3.0], [1.0, 1.0, 1.0]])
+    w_c = [1.0, 0.5, 2.0]
+    model = VotingClassifier(members(), voting="soft", weights=by_class, class_weights=w_c).fit(X, y)
+    shares = np.stack([member.predict_proba(X) for member in model.estimators_])
+    expected = (by_class[:, None, :] * shares).sum(axis=0) * w_c
+    np.testing.assert_array_equal(model.predict(X), expected.argmax(axis=1))
+    np.testing.assert_allclose(model.predict_proba(X), expected / expected.sum(axis=1, keepdims=True))
+
+
+def test_prefit_members_are_not_fitted_again(table):
+    X, y = table
+    fitted = [(name, member.fit(X[:200], y[:200])) for name, member in members()]
+    model = VotingClassifier(fitted, voting="soft", prefit=True).fit(X[200:], y[200:])
+    assert [a is b for a, (_, b) in zip(model.estimators_, fitted, strict=True)] == [True] * 3
+    np.testing.assert_allclose(model.predict_proba(X), np.mean([m.predict_proba(X) for _, m in fitted], axis=0))
+    two = VotingClassifier(fitted, voting="soft", prefit=True).fit(X[y < 2], y[y < 2])
+    assert two.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(NotFittedError):
+        VotingClassifier(members(), prefit=True).fit(X, y)
+
+
+class Watch(GaussianNB):
+    """Notes in which thread it is fitted, and how many threads it may use."""
+
+    seen: list = []
+
+    def fit(self, X, y, sample_weight=None):
+        Watch.seen.append((threading.get_ident(), resolve_n_jobs(None)))
+        threading.Event().wait(0.05)
+        return super().fit(X, y, sample_weight)
+
+
+def test_one_level_of_threads(table):
+    X, y = table
+    Watch.seen = []
+    VotingClassifier([(f"m{i}", Watch()) for i in range(4)], n_jobs=2).fit(X, y)
+    assert len({thread for thread, _ in Watch.seen}) == 2
+    assert {n_threads for _, n_threads in Watch.seen} == {1}
+
+
+def test_members_see_their_columns(table):
+    X, y = table
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    model = VotingClassifier(members(), columns={"bayes": ["b", "a"], "tree": [True] * 4 + [False] * 4}).fit(frame, y)
+    assert model.named_estimators_["bayes"].feature_names_in_.tolist() == ["b", "a"]
+    assert model.named_estimators_["tree"].n_features_in_ == 4
+
+
+def test_spread_and_interval():
+    X, y = make_regression(100, 4, noise=10, random_state=0)
+    lines = [("a", LinearRegression()), ("b", DecisionTreeRegressor(max_depth=2)), ("c", DecisionTreeRegressor())]
+    model = VotingRegressor(lines, weights=[1, 2, 1]).fit(X, y)
+    said = np.stack([member.predict(X) for member in model.estimators_])
+    np.testing.assert_allclose(model.predict(X), np.average(said, axis=0, weights=[1, 2, 1]))
+    spread = np.sqrt(np.average((said - model.predict(X)) ** 2, axis=0, weights=[1, 2, 1]))
+    np.testing.assert_allclose(model.predict_spread(X), spread)
+    whole = model.predict_interval(X, coverage=1.0)
+    np.testing.assert_array_equal(whole, np.stack([said.min(axis=0), said.max(axis=0)], axis=1))
+    inner = model.predict_interval(X, coverage=0.4)
+    np.testing.assert_array_equal(inner, np.sort(said[[0, 1, 1, 2]], axis=0)[[1, 2]].T)
+    assert (inner[:, 0] >= whole[:, 0]).all()
+    assert (inner[:, 1] <= whole[:, 1]).all()
+    with pytest.raises(ValueError, match=r"coverage must be .*got 2"):
+        model.predict_interval(X, coverage=2)
+
+
+# Learned weights --------------------------------------------------
+
+
+@pytest.fixture
+def judged(rng):
+    target = rng.normal(size=(200, 1)) + 5
+    responses = np.stack([target + rng.normal(scale=s, size=(200, 1)) + b for s, b in ((0.5, 0), (1, 0.1), (2, 0))])
+    return Judged(responses, target, rng.uniform(0.5, 2, 200), False)
+
+
+def shares_of(rng, n_rows=300):
+    y = rng.integers(0, 3, n_rows)
+    target = np.eye(3)[y]
+    shares = []
+    for skill in (3.0, 1.5, 0.0):
+        raw = np.exp(rng.normal(size=(n_rows, 3)) + skill * target)
+        shares.append(raw / raw.sum(axis=1, keepdims=True))
+    return Judged(np.stack(shares), target, np.ones(n_rows), True)
+
+
+def best_on_simplex(loss, n):
+    constraint = {"type": "eq", "fun": lambda w: w.sum() - 1}
+    return minimize(loss, np.full(n, 1 / n), bounds=[(0, 1)] * n, constraints=constraint, tol=1e-12).x
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_nnls_weights_are_the_best_average(judged, rng, kind):
+    judged = judged if kind == "numbers" else shares_of(rng)
+
+    def loss(w):
+        error = np.tensordot(w, judged.responses, 1) - judged.target
+        return (judged.weight[:, None] * error**2).sum() / judged.weight.sum()
+
+    found = learn_weights("nnls", judged)
+    assert loss(found) <= loss(best_on_simplex(loss, 3)) + 1e-9
+    assert found.sum() == pytest.approx(1)
+
+
+def test_likelihood_weights_are_the_most_likely_mixture(rng):
+    judged = shares_of(rng)
+    density = (judged.responses * judged.target).sum(axis=2)
+    found = learn_weights("likelihood", judged)
+    loss = lambda w: -np.log(w @ density).mean()  # noqa: E731
+    assert loss(found) <= loss(best_on_simplex(loss, 3)) + 1e-7
+    assert learn_weights("likelihood", Judged(*judged[:2], judged.weight * 3, True)) == pytest.approx(found)
+
+
+def test_likelihood_weights_of_numbers_favour_the_better(judged):
+    found = learn_weights("likelihood", judged)
+    assert found[0] > found[1] > found[2]
+
+
+def test_selection_is_greedy_with_replacement(rng):
+    judged = shares_of(rng)
+    found = learn_weights("selection", judged)
+
+    def loss(average):
+        return -np.log((average * judged.target).sum(axis=1)).mean()
+
+    counts, best = np.zeros(3), (np.inf, None)
+    for _ in range(50):
+        tried = [loss(np.tensordot(counts + one, judged.responses, 1) / (counts.sum() + 1)) for one in np.eye(3)]
+        counts = counts + np.eye(3)[int(np.argmin(tried))]
+        best = min(best, (min(tried), tuple(counts)))
+    np.testing.assert_allclose(found, np.array(best[1]) / sum(best[1]))
+
+
+@pytest.mark.parametrize("weights", ["nnls", "likelihood", "selection"])
+def test_learned_weights_leave_noise_out(weights):
+    X, y = make_regression(300, 6, noise=10.0, random_state=0)
+    noise = DecisionTreeRegressor(max_features=1, splitter="random", random_state=0)
+    members = [("line", LinearRegression()), ("noise", noise), ("boosting", GradientBoostingRegressor(n_estimators=20))]
+    model = VotingRegressor(members, weights=weights).fit(X[::2], y[::2])
+    assert model.weights_[0] > 0.8
+    equal = VotingRegressor(members).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > equal.score(X[1::2], y[1::2])
+
+
+def test_margin_weights_go_down_for_correlated_voters(rng):
+    right = np.where(rng.random((4, 4000)) < 0.7, 1.0, -1.0)
+    right[1] = right[0]  # says what the first says
+    right[3] = np.where(rng.random(4000) < 0.9, 1.0, -1.0)
+    found = margin_weights(right, np.ones(4000), 0.0)
+    assert found[0] + found[1] == pytest.approx(found[2], rel=0.15)
+    assert found[3] > 2 * found[2]
+
+
+# Input --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"weights": [1, 2]}, r"weights must have the shape \(3,\)"),
+        ({"weights": [1, -1, 1]}, "weights must be finite, not negative"),
+        ({"weights": "best"}, "weights must be one of 'nnls'"),
+        ({"weights": {"forest": 1}}, "weights must be given for members; got 'forest'"),
+        ({"class_weights": {"x": 1}}, "class_weights must name classes of y; got 'x'"),
+        ({"class_weights": [1, 1]}, "class_weights must be 3 finite numbers"),
+        ({"class_weights": ["x", 1, 1]}, r"class_weights must be 3 finite numbers, .*; got \['x', 1, 1\]"),
+        ({"class_weights": [1, None, 1]}, "class_weights must be 3 finite numbers"),
+        ({"class_weights": [[1], [1], [1]]}, "class_weights must be 3 finite numbers"),
+        ({"class_weights": [1, float("nan"), 1]}, "class_weights must be 3 finite numbers"),
+        ({"class_weights": [0, 0, 0]}, "class_weights must be 3 finite numbers"),
+        ({"class_weights": {0: "x"}}, r"class_weights must be 3 finite numbers, .*; got \['x', 1.0, 1.0\]"),
+        ({"class_weights": "abc"}, "class_weights must be 3 finite numbers, .*; got 'abc'"),
+        ({"class_weights": 2.0}, r"class_weights must be 3 finite numbers, .*; got 2\.0"),
+        ({"weights": ["x", 1, 1]}, r"weights must be numbers; got \['x', 1, 1\]"),
+        ({"voting": "loud"}, "voting must be 'hard' or 'soft'"),
+    ],
+)
+def test_bad_input_is_named(table, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        VotingClassifier(members(), **parameters).fit(*table)
+
+
+def test_weights_by_name_and_dropped_members(table):
+    X, y = table
+    model = VotingClassifier(members(), weights={"bayes": 0.0}, voting="soft").fit(X, y)
+    assert model.weights_.tolist() == [1, 0, 1]
+    model.set_params(weights=[1, 2, 3], bayes="drop").fit(X, y)
+    assert model.weights_.tolist() == [1, 3]
+
+
+def test_file_and_pickle(table, tmp_path):
+    X, y = table
+    boosters = [(name, GradientBoostingClassifier(n_estimators=n)) for name, n in (("a", 3), ("b", 6))]
+    model = VotingClassifier(boosters, voting="soft", weights="likelihood", class_weights=[1, 2, 1]).fit(X, y)
+    model.save(tmp_path / "model")
+    for same in (fastens.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(TypeError, match="Member 'bayes'"):
+        VotingClassifier(members()).fit(X, y).save(tmp_path / "other")
+
+
+def test_logistic_members_and_weights_of_rows(table):
+    X, y = table
+    weight = np.where(np.arange(len(y)) < 150, 1.0, 0.0)
+    model = VotingClassifier([("a", LogisticRegression())], voting="soft").fit(X, y, sample_weight=weight)
+    alone = LogisticRegression().fit(X[:150], y[:150])
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), rtol=1e-6)

@@ -1,0 +1,109 @@
+"""The stump kernel against an exhaustive search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fastens.engine.grow.stump import CRITERIA, StumpFinder
+
+from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
+
+
+def make(rng, n_rows=60, n_features=5, n_classes=2, n_codes=9, dtype=np.uint8):
+    codes = rng.integers(0, n_codes, (n_features, n_rows)).astype(dtype)
+    y = rng.integers(0, n_classes, n_rows).astype(np.uint16)
+    return codes, y, rng.integers(0, 1000, n_rows)
+
+
+def finder(codes, y, n_classes, n_threads=1, categorical=()):
+    n_codes = np.full(len(codes), codes.max() + 1, dtype=np.int32)
+    kinds = np.isin(np.arange(len(codes)), categorical).astype(np.uint8)
+    return StumpFinder(codes, n_codes, kinds, y, n_classes, n_threads)
+
+
+def found_impurity(found, codes, y, w, n_classes, criterion):
+    feature, _, goes_left, sums = found
+    left = goes_left[codes[feature]] == 1
+    sides = np.array([class_weights(y, w, rows, n_classes) for rows in (~left, left)])
+    assert np.array_equal(sides, sums)
+    return sum(impurity(side, criterion) for side in sides)
+
+
+@pytest.mark.parametrize("criterion", list(CRITERIA))
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_least_impurity(rng, criterion, n_classes, dtype):
+    for _ in range(5):
+        codes, y, w = make(rng, n_classes=n_classes, dtype=dtype)
+        found = finder(codes, y, n_classes).find(w, CRITERIA[criterion])
+        best = best_impurity(codes, y, w, n_classes, criterion)
+        assert found_impurity(found, codes, y, w, n_classes, criterion) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("criterion", list(CRITERIA))
+def test_best_of_all_subsets_of_categories(rng, criterion):
+    for _ in range(5):
+        codes, y, w = make(rng, n_features=1, n_codes=7)
+        found = finder(codes, y, 2, categorical=[0]).find(w, CRITERIA[criterion])
+        best = best_subset_impurity(codes[0], y, w, 2, criterion)
+        assert found_impurity(found, codes, y, w, 2, criterion) == pytest.approx(best, rel=1e-9)
+
+
+def test_categories_of_three_classes_come_close(rng):
+    ratios = []
+    for _ in range(20):
+        codes, y, w = make(rng, n_features=1, n_codes=6, n_classes=3)
+        found = finder(codes, y, 3, categorical=[0]).find(w, CRITERIA["gini"])
+        ratios.append(found_impurity(found, codes, y, w, 3, "gini") / best_subset_impurity(codes[0], y, w, 3, "gini"))
+    assert max(ratios) < 1.02
+
+
+def test_threads_do_not_matter(rng):
+    codes, y, _ = make(rng, n_rows=9000, n_features=13, n_codes=200)
+    w = rng.integers(0, 2**40, 9000)
+    one, many = (finder(codes, y, 2, n_threads).find(w, 0) for n_threads in (1, 5))
+    assert one[:2] == many[:2]
+    assert np.array_equal(one[2], many[2])
+    assert np.array_equal(one[3], many[3])
+
+
+def test_more_cells_than_are_counted_at_once(rng):
+    codes, y, w = make(rng, n_rows=300, n_features=40, n_classes=40, n_codes=90)
+    found = finder(codes, y, 40).find(w, 0)
+    assert found_impurity(found, codes, y, w, 40, "gini") == pytest.approx(best_impurity(codes, y, w, 40, "gini"))
+
+
+def test_the_first_of_equal_stumps():
+    codes = np.array([[1, 1, 2, 2], [1, 1, 2, 2]], dtype=np.uint8)
+    found = finder(codes, np.array([0, 0, 1, 1], np.uint16), 2).find(np.ones(4, np.int64), 0)
+    assert found[:2] == (0, 1)
+
+
+def test_no_split_where_all_codes_are_alike():
+    codes = np.ones((2, 5), dtype=np.uint8)
+    feature, _, goes_left, sums = finder(codes, np.array([0, 1, 1, 1, 0], np.uint16), 2).find(np.ones(5, np.int64), 0)
+    assert feature == -1
+    assert not goes_left.any()
+    assert sums.tolist() == [[2, 3], [0, 0]]
+
+
+def test_missing_rows_choose_their_side():
+    codes = np.array([[0, 0, 1, 2, 3, 3]], dtype=np.uint8)
+    y = np.array([1, 1, 0, 0, 1, 1], np.uint16)
+    assert finder(codes, y, 2).find(np.ones(6, np.int64), 0)[2].tolist() == [0, 1, 1, 0]
+    assert finder(codes, 1 - y, 2).find(np.ones(6, np.int64), 0)[2].tolist() == [0, 1, 1, 0]
+    y = np.array([0, 0, 0, 0, 1, 1], np.uint16)
+    assert finder(codes, y, 2).find(np.ones(6, np.int64), 0)[2].tolist() == [1, 1, 1, 0]
+
+
+def test_missing_without_training_rows_goes_with_most():
+    codes = np.array([[1, 1, 1, 2]], dtype=np.uint8)
+    assert finder(codes, np.array([0, 0, 0, 1], np.uint16), 2).find(np.ones(4, np.int64), 0)[2].tolist() == [1, 1, 0]
+
+
+def test_bad_lengths_are_refused():
+    codes = np.ones((2, 5), dtype=np.uint8)
+    with pytest.raises(ValueError, match="classes must have 5 entries"):
+        finder(codes, np.zeros(4, np.uint16), 2)
+    with pytest.raises(ValueError, match="weights must have 5 entries"):
+        finder(codes, np.zeros(5, np.uint16), 2).find(np.ones(4, np.int64), 0)

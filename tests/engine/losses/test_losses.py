@@ -1,0 +1,262 @@
+"""Losses: starting values, leaf values and the exactness of weights."""
+
+from __future__ import annotations
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy.optimize import minimize_scalar
+
+from fastens.engine.losses.loss_names import REGRESSION, LossOptions, classification_loss, regression_loss
+from fastens.engine.losses.losses import weighted_mean, weighted_quantile
+from fastens.engine.losses.numeric_losses import CustomLoss
+from reference import losses as naive
+
+MAKE = {name: lambda name=name: regression_loss(name, LossOptions(quantile=0.3)) for name in REGRESSION} | {
+    "quantiles": lambda: regression_loss("quantile", LossOptions(quantile=[0.1, 0.5, 0.8])),
+    "expectiles": lambda: regression_loss("expectile", LossOptions(quantile=[0.1, 0.5, 0.8])),
+    "log_loss": lambda: classification_loss("log_loss", 2),
+    "multiclass": lambda: classification_loss("log_loss", 4),
+    "exponential": lambda: classification_loss("exponential", 2),
+}
+OF_CLASSES = {"log_loss", "exponential"}
+
+
+@pytest.fixture(params=MAKE)
+def loss(request):
+    return MAKE[request.param]()
+
+
+def sample(loss, n_rows, rng):
+    """A target, weights and raw predictions."""
+    if loss.name in OF_CLASSES:
+        y = rng.integers(0, max(2, loss.n_outputs), n_rows).astype(np.float64)
+    elif loss.name == "cross_entropy":
+        y = rng.random(n_rows)
+    else:
+        y = rng.exponential(size=n_rows)
+    return y, rng.integers(1, 5, n_rows).astype(np.float64), rng.standard_normal((loss.n_outputs, n_rows))
+
+
+def test_start_has_the_least_loss(loss, rng):
+    if loss.name == "huber":
+        pytest.skip("starts from the median (Friedman 2001)")
+    y, weight, _ = sample(loss, 300, rng)
+    start = loss.start(y, weight)
+    assert start.shape == (loss.n_outputs,)
+
+    def total(shift, output):
+        raw = np.repeat(start[:, None], y.size, axis=1)
+        raw[output] += shift
+        return loss.loss(y, raw, weight)
+
+    for output in range(loss.n_outputs):
+        best = minimize_scalar(total, bracket=(-0.1, 0.1), args=(output,))
+        assert total(0.0, output) <= best.fun + 1e-12
+
+
+def test_gradients_are_the_slope_of_the_loss(loss, rng):
+    y, _, raw = sample(loss, 50, rng)
+    loss.start(y)
+    g, h = np.ones((2, loss.n_outputs, 50), np.float32)
+    loss.gradients(y, raw, g, h)
+    step = 1e-6
+    for output in range(loss.n_outputs):
+        up, down = raw.copy(), raw.copy()
+        up[output] += step
+        down[output] -= step
+        slope = (loss.loss(y, up) - loss.loss(y, down)) / (2 * step)
+        if loss.name in ("quantile", "expectile"):
+            slope *= loss.n_outputs  # the loss is the mean over the levels
+        assert slope == pytest.approx(g[output].mean(), rel=1e-4, abs=1e-6)
+
+
+def test_weights_are_repetition_to_the_bit(loss, rng):
+    y, weight, raw = sample(loss, 200, rng)
+    rows = rng.permutation(np.repeat(np.arange(200), weight.astype(int)))
+    many_raw = np.ascontiguousarray(raw[:, rows])
+    np.testing.assert_array_equal(loss.start(y, weight), loss.start(y[rows]))
+    loss.start_round(y, raw, weight)
+    weighted = loss.loss(y, raw, weight)
+    loss.start_round(y[rows], many_raw)
+    assert weighted == loss.loss(y[rows], many_raw)
+    if loss.renews_leaves and loss.n_outputs == 1:
+        residuals = y - raw[0]
+        starts, sizes = np.array([0, 50, 50, 200]), np.add.reduceat(weight, [0, 50])
+        many = np.repeat(residuals, weight.astype(int))
+        many_starts = np.array([0, sizes[0], sizes[0], sizes.sum()], dtype=np.int64)
+        np.testing.assert_array_equal(
+            loss.leaf_values(residuals.copy(), starts, weight), loss.leaf_values(many, many_starts, n_threads=2)
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=hnp.arrays(np.float64, 20, elements=st.floats(-1e6, 1e6)),
+    weights=hnp.arrays(np.float64, 20, elements=st.floats(1e-6, 1e6)),
+    level=st.floats(0.05, 0.95),
+    seed=st.integers(0, 99),
+)
+def test_means_and_quantiles_ignore_the_order(values, weights, level, seed):
+    order = np.random.default_rng(seed).permutation(20)
+    mean = weighted_mean(values, weights)
+    assert mean == weighted_mean(values[order], weights[order])
+    assert mean == pytest.approx(naive.weighted_mean(values, weights), abs=1e-7 * np.abs(values).max() + 1e-300)
+    assert weighted_quantile(values, level, weights) == weighted_quantile(values[order], level, weights[order])
+
+
+@pytest.mark.parametrize("scale", [1e-240, 1.0, 1e300])
+def test_mean_at_any_scale(scale):
+    values = np.array([1.0, 2.0, 6.0]) * scale
+    assert weighted_mean(values) == 3 * scale
+    assert weighted_mean(values, np.array([2.0, 1.0, 0.0]) * 1e-200) == pytest.approx(4 / 3 * scale, rel=1e-8)
+    assert weighted_mean(np.array([np.inf, 1.0])) == np.inf
+
+
+def test_mean_of_plain_numbers_is_exact(rng):
+    values = rng.standard_normal(1000)
+    weights = rng.integers(1, 100, 1000).astype(float)
+    assert weighted_mean(values, weights) == pytest.approx(naive.weighted_mean(values, weights), rel=1e-15)
+    assert weighted_mean(np.arange(11.0)) == 5
+
+
+def test_huber_leaves(rng):
+    y, weight, raw = sample(MAKE["huber"](), 100, rng)
+    loss = regression_loss("huber", LossOptions(alpha=0.8))
+    loss.start_round(y, raw, weight)
+    residuals = y - raw[0]
+    limit = naive.weighted_quantile(np.abs(residuals), 0.8, weight)
+    value = loss.leaf_values(residuals.copy(), np.array([0, 100]), weight)[0]
+    assert value == pytest.approx(naive.huber_leaf_value(residuals, limit, weight), rel=1e-9)
+
+
+def test_huber_learns_where_most_residuals_are_zero():
+    y = np.zeros(100)
+    y[0] = 7.0
+    loss = MAKE["huber"]()
+    raw = np.zeros((1, 100))
+    loss.start_round(y, raw)
+    g = np.empty((1, 100), np.float32)
+    loss.gradients(y, raw, g, None)
+    assert g[0, 0] == -7
+
+
+def test_predictions_are_on_the_scale_of_the_target(loss, rng):
+    y, _, raw = sample(loss, 30, rng)
+    out = loss.predict(np.ascontiguousarray(raw.T))
+    if loss.name in OF_CLASSES:
+        assert out.shape == (30, max(2, loss.n_outputs))
+        np.testing.assert_allclose(out.sum(axis=1), 1)
+        start = loss.predict(np.repeat(loss.start(y)[None], 30, axis=0))
+        np.testing.assert_allclose(start[0], np.bincount(y.astype(int)) / y.size)
+    else:
+        assert out.shape == ((30,) if loss.n_outputs == 1 else (30, loss.n_outputs))
+    for row in range(3):
+        np.testing.assert_array_equal(loss.predict(np.ascontiguousarray(raw.T[row : row + 1]))[0], out[row])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: regression_loss("quantile", LossOptions()), "quantile must be between 0 and 1 .* got None"),
+        (lambda: regression_loss("quantile", LossOptions(1.0)), "quantile must be between 0 and 1 .* got 1.0"),
+        (
+            lambda: regression_loss("expectile", LossOptions([0.1, 0.1])),
+            "quantile must hold ascending levels .*expectile",
+        ),
+        (lambda: regression_loss("quantile", LossOptions([0.5, 0.1])), "quantile must hold ascending levels"),
+        (lambda: regression_loss("quantile", LossOptions([])), "quantile must hold ascending levels"),
+        (
+            lambda: classification_loss("exponential", 3),
+            "Only binary classification is supported with loss='exponential', and y holds 3",
+        ),
+    ],
+)
+def test_errors_of_options(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("name", "y", "message"),
+    [
+        ("poisson", [1.0, -2.0], "y must not be negative for loss='poisson'.*-2.0"),
+        ("poisson", [0.0, 0.0], "positive sum for loss='poisson'"),
+        ("gamma", [1.0, 0.0], "y must be positive for loss='gamma'.*0.0"),
+        ("tweedie", [1.0, -2.0], "y must be at least 0.*loss='tweedie'.*-2.0 to 1.0"),
+        ("tweedie", [0.0, 0.0], "somewhere positive, for loss='tweedie'"),
+        ("cross_entropy", [0.5, 1.5], "from 0 to 1.*loss='cross_entropy'.*0.5 to 1.5"),
+        ("cross_entropy", [1.0, 1.0], "not all 0 or all 1"),
+    ],
+)
+def test_errors_of_targets(name, y, message):
+    with pytest.raises(ValueError, match=message):
+        MAKE[name]().check_target(np.array(y))
+
+
+@pytest.mark.parametrize("name", ["tweedie", "exponential"])
+def test_damped_steps_end_where_the_leaf_has_the_least_loss(name, rng):
+    loss = MAKE[name]()
+    y, _, _ = sample(loss, 40, rng)
+    raw = rng.standard_normal((1, 40))
+    g, h = np.ones((2, 1, 40), np.float32)
+    loss.gradients(y, raw, g, h)
+    step = loss.damped(np.array([-g.sum() / h.sum()]))[0]
+    best = minimize_scalar(lambda shift: loss.loss(y, raw + shift), bracket=(step - 0.5, step + 0.5))
+    assert step == pytest.approx(best.x, abs=1e-4)
+
+
+def test_newton_steps_of_log_cosh_never_go_up(rng):
+    """Its own curvature vanishes for outliers, and would throw leaves of them far away."""
+    loss = MAKE["log_cosh"]()
+    y, raw = np.array([300.0, 310.0, -5.0]), np.zeros((1, 3))
+    for _ in range(50):
+        before = loss.loss(y, raw)
+        g, h = np.ones((2, 1, 3), np.float32)
+        loss.gradients(y, raw, g, h)
+        raw = raw - g.sum() / h.sum()
+        assert loss.loss(y, raw) <= before + 1e-9
+    assert 290 < raw[0, 0] < 310
+
+
+def squares(y, raw):
+    return raw - y, np.ones_like(y)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (lambda y, raw: raw, "must return a tuple of gradients and hessians; got ndarray"),
+        (lambda y, raw: (raw[:1], raw), "gradients of shape .*; got .1"),
+        (lambda y, raw: (raw, raw * np.nan), "finite hessians; got nan"),
+        (lambda y, raw: (raw, raw - 1), "hessians of at least 0; got -1"),
+    ],
+)
+def test_errors_of_custom_losses(found, message):
+    with pytest.raises(ValueError, match=message):
+        CustomLoss(found).derivatives(np.zeros(3), np.zeros(3))
+
+
+def test_a_custom_loss_that_says_everything():
+    class Everything:
+        derivatives = staticmethod(squares)
+
+        def start(self, y, sample_weight):
+            return float(np.average(y, weights=sample_weight))
+
+        def loss(self, y, raw):
+            return (y - raw) ** 2
+
+        def predict(self, raw):
+            return raw + 1
+
+    loss = CustomLoss(Everything())
+    y = np.array([1.0, 2.0, 6.0])
+    assert loss.start(y) == 3
+    assert loss.loss(y, np.zeros((1, 3))) == pytest.approx(41 / 3)
+    np.testing.assert_array_equal(loss.predict(np.zeros((2, 1))), [1, 1])
+    plain = CustomLoss(squares)
+    assert plain.start(y) == 0
+    assert np.isnan(plain.loss(y, np.zeros((1, 3))))

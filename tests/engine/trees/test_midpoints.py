@@ -1,0 +1,43 @@
+"""Thresholds half-way between the values of a node's rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+from fastens.engine.trees import midpoints
+from fastens.engine.trees.leaf_sums import leaves_of_rows
+from reference.forest_growth import rows_of_nodes
+
+
+@pytest.mark.parametrize("most_thresholds", [None, 5])
+def test_rows_go_the_same_ways(most_thresholds, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), rng.integers(0, 9, 300), np.zeros(300), rng.normal(size=300)])
+    X[rng.random(X.shape) < 0.1] = np.nan
+    binning = learn_binning(X)
+    matrix = binning.transform(X)
+    [tree] = ForestGrower(matrix, class_target(rng.integers(0, 3, 300), [3]), TreeRules()).grow(
+        [TreeSample(None, None, 0)]
+    )
+    if most_thresholds is not None:
+        monkeypatch.setattr(midpoints, "MAX_CODES", most_thresholds + 2)
+    cut, half_way = midpoints.cut_half_way(tree, matrix, X, binning)
+    np.testing.assert_array_equal(leaves_of_rows(half_way.codes(X), cut), leaves_of_rows(matrix.columns, tree))
+    rows, _ = rows_of_nodes(tree, matrix.columns, np.arange(300))
+    used = {f: set() for f in range(4)}
+    for node in np.flatnonzero(tree.feature >= 0):
+        f = tree.feature[node]
+        left, right = X[rows[tree.left_child[node]], f], X[rows[tree.left_child[node] + 1], f]
+        if tree.bin_threshold[node] < matrix.n_codes[f] - 1:
+            used[f].add((np.nanmax(left) + np.nanmin(right)) / 2)
+            threshold = half_way.thresholds[f][cut.bin_threshold[node] - 1]
+            assert np.nanmax(left) <= threshold <= np.nanmin(right)
+    assert len(used[0]) > 5 > len(used[2])
+    for f, limits in enumerate(half_way.thresholds):
+        if most_thresholds is None or len(used[f]) <= most_thresholds:
+            np.testing.assert_allclose(limits, sorted(used[f]))
+        else:
+            assert set(limits) <= set(binning.thresholds[f])

@@ -1,0 +1,59 @@
+"""Where rows go, against scikit-learn and the leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+
+from fastens.engine.trees.paths import decision_path, depths, leaf_features, parents
+from reference.sklearn_trees import ensemble_of, order_of
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = make_classification(400, 8, random_state=0)
+    forest = RandomForestClassifier(5, random_state=0, n_jobs=1).fit(X, y)
+    return X.astype(np.float32).astype(np.float64), forest, ensemble_of(forest.estimators_)
+
+
+def test_decision_path_is_that_of_scikit_learn(fitted):
+    X, forest, trees = fitted
+    indicator, n_nodes_ptr = decision_path(trees, X[:50], 2)
+    expected, expected_ptr = forest.decision_path(X[:50])
+    np.testing.assert_array_equal(n_nodes_ptr, expected_ptr)
+    # scikit-learn numbers the nodes of a tree in another order.
+    place = np.concatenate(
+        [first + order_of(tree.tree_) for first, tree in zip(n_nodes_ptr, forest.estimators_, strict=False)]
+    )
+    np.testing.assert_array_equal(indicator.toarray()[:, place], expected.toarray())
+    assert indicator.has_canonical_format
+    assert indicator.dtype == expected.dtype
+
+
+def test_no_rows(fitted):
+    X, _, trees = fitted
+    indicator, _ = decision_path(trees, X[:0])
+    assert indicator.shape == (0, len(trees.feature))
+    assert leaf_features(trees, trees.apply(X[:0])).shape == (0, trees.n_leaves.sum())
+
+
+def test_leaf_features_tell_the_leaves(fitted):
+    X, _, trees = fitted
+    features = leaf_features(trees, trees.apply(X))
+    assert features.shape == (400, trees.n_leaves.sum())
+    assert (features.sum(axis=1) == trees.n_trees).all()
+    values = trees.value[trees.left_child == 0]
+    np.testing.assert_allclose(features @ values, trees.predict_raw(X), rtol=1e-6)
+
+
+def test_parents_and_depths(fitted):
+    _, forest, trees = fitted
+    parent, depth = parents(trees), depths(trees)
+    assert (parent < 0).sum() == trees.n_trees
+    inner = np.flatnonzero(parent >= 0)
+    np.testing.assert_array_equal(depth[inner], depth[parent[inner]] + 1)
+    np.testing.assert_array_equal(
+        np.maximum.reduceat(depth, trees.node_offsets[:-1]), [tree.get_depth() for tree in forest.estimators_]
+    )

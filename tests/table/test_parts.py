@@ -1,0 +1,66 @@
+"""A frame that has been read teaches an estimator what the frame itself does, whichever rows it is cut to."""
+
+from __future__ import annotations
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from fastens import RandomForestClassifier, StackingClassifier
+from fastens.combining.folds import _reads_tables
+from fastens.table.parts import read_table, take_columns, take_rows
+from fastens.table.tables import TableEncoder, table_from_frame
+
+
+def frames():
+    rng = np.random.default_rng(0)
+    kinds = rng.choice(["u", "v", "w"], 60).astype(object)
+    kinds[::7] = None
+    columns = {
+        "whole": rng.integers(0, 9, 60),
+        "real": rng.normal(size=60),
+        "kind": kinds.tolist(),
+        "flag": rng.random(60) < 0.5,
+        "none": [None] * 60,
+    }
+    typed = pd.DataFrame(columns).astype({"kind": "category", "whole": "Int64"})
+    typed.loc[3, "whole"] = pd.NA
+    floats = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    return [pd.DataFrame(columns), typed, pl.DataFrame(columns), floats, floats.astype(np.float32)]
+
+
+@pytest.mark.parametrize("frame", frames(), ids=["pandas", "typed", "polars", "floats", "float32"])
+def test_parts_of_a_read_table_are_those_of_the_frame(frame):
+    read = read_table(frame)
+    assert read.shape == frame.shape
+    missing = np.flatnonzero(nw.from_native(frame, eager_only=True)[:, 2].is_null().to_numpy())
+    for rows in (np.arange(0, 60, 3), np.arange(59, -1, -1), missing):
+        for columns in (None, [2, 0]):
+            own = take_columns(take_rows(read, rows), columns)
+            other = take_columns(take_rows(frame, rows), columns)
+            encoder, expected = TableEncoder.fit(own), TableEncoder.fit(table_from_frame(other))
+            assert encoder.to_state() == expected.to_state()
+            found, given = encoder.transform(own), expected.transform(table_from_frame(other))
+            assert found.dtype == given.dtype
+            np.testing.assert_array_equal(found, given)
+
+
+def test_objects_that_may_be_either_are_not_read():
+    assert read_table(pd.DataFrame({"a": np.array([1.0, "x", 2.0], dtype=object)})) is None
+    assert read_table(pd.DataFrame({"a": pd.date_range("2020", periods=3)})) is None
+
+
+def test_a_stack_on_a_frame_has_the_members_that_the_folds_give_alone():
+    frame = frames()[0]
+    y = (frame["real"] > 0).to_numpy()
+    folds = [(np.arange(0, 40), np.arange(40, 60)), (np.arange(20, 60), np.arange(20))]
+    forest = RandomForestClassifier(10, random_state=0)
+    assert _reads_tables(forest)
+    model = StackingClassifier([("forest", forest)], cv=folds, n_jobs=2).fit(frame, y)
+    for (train, test), own in zip(folds, model.estimators_[0], strict=True):
+        alone = RandomForestClassifier(10, random_state=0).fit(frame.iloc[train], y[train])
+        assert own.feature_names_in_.tolist() == list(frame)
+        np.testing.assert_array_equal(own.predict_proba(frame), alone.predict_proba(frame))
+        np.testing.assert_array_equal(model.oof_predictions_["forest"][test], alone.predict_proba(frame.iloc[test]))

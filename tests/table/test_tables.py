@@ -1,0 +1,239 @@
+"""Tables of any kind: columns by name, categories by value."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from fastens.table.tables import TableEncoder, dense_blocks, table_from_array, table_from_frame
+
+pa = pytest.importorskip("pyarrow")
+
+DATA = {
+    "number": [1.5, None, -2.0, 4.0],
+    "whole": [1, 2, 3, None],
+    "word": ["b", "a", None, "b"],
+    "flag": [True, False, None, True],
+}
+EXPECTED = np.array([[1.5, 1, 1, 1], [np.nan, 2, 0, 0], [-2, 3, np.nan, np.nan], [4, np.nan, 1, 1]])
+
+
+def as_pandas(data):
+    frame = pd.DataFrame(data)
+    return frame.astype({"whole": "Int64", "word": "category"}) if set(DATA) <= set(data) else frame
+
+
+FRAMES = {"pandas": as_pandas, "polars": pl.DataFrame, "arrow": pa.table}
+
+
+@pytest.fixture(params=FRAMES)
+def make_frame(request):
+    return FRAMES[request.param]
+
+
+@pytest.fixture(params=FRAMES)
+def make_other(request):
+    return FRAMES[request.param]
+
+
+def fit(frame, categorical_features="from_dtype"):
+    return TableEncoder.fit(table_from_frame(frame), categorical_features)
+
+
+def test_types_decide_what_is_a_category(make_frame):
+    table = table_from_frame(make_frame(DATA))
+    encoder = TableEncoder.fit(table)
+    assert encoder.names == list(DATA)
+    assert encoder.categories == [None, None, ["a", "b"], [False, True]]
+    np.testing.assert_array_equal(encoder.is_categorical, [False, False, True, True])
+    np.testing.assert_array_equal(encoder.transform(table), EXPECTED)
+
+
+def test_columns_by_name_and_categories_by_value(make_frame, make_other):
+    encoder = fit(make_frame(DATA))
+    other = make_other({name: DATA[name][::-1] for name in reversed(DATA)})
+    np.testing.assert_array_equal(encoder.transform(encoder.match(other)), EXPECTED[::-1])
+
+
+def test_codes_of_categories_do_not_count():
+    encoder = fit(pd.DataFrame({"word": pd.Categorical(["b", "a"], categories=["b", "a", "never"])}))
+    assert encoder.categories == [["a", "b"]]
+    frames = [
+        pd.DataFrame({"word": pd.Categorical(["a", "b"], categories=["zzz", "b", "a"])}),
+        pd.DataFrame({"word": np.array(["a", "b"], dtype=object)}),
+        pl.DataFrame({"word": ["a", "b"]}, schema={"word": pl.Enum(["b", "c", "a"])}),
+        pl.DataFrame({"word": ["a", "b"]}, schema={"word": pl.Categorical}),
+        pa.table({"word": pa.array(["a", "b"]).dictionary_encode()}),
+    ]
+    for frame in frames:
+        np.testing.assert_array_equal(encoder.transform(encoder.match(frame)), [[0], [1]])
+
+
+def test_unseen_categories_are_missing(make_frame):
+    encoder = fit(make_frame({"word": ["b", "a"]}))
+    out = encoder.transform(encoder.match(make_frame({"word": ["c", "a"]})))
+    np.testing.assert_array_equal(out, [[np.nan], [0]])
+    with pytest.warns(UserWarning, match="Column 'word' holds numbers, such as 1.0 of type float; fit saw text, such"):
+        out = encoder.transform(table_from_frame(make_frame({"word": [1.0, 2.0]})))
+    np.testing.assert_array_equal(out, [[np.nan]] * 2)
+
+
+def test_float32_where_nothing_is_lost(make_frame):
+    single = np.array([0.1, 0.2], dtype=np.float32)
+    double = single.astype(np.float64)
+    assert fit(make_frame({"a": single})).transform(table_from_frame(make_frame({"a": single}))).dtype == np.float32
+    frame = make_frame({"a": single, "b": ["x", "y"]})
+    assert fit(frame).transform(table_from_frame(frame)).dtype == np.float32
+    frame = make_frame({"a": single, "b": double})
+    assert fit(frame).transform(table_from_frame(frame)).dtype == np.float64
+
+
+def test_pandas_floats_are_not_copied():
+    values = np.arange(12.0).reshape(4, 3)
+    table = table_from_frame(pd.DataFrame(values, copy=False))
+    assert np.shares_memory(TableEncoder.fit(table).transform(table), values)
+
+
+def test_pandas_frames_of_whole_numbers(rng):
+    values = rng.integers(-2, 3, (50, 3))
+    one_block = pd.DataFrame(values, columns=list("abc"), copy=False)
+    several = pd.DataFrame({"a": values[:, 0]})
+    several["b"], several["c"] = values[:, 1], values[:, 2]
+    mixed = several.astype({"b": np.int8})
+    assert table_from_frame(one_block).block is not None
+    assert np.shares_memory(table_from_frame(one_block).block, values)
+    assert table_from_frame(several).block is None
+    for frame in (one_block, several, mixed):
+        table = table_from_frame(frame)
+        encoder = TableEncoder.fit(table, "all")
+        assert encoder.categories == [np.unique(column).tolist() for column in values.T]
+        backwards = encoder.match(frame[["c", "b", "a"]])
+        np.testing.assert_array_equal(encoder.transform(backwards), encoder.transform(table))
+        np.testing.assert_array_equal(TableEncoder.fit(table).transform(table_from_frame(frame)), values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("Int8", "f8"), ("UInt64", "f8"), ("Float64", "f8"), ("Float32", "f4"), ("int64[pyarrow]", "f8")]
+    + [("float[pyarrow]", "f4"), ("double[pyarrow]", "f8"), ("Sparse[float64]", "f8")],
+)
+def test_numbers_of_pandas_own_types(kind, dtype):
+    frame = pd.DataFrame({"a": [3, None, 5], "b": [1, 2, None]}, dtype=kind)
+    found = fit(frame).transform(table_from_frame(frame))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, [[3, 1], [np.nan, 2], [5, np.nan]])
+
+
+@pytest.mark.parametrize("kind", ["str", "string", "string[python]", "string[pyarrow]", pd.ArrowDtype(pa.string())])
+def test_strings_of_pandas_own_types(kind):
+    frame = pd.DataFrame({"word": ["b", None, "a"], "nothing": [None] * 3}).astype(kind)
+    encoder = fit(frame)
+    assert encoder.categories == [["a", "b"], None]  # strings that are all missing are no categories
+    np.testing.assert_array_equal(encoder.transform(table_from_frame(frame)), [[1, np.nan], [np.nan] * 2, [0, np.nan]])
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame([[1, "x", 2]], columns=["a", "b", "a"]),
+        pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]),
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
+    ],
+    ids=["mixed", "floats", "arrow"],
+)
+def test_frames_with_a_name_twice_are_refused(frame):
+    with pytest.raises(ValueError, match="X must have columns of different names; more than one is called 'a'"):
+        table_from_frame(frame)
+
+
+def test_objects():
+    values = np.array([[1, "x", True, None], [2.5, "y", None, None], [None, None, False, np.nan]], dtype=object)
+    table = table_from_array(values)
+    encoder = TableEncoder.fit(table)
+    assert encoder.categories == [None, ["x", "y"], [False, True], None]
+    expected = [[1, 0, 1, np.nan], [2.5, 1, np.nan, np.nan], [np.nan, np.nan, 0, np.nan]]
+    np.testing.assert_array_equal(encoder.transform(table), expected)
+    frame = pd.DataFrame(values, columns=list("abcd"))
+    np.testing.assert_array_equal(fit(frame).transform(table_from_frame(frame)), expected)
+
+
+def test_strings_of_numpy():
+    table = table_from_array(np.array([["x", "1"], ["y", "2"]]))
+    assert TableEncoder.fit(table).categories == [["x", "y"], ["1", "2"]]
+
+
+def test_categories_in_an_array_of_numbers():
+    values = np.array([[3.0, 0.5], [np.nan, 0.7], [1.0, 0.9], [3.0, 0.5]])
+    table = table_from_array(values)
+    for chosen in ([0], [True, False], np.array([0])):
+        encoder = TableEncoder.fit(table, chosen)
+        assert encoder.categories == [[1.0, 3.0], None]
+        np.testing.assert_array_equal(encoder.transform(table)[:, 0], [1, np.nan, 0, 1])
+    assert TableEncoder.fit(table, None).categories == TableEncoder.fit(table, []).categories == [None, None]
+
+
+def test_chosen_by_name(make_frame):
+    frame = make_frame({"a": [2, 1], "b": [0.5, 1.5]})
+    assert fit(frame, ["a"]).categories == [[1, 2], None]
+
+
+def test_categories_without_rows_are_none():
+    frame = pd.DataFrame({"a": pd.Categorical(["x", "y", None, "y"], categories=["z", "y", "x"])})
+    encoder = TableEncoder.fit(table_from_frame(frame))
+    assert encoder.categories == [["x", "y"]]
+    np.testing.assert_array_equal(encoder.transform(table_from_frame(frame))[:, 0], [0, 1, np.nan, 1])
+
+
+def test_state_is_json(make_frame):
+    encoder = fit(make_frame(DATA))
+    again = TableEncoder.from_state(json.loads(json.dumps(encoder.to_state())))
+    np.testing.assert_array_equal(again.transform(again.match(make_frame(DATA))), EXPECTED)
+
+
+def test_errors_of_columns(make_frame):
+    numbers = fit(make_frame({"a": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match=r"Column 'a' must hold numbers; row 1 holds 'x' of type str"):
+        numbers.transform(numbers.match(make_frame({"a": ["30000", "x"]})))
+    with pytest.raises(ValueError, match=r"(?s)unseen at fit time:\n- b\n.*now missing:\n- a\n"):
+        numbers.match(make_frame({"b": [1.0]}))
+
+
+def test_columns_that_fit_did_not_see_are_left_out(make_frame):
+    encoder = fit(make_frame(DATA))
+    more = make_frame({"more": ["x"] * 4, **{name: DATA[name] for name in reversed(DATA)}, "whole ": [1] * 4})
+    np.testing.assert_array_equal(encoder.transform(encoder.match(more)), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ([2], "column indices from 0 to 1; got 2"),
+        ([-1], "column indices from 0 to 1; got -1"),
+        ([0.5], "column indices from 0 to 1; got 0.5"),
+        (["a"], "name columns of X; got 'a', and X has no column names"),
+        ([True], r"2 entries as a mask; got shape \(1,\)"),
+    ],
+)
+def test_errors_of_categorical_features(chosen, message):
+    with pytest.raises(ValueError, match=f"categorical_features must.*{message}"):
+        TableEncoder.fit(table_from_array(np.ones((3, 2))), chosen)
+
+
+def test_categories_must_be_plain():
+    frame = pd.DataFrame({"a": pd.Categorical([datetime.date(2026, 1, 1)])})
+    with pytest.raises(ValueError, match="Column 'a' must hold categories that are strings, numbers or booleans"):
+        fit(frame)
+
+
+def test_dense_blocks(rng):
+    sparse = pytest.importorskip("scipy.sparse")
+    X = rng.integers(0, 2, (10, 3)).astype(np.float64)
+    for source in (X, sparse.csr_array(X)):
+        blocks = list(dense_blocks(source, 4))
+        assert [first for first, _ in blocks] == [0, 4, 8]
+        np.testing.assert_array_equal(np.vstack([block for _, block in blocks]), X)
