@@ -1,4 +1,4 @@
-"""Tables of any kind to the float array the engine reads: columns by name, categories by value."""
+"""Tables of any kind behind one face: columns by number, each with a name, a type and values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.threads import in_threads, threads_for
-from fastens.table.columns.blocks import code_categories, code_whole_numbers
+from fastens.engine.threads import in_threads
 from fastens.table.columns.date_columns import with_parts
-from fastens.table.columns.dates import parts_in, parts_to_learn
+from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import (
-    NARROW_TYPES,
     Categories,
     Factorized,
     factorize,
@@ -26,9 +24,9 @@ from fastens.table.columns.factorize import (
 )
 from fastens.table.columns.faults import type_fault
 from fastens.table.columns.frames import arrays_of, block_of, common_kind, is_pandas, names_of, numbers_of_array, opened
-from fastens.table.columns.numbers import FLOATS, Column, Floats, numbers_of
+from fastens.table.columns.numbers import FLOATS, Column, Floats
 from fastens.table.columns.parse_numbers import map_codes
-from fastens.table.columns.spellings import recognised, without_same
+from fastens.table.columns.spellings import recognised
 
 # What pandas calls types of strings.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
@@ -45,7 +43,7 @@ class Table:
 
     source: Any
     names: list[str] | None = None  # of the columns, where all of them are strings
-    array: Floats | None = None  # the whole table, where it is one array of floats already
+    array: Any = None  # the whole table where it is a row source already: an array or a CSR matrix of floats
     block: NDArray[Any] | None = None  # the same of whole numbers, or of booleans
     _factorized: dict[int, Factorized] = field(default_factory=dict, repr=False)
     _columns: dict[int, Column] = field(default_factory=dict, repr=False)
@@ -116,6 +114,10 @@ class Table:
         if kind in _TEXTS and self._has_series:
             return not found.isna().all()
         return kind == "category" or self._is_declared(index)
+
+    def categorical_columns(self) -> list[bool]:
+        """Return `is_categorical` of all columns."""
+        return list(map(self.is_categorical, range(len(self))))
 
     def _is_declared(self, index: int) -> bool:
         """The same for a column that only narwhals knows."""
@@ -223,10 +225,11 @@ def table_from_frame(frame: Any) -> Table:
     """A table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
     if isinstance(frame, Table):
         return frame
-    return _table_of(opened(frame))
+    return table_of_opened(opened(frame))
 
 
-def _table_of(frame: Any) -> Table:
+def table_of_opened(frame: Any) -> Table:
+    """A table over a frame of pandas or narwhals."""
     names = names_of(frame)
     array = block = None
     kind = common_kind(frame)
@@ -245,235 +248,6 @@ def _is_ready(array: NDArray[Any]) -> bool:
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
     return isinstance(X, Table) or is_pandas(X) or nw.dependencies.is_into_dataframe(X)
-
-
-# Categories --------------------------------------------------
-
-
-def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_]:
-    """Which columns are categorical, from the estimator's parameter of that name."""
-    n_features = len(table)
-    chosen = np.zeros(n_features, dtype=bool)
-    if categorical_features is None:
-        return chosen
-    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
-        if table.array is None:
-            chosen[:] = [table.is_categorical(index) for index in range(n_features)]
-        return chosen
-    if isinstance(categorical_features, str) and categorical_features == "all":
-        return ~chosen
-    given = np.atleast_1d(np.asarray(categorical_features))
-    if given.dtype.kind == "b":
-        if given.shape != (n_features,):
-            raise ValueError(f"categorical_features must have {n_features} entries as a mask; got shape {given.shape}.")
-        return given.copy()
-    chosen[[_column_index(table, item) for item in given.tolist()]] = True
-    return chosen
-
-
-def named_columns(table: Table, categorical_features: Any) -> Any:
-    """The same choice of columns by their names, which stay when columns of dates become several."""
-    if categorical_features is None or isinstance(categorical_features, str):
-        return categorical_features
-    chosen = np.flatnonzero(_chosen_columns(table, categorical_features)).tolist()
-    for index in chosen:
-        if parts_to_learn(table.arrays[index]):
-            raise ValueError(f"categorical_features must not name columns of dates; got {table.name(index)}.")
-    return [(table.names or [])[index] for index in chosen]
-
-
-def _column_index(table: Table, item: Any) -> int:
-    if isinstance(item, str):
-        if table.names is None or item not in table.names:
-            known = f"the columns are {table.names}" if table.names else "X has no column names"
-            raise ValueError(f"categorical_features must name columns of X; got {item!r}, and {known}.")
-        return table.names.index(item)
-    if not isinstance(item, int) or not 0 <= item < len(table):
-        raise ValueError(f"categorical_features must hold column indices from 0 to {len(table) - 1}; got {item!r}.")
-    return item
-
-
-def _is_float32(column: Column) -> bool:
-    return not isinstance(column, Categories) and column.dtype == (
-        nw.Float32 if isinstance(column, nw.Series) else np.float32
-    )
-
-
-# The encoder --------------------------------------------------
-
-
-class TableEncoder:
-    """Remember a table's columns and categories; turn tables like it into one array of floats.
-
-    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for
-    missing values; `unseen`, NaN unless it is set, for categories that were not there in `fit`.
-
-    Attributes
-    ----------
-    names : list of str or None
-        Names of the columns.
-    categories : list
-        For each column, its categories, or None where it holds numbers.
-    unseen : float
-        What stands for a category that is not among them.
-    missing_is_category : bool
-        In categorical columns, missing values have the position after the last category instead of NaN.
-    """
-
-    unseen: float = np.nan
-    has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
-
-    def __init__(
-        self, names: list[str] | None, categories: list[list[Any] | None], *, missing_is_category: bool = False
-    ) -> None:
-        self.names = names
-        self.categories = categories
-        self.missing_is_category = missing_is_category
-
-    @classmethod
-    def fit(
-        cls,
-        table: Table,
-        categorical_features: Any = "from_dtype",
-        *,
-        missing_is_category: bool = False,
-        n_threads: int = 1,
-    ) -> TableEncoder:
-        """Learn the columns and categories of a table."""
-        chosen = _chosen_columns(table, categorical_features)
-        categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
-        return cls(table.names, categories, missing_is_category=missing_is_category)
-
-    @classmethod
-    def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[TableEncoder, NDArray[np.unsignedinteger]]:
-        """An encoder that takes every column for categories, and the `codes` of the table."""
-        n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
-        found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
-        if found is None and all(map(table.has_codes, range(len(table)))):
-            columns = range(len(table))
-            found = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
-        if found is not None:
-            return cls(table.names, found.categories), found.codes.T
-        encoder = cls.fit(table, "all", n_threads=n_threads)
-        return encoder, encoder.codes(table, n_threads)
-
-    def extended(self, table: Table) -> TableEncoder:
-        """An encoder that also knows the categories of a table, after its own."""
-        known = [index for index, found in enumerate(self.categories) if found is not None]
-        found = table.learn_categories(known)
-        pairs = zip(found, self.categories, strict=True)
-        return self.with_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
-
-    def with_categories(self, more: list[list[Any] | None]) -> TableEncoder:
-        """An encoder that knows more categories of its categorical columns, after its own."""
-        pairs = zip(self.categories, more, strict=True)
-        encoder = TableEncoder(
-            self.names,
-            [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
-            missing_is_category=self.missing_is_category,
-        )
-        encoder.unseen = self.unseen
-        return encoder
-
-    @property
-    def is_categorical(self) -> NDArray[np.bool_]:
-        """Which columns hold categories."""
-        return np.array([found is not None for found in self.categories], dtype=bool)
-
-    def transform(self, table: Table, n_threads: int = 1) -> Floats:
-        """The table as floats, float32 where that loses nothing; columns are taken in their order: see `match`."""
-        if table.array is not None and not self.is_categorical.any():
-            return table.array
-        dtype = np.float32 if self._fits_float32(table) else np.float64
-        out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
-
-        def write(index: int) -> None:
-            categories = self.categories[index]
-            if categories is None:
-                takes_dates = table.names is None or self.names is None  # else they have become their parts
-                out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
-            else:
-                missing = float(len(categories)) if self.missing_is_category else np.nan
-                table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
-
-        in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
-        return out
-
-    def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
-        """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 stands for position p.
-
-        A category that was not there in `fit` is missing, or where `unseen` is a number has the code after the last.
-        """
-        sizes = [len(found or ()) for found in self.categories]
-        dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
-        out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
-
-        def write(index: int) -> None:
-            unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
-            table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
-
-        in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
-        return out
-
-    def _fits_float32(self, table: Table) -> bool:
-        return all(
-            _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
-            for index, categories in enumerate(self.categories)
-        )
-
-    def match(self, frame: Any) -> Table:
-        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any.
-
-        Columns that were not there in `fit` are left out; parts of dates are taken from the column of dates.
-        """
-        if isinstance(frame, Table):
-            return frame
-        frame = opened(frame)
-        columns = names_of(frame)
-        if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
-            return _table_of(frame)
-        missing = set(self.names) - set(columns)
-        parts = {name: own for name, own in parts_in(missing).items() if name in columns}
-        if parts:
-            frame = with_parts(frame, parts)
-            columns = names_of(frame)
-            missing.difference_update(columns)
-        if missing:
-            unseen = sorted(str(name) for name in set(columns) - set(self.names))
-            message = "The feature names should match those that were passed during fit.\n"
-            message += _listed("Feature names unseen at fit time:", unseen)
-            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", sorted(missing)))
-        return _table_of(frame[self.names])
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain lists, for saving."""
-        state = {"names": self.names, "categories": self.categories}
-        return state | {"missing_is_category": True} if self.missing_is_category else state
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """From what `to_state` gave; ValueError for anything else."""
-        names, categories = state["names"], state["categories"]
-        is_named = names is None or (_are_distinct(names, str) and len(names) == len(categories))
-        if not is_named or not all(
-            found is None or _are_distinct(found, str | bool | int | float) for found in categories
-        ):
-            raise ValueError("the state of the columns is malformed")
-        return cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
-
-
-def _are_distinct(values: Any, kind: Any) -> bool:
-    return (
-        isinstance(values, list)
-        and all(isinstance(value, kind) and not is_missing(value) for value in values)
-        and len(set(values)) == len(values)
-    )
-
-
-def _listed(title: str, names: list[str], most: int = 5) -> str:
-    if not names:
-        return ""
-    return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"
 
 
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import contributions, interactions
-from fastens.table.tables import dense_blocks
 from fastens.tree_model.saving import SavedEnsemble
 
 
@@ -72,5 +72,4 @@ class ContributionsMixin(SavedEnsemble):
 
 def _explain(ensemble: Any, X: Any, n_threads: int, *, pairs: bool) -> NDArray[np.float64]:
     explain = interactions if pairs else contributions
-    blocks = [(0, X)] if isinstance(X, np.ndarray) else dense_blocks(X)
-    return np.concatenate([explain(ensemble, block, n_threads) for _, block in blocks])
+    return map_parts(lambda part: explain(ensemble, part, n_threads), X)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.utils import Bunch, check_random_state
 
 from fastens.base import BaseFastens, TrainingData
+from fastens.engine.parts import column_of, map_parts, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Shuffled
 
@@ -88,20 +88,21 @@ class PermutationImportanceOfSums(PermutationImportance):
         _column_of: Any
 
     def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
-        X = data.X.toarray() if issparse(data.X) else data.X
+        X = data.X
         before = self._weighted_loss(X, data.y, weight)
         growth = np.zeros((self.n_features_in_, len(shuffles)))
         for column in np.unique(self._column_of[self._ensemble.feature[self._ensemble.feature >= 0]]):
-            changed = X.copy()
+            values = column_of(X, column)
             for repeat, others in enumerate(shuffles):
-                changed[:, column] = X[others, column]
+                changed = with_column(X, column, values[others])
                 growth[column, repeat] = self._weighted_loss(changed, data.y, weight) - before
         return growth
 
     def _weighted_loss(self, X: Any, y: Array, weight: Array) -> float:
         """1 - the score of an unencoded table, times the weight."""
         encoded = self._apply_statistics(TrainingData(X, y, None)).X
-        raw = self._predicting_trees().predict_raw(encoded, resolve_n_jobs(self.n_jobs))
+        n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
+        raw = map_parts(lambda part: trees.predict_raw(part, n_threads), encoded)
         return float(weight.sum()) * (1 - self._score_of_raw(raw, y, weight))
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:

@@ -17,7 +17,7 @@ from fastens.bayes.networks.incomplete import climb_by_em, climb_by_gradient, ob
 from fastens.bayes.networks.starting_tables import starting_tables
 from fastens.bayes.networks.structures import Coded
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
-from fastens.table.tables import TableEncoder
+from fastens.table.encoder import InputEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ class NetworkTables(ParameterPosteriorMixin):
 
     _network: DiscreteNetwork
     _counts: list[Array] | None
-    _encoder: TableEncoder
+    _encoder: InputEncoder
     history_: Array
     n_iter_: int
     smoothing: str
