@@ -290,6 +290,7 @@ def _reads_tables(member: Any) -> bool:
     """Whether a member's door is the common one, to which a table may come that has been read."""
     return (
         isinstance(member, SavedEnsemble)
+        and isinstance(member, BaseFastens)
         and type(member)._learn_table is BaseFastens._learn_table
         and getattr(member, "categorical_features", None) == "from_dtype"
     )
