@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.threads import resolve_n_jobs
+from fastens.saving import SavedEstimator
 from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
@@ -40,7 +41,7 @@ class TrainingData(NamedTuple):
     offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
 
 
-class BaseFastens(EncodesCategories, ChecksParameters):
+class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
