@@ -29,6 +29,7 @@ ROOMS = [
     "engine.predict",
     "engine.trees",
     "engine.grow",
+    "engine.forest.splits",
     "engine.forest",
     "engine.linear",
     "table.columns",
