@@ -24,6 +24,7 @@ ROOMS = [
     "engine.predict",
     "engine.trees",
     "engine.grow",
+    "engine.forest.splits",
     "engine.forest",
     "engine.linear",
     "table.columns",
