@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cli.errors import CommandError, first_line
-from fastens.cli.models.card import predicted_values
+from fastens.cli.models.model_files import predicted_values
 from fastens.cli.models.models import FAMILIES
 from fastens.cli.models.parameters import add_parameters, chosen_model, fit, make_model
 from fastens.cli.report.progress import training_progress, waiting

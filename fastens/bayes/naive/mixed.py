@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.base import TrainingData
-from fastens.bayes.counts.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
+from fastens.bayes.naive.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive.naive_bayes import FINITE, check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, PRIOR, Array, BaseNaiveBayes, PosteriorNaiveBayes
 from fastens.bayes.naive.count_likelihoods import (
     BernoulliLikelihood,
@@ -13,7 +14,6 @@ from fastens.bayes.naive.count_likelihoods import (
     GaussianLikelihood,
     MultinomialLikelihood,
 )
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Likelihood
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real
 

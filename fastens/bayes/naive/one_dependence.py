@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.bayes.counts.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.counts.column_bins import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.averaged_likelihoods import OneDependenceLikelihood, TwoDependenceLikelihood
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, PosteriorNaiveBayes
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
+from fastens.bayes.naive.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.naive.likelihoods import Likelihood
 from fastens.bayes.naive.naive_bayes import smoothing_of
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood

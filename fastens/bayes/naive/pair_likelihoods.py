@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.bayes.counts.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.column_bins import Limits, as_floats
 from fastens.bayes.counts.counting import check_pairs, offsets_of, pair_counts, without_missing
-from fastens.bayes.naive.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
+from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.dependence import add_families
-from fastens.bayes.naive.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, log_probability
 from fastens.engine.bins.binning import Binning
 from fastens.engine.threads import threads_for

@@ -13,8 +13,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.rollback import keeps_model
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole

@@ -12,7 +12,7 @@ from fastens.bayes.counts.attributes import CodeDoor
 from fastens.bayes.counts.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counts.counting import CODE_DTYPES, encode
 from fastens.bayes.counts.declared import Values, declared_values, given_values, with_values
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.family_scores import SCORES
 from fastens.bayes.networks.graphs import Parents, parents_from

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.counts.families import MOST_CELLS, FamilyLayout, complete_columns, n_cells
-from fastens.bayes.naive.dirichlet import Groups, Smoothing
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.networks.incomplete import climb_by_em, climb_by_gradient, objective
 from fastens.bayes.networks.starting_tables import starting_tables

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.bayes.counts.chow_liu import class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.counting import class_counts, pair_counts, without_missing
-from fastens.bayes.naive.chow_liu import class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.networks.family_scores import FamilyScores
 from fastens.bayes.networks.graphs import Parents
 from fastens.bayes.networks.hill_climbing import hill_climb

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from fastens.bayes.concepts.count_cube import CountCube
-from fastens.bayes.concepts.cube import tree_evidence, tree_reach
+from fastens.bayes.counts.count_cube import CountCube
+from fastens.bayes.counts.cube import tree_evidence, tree_reach
 
 Floats = NDArray[np.float64]
 LEAF = -1

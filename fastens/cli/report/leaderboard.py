@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from fastens.cli.errors import first_line
-from fastens.cli.models.card import probabilities
+from fastens.cli.models.model_files import probabilities
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.table.task import Rows, Task
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.concepts.cube import fill, log_weights, spread, sum_out
+from fastens.bayes.counts.cube import fill, log_weights, spread, sum_out
 
 MAX_NUMBERS = 1 << 27  # a gigabyte of float64
 

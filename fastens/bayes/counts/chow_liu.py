@@ -110,7 +110,7 @@ def maximum_spanning_tree(weights: Array, root: int = 0) -> NDArray[np.int64]:
     Examples
     --------
     >>> import numpy as np
-    >>> from fastens.bayes.naive.chow_liu import maximum_spanning_tree
+    >>> from fastens.bayes.counts.chow_liu import maximum_spanning_tree
     >>> maximum_spanning_tree(np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0.0]]), root=2).tolist()
     [1, 2, -1]
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
-from fastens.bayes.mixing import Evidence, posterior
+from fastens.bayes.hypotheses.mixing import Evidence, posterior
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.combining.defaults import default_classifiers

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.bayes.base_combination import BaseCombination
-from fastens.bayes.mixing import Evidence, pool, pseudo_bma
+from fastens.bayes.hypotheses.base_combination import BaseCombination
+from fastens.bayes.hypotheses.mixing import Evidence, pool, pseudo_bma
 from fastens.bayes.posterior import PosteriorMixin, draw_index, generator
 from fastens.combining.members import NamedMembers
 from fastens.parameters import one_of, real
