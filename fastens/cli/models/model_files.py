@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 import fastens
-from fastens.cli.errors import CommandError, first_line, listed
 from fastens.cli.table.card import KEY, ModelCard
 from fastens.cli.table.columns import DATE, GIVEN, NUMBER, TEXT, TIMESTAMP, WORDS, column_kinds, features
+from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.split import Split
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 from fastens.table.columns.dates import HOUR, column_and_part
