@@ -87,8 +87,6 @@ LONG_SIGNATURES = {
     "average_parents": 11,
     "bias_variance_decomposition": 11,
     "class_posterior": 11,
-    "climb_by_em": 7,
-    "climb_by_gradient": 8,
     "count_families": 10,
     "draw_layers": 7,
     "nearest": 9,

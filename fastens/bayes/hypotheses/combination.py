@@ -121,19 +121,7 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            estimators,
-            prior=prior,
-            noise=noise,
-            temperature=temperature,
-            cv=cv,
-            refit=refit,
-            columns=columns,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.method = method
-        self.concentration = concentration
+        self._keep_parameters(locals())
 
     def _weigh(self, evidence: Evidence, prior: Array) -> None:
         super()._weigh(evidence, prior)

@@ -18,19 +18,7 @@ from fastens.engine.threads import threads_for
 
 
 class PairLikelihood(CellLikelihood):
-    """Counts of the categories of every two columns; a column of numbers has a category for each of its bins.
-
-    Parameters
-    ----------
-    smoothing : Smoothing
-        The prior of the probabilities.
-    limits : list of arrays or None
-        For each column the upper ends of its bins but the last; None where it has categories.
-    sizes : array of int64, shape (n_features,)
-        Number of categories, or of bins, of each column.
-    unseen : str
-        What becomes of categories that were not in fit.
-    """
+    """Counts of the categories of every two columns; columns of numbers have bins, at `limits`, as categories."""
 
     statistics: ClassVar[tuple[str, ...]] = ("counts",)
     tables: ClassVar[tuple[str, ...]] = ()

@@ -191,19 +191,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         fit_prior: bool = True,
         n_jobs: int | None = None,
     ) -> None:
-        self.model = model
-        self.features = features
-        self.lowercase = lowercase
-        self.stop_words = stop_words
-        self.stemmer = stemmer
-        self.ngram_range = ngram_range
-        self.min_df = min_df
-        self.max_df = max_df
-        self.max_features = max_features
-        self.smoothing = smoothing
-        self.alpha = alpha
-        self.fit_prior = fit_prior
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
