@@ -191,7 +191,7 @@ class BaseMembers(BaseFastens):
             classes=getattr(self, "classes_", None),
             sample_weight=found.sample_weight,
             groups=None if groups is None else np.asarray(groups)[rows],
-            validation=None if X_val is None else self._door_validation(X_val, metadata["y_val"]),
+            validation=None if X_val is None else self._encoded_validation(X_val, metadata["y_val"]),
             routed=self._route(metadata, rows),
         )
         return data, GivenRows(rows, n_rows)
@@ -200,7 +200,7 @@ class BaseMembers(BaseFastens):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
-    def _door_validation(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    def _encoded_validation(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check rows to validate on by what the door has just learned."""
         X = self._encoder.matched(X, type(self).__name__).native
         y = np.asarray(y)
