@@ -20,7 +20,6 @@ from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
-from fastens.table.opening import is_plain
 from fastens.table.sample_weights import (
     check_weights,
     class_factors,
@@ -29,6 +28,7 @@ from fastens.table.sample_weights import (
     unless_ones,
     weights_to_score,
 )
+from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 
 Floats = NDArray[np.floating]

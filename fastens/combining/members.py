@@ -18,10 +18,9 @@ from fastens.base import BaseFastens
 from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
 from fastens.parameters import NONE, Rule, instance, whole
 from fastens.table.encoder import InputEncoder
-from fastens.table.opening import is_plain, open_table
 from fastens.table.parts import column_numbers, take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import is_frame
+from fastens.table.tables import is_frame, is_plain, open_table
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.date_columns import with_parts
-from fastens.table.columns.dates import parts_in, parts_to_learn
+from fastens.table.columns.dates import parts_in
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
     Categories,
@@ -23,58 +23,20 @@ from fastens.table.columns.factorize import (
 from fastens.table.columns.frames import names_of, opened
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
-from fastens.table.opening import PartedTable, open_table, with_rows
-from fastens.table.tables import BLOCK_GRAIN, Table, is_frame, table_from_array, table_of_opened
+from fastens.table.tables import (
+    BLOCK_GRAIN,
+    PartedTable,
+    Table,
+    is_frame,
+    open_table,
+    table_from_array,
+    table_of_opened,
+    with_rows,
+)
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
-
-
-# Categories --------------------------------------------------
-
-
-def _chosen_columns(table: Table, categorical_features: Any) -> NDArray[np.bool_]:
-    """Which columns are categorical, from the estimator's parameter of that name."""
-    n_features = len(table)
-    chosen = np.zeros(n_features, dtype=bool)
-    if categorical_features is None:
-        return chosen
-    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
-        if table.array is None:
-            chosen[:] = table.categorical_columns()
-        return chosen
-    if isinstance(categorical_features, str) and categorical_features == "all":
-        return ~chosen
-    given = np.atleast_1d(np.asarray(categorical_features))
-    if given.dtype.kind == "b":
-        if given.shape != (n_features,):
-            raise ValueError(f"categorical_features must have {n_features} entries as a mask; got shape {given.shape}.")
-        return given.copy()
-    chosen[[_column_index(table, item) for item in given.tolist()]] = True
-    return chosen
-
-
-def named_columns(table: Table, categorical_features: Any) -> Any:
-    """The same choice of columns by their names, which stay when columns of dates become several."""
-    if categorical_features is None or isinstance(categorical_features, str):
-        return categorical_features
-    chosen = np.flatnonzero(_chosen_columns(table, categorical_features)).tolist()
-    for index in chosen:
-        if parts_to_learn(table.arrays[index]):
-            raise ValueError(f"categorical_features must not name columns of dates; got {table.name(index)}.")
-    return [(table.names or [])[index] for index in chosen]
-
-
-def _column_index(table: Table, item: Any) -> int:
-    if isinstance(item, str):
-        if table.names is None or item not in table.names:
-            known = f"the columns are {table.names}" if table.names else "X has no column names"
-            raise ValueError(f"categorical_features must name columns of X; got {item!r}, and {known}.")
-        return table.names.index(item)
-    if not isinstance(item, int) or not 0 <= item < len(table):
-        raise ValueError(f"categorical_features must hold column indices from 0 to {len(table) - 1}; got {item!r}.")
-    return item
 
 
 def _is_float32(column: Column) -> bool:
@@ -141,7 +103,7 @@ class InputEncoder:
         given = open_table(X, owner)
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
-            chosen = named_columns(given, chosen)
+            chosen = given.chosen_names(chosen)
         if reading.as_codes:
             if isinstance(table, PartedTable):
                 raise ValueError(f"X must be a table in one piece for {owner}; got one that is read in parts.")
@@ -177,7 +139,7 @@ class InputEncoder:
         n_threads: int = 1,
     ) -> InputEncoder:
         """Learn the columns and categories of a table."""
-        chosen = _chosen_columns(table, categorical_features)
+        chosen = table.chosen_columns(categorical_features)
         if sparse.issparse(table.source) and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."

@@ -11,7 +11,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import in_threads
+from fastens.table.columns.arrays import checked_array
 from fastens.table.columns.date_columns import with_parts
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import (
@@ -32,6 +34,7 @@ from fastens.table.columns.spellings import recognised
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
+_FLOAT64, _FLOAT32 = FLOATS
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
 
 BLOCK_GRAIN = 500_000  # numbers of a block: some 300 microseconds
@@ -136,6 +139,48 @@ class Table:
             values = list(self.arrays[index])
         kinds = {type(value) for value in values if not is_missing(value)}
         return bool(kinds) and (any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_})
+
+    def chosen_columns(self, categorical_features: Any) -> NDArray[np.bool_]:
+        """Return which columns are categorical, from the estimator's parameter of that name."""
+        n_features = len(self)
+        chosen = np.zeros(n_features, dtype=bool)
+        if categorical_features is None:
+            return chosen
+        if isinstance(categorical_features, str) and categorical_features == "from_dtype":
+            if self.array is None:
+                chosen[:] = self.categorical_columns()
+            return chosen
+        if isinstance(categorical_features, str) and categorical_features == "all":
+            return ~chosen
+        given = np.atleast_1d(np.asarray(categorical_features))
+        if given.dtype.kind == "b":
+            if given.shape != (n_features,):
+                raise ValueError(
+                    f"categorical_features must have {n_features} entries as a mask; got shape {given.shape}."
+                )
+            return given.copy()
+        chosen[[self._column_index(item) for item in given.tolist()]] = True
+        return chosen
+
+    def _column_index(self, item: Any) -> int:
+        if isinstance(item, str):
+            if self.names is None or item not in self.names:
+                known = f"the columns are {self.names}" if self.names else "X has no column names"
+                raise ValueError(f"categorical_features must name columns of X; got {item!r}, and {known}.")
+            return self.names.index(item)
+        if not isinstance(item, int) or not 0 <= item < len(self):
+            raise ValueError(f"categorical_features must hold column indices from 0 to {len(self) - 1}; got {item!r}.")
+        return item
+
+    def chosen_names(self, categorical_features: Any) -> Any:
+        """Return the same choice of columns by their names, which stay when columns of dates become several."""
+        if categorical_features is None or isinstance(categorical_features, str):
+            return categorical_features
+        chosen = np.flatnonzero(self.chosen_columns(categorical_features)).tolist()
+        for index in chosen:
+            if parts_to_learn(self.arrays[index]):
+                raise ValueError(f"categorical_features must not name columns of dates; got {self.name(index)}.")
+        return [(self.names or [])[index] for index in chosen]
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """For each column its sorted categories, None for those that are not asked for."""
@@ -248,6 +293,87 @@ def _is_ready(array: NDArray[Any]) -> bool:
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
     return isinstance(X, Table) or is_pandas(X) or nw.dependencies.is_into_dataframe(X)
+
+
+def is_plain(X: Any) -> bool:
+    """Whether `X` is already what the engine reads: a NumPy matrix of native floats that is not empty."""
+    return (
+        type(X) is np.ndarray
+        and (X.dtype is _FLOAT64 or X.dtype is _FLOAT32)
+        and X.ndim == 2
+        and X.size > 0
+        and X.flags.aligned
+    )
+
+
+def open_table(X: Any, owner: str) -> Table:
+    """Return a table over an array, a frame, a sparse matrix or a row source; errors name the estimator `owner`."""
+    if is_plain(X):
+        return Table(X, array=X)
+    if is_frame(X):
+        return with_rows(table_from_frame(X))
+    if isinstance(X, RowSource):
+        return with_rows(PartedTable(X))
+    array = checked_array(X, owner)
+    return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
+
+
+def with_rows(table: Table) -> Table:
+    """Return the table; ValueError for one without rows or columns, as scikit-learn words it."""
+    shape = table.n_rows, len(table)
+    for count, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
+        if count == 0:
+            raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
+    return table
+
+
+class PartedTable(Table):
+    """A table that is read part by part: frames or arrays with the same columns.
+
+    A column is categorical where its type says so in any part; its categories are those of all parts.
+    """
+
+    def __init__(self, source: RowSource, names: list[str] | None = None, *, has_date_parts: bool = False) -> None:
+        super().__init__(source, names, array=None if source.dtype is None else source)
+        self._has_date_parts = has_date_parts
+        if names is None and self.array is None:
+            self.names = next((table.names for table in self.tables()), None)
+
+    def __len__(self) -> int:
+        return self.source.shape[1] if self.names is None else len(self.names)
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the parts as tables."""
+        for _, part in parts_of(self.source):
+            table = table_from_frame(part) if is_frame(part) else table_from_array(part)
+            yield table.with_date_parts() if self._has_date_parts else table
+
+    def with_date_parts(self) -> Table:
+        """Return the table with parts in the place of each column of dates; itself where there are none."""
+        if self.names is None:
+            return self
+        names = [table.with_date_parts().names for table in self.tables()]
+        if any(each != names[0] for each in names):
+            raise ValueError(f"X must have the same columns in all its parts; got {names[0]} and others.")
+        return self if names[0] == self.names else PartedTable(self.source, names[0], has_date_parts=True)
+
+    def chosen_names(self, categorical_features: Any) -> Any:
+        """Return the choice by names, which the first part has as all others have them."""
+        return next(self.tables()).chosen_names(categorical_features)
+
+    def categorical_columns(self) -> list[bool]:
+        """Return which columns are categorical in any part."""
+        return np.any([table.categorical_columns() for table in self.tables()], axis=0).tolist()
+
+    def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
+        """Return for each column its sorted categories, None for those that are not asked for."""
+        found: list[list[Any] | None] = [None] * len(self)
+        if columns:
+            parts = [table.learn_categories(columns, n_threads) for table in self.tables()]
+            for index in columns:
+                values = [value for part in parts for value in part[index] or []]
+                found[index] = sorted_categories(values, self.name(index))
+        return found
 
 
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:

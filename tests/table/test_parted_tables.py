@@ -133,10 +133,12 @@ def test_permutation_importance_in_parts(rng):
     np.testing.assert_array_equal(found.importances, expected.importances)
 
 
+@pytest.mark.parametrize("chosen", ["from_dtype", ["word", "e"]])
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-def test_parts_are_frames(kind, rng):
+def test_parts_are_frames(kind, chosen, rng):
     X, y = table_of(rng)
     frame = pd.DataFrame(X[:, :5], columns=list("abcde"))
+    frame["e"] = frame["e"].round()
     frame["word"] = pd.Series(rng.choice(["low", "middle", "high"], N_ROWS)).where(rng.random(N_ROWS) > 0.1)
     frame.loc[:200, "word"] = None
     frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 400, N_ROWS), unit="D")
@@ -151,7 +153,7 @@ def test_parts_are_frames(kind, rng):
                 is_arrow = kind == "pyarrow"
                 yield self._table.slice(first, 100) if is_arrow else self._table[first : first + 100]
 
-    options = {"n_estimators": 8, "learning_rate": 0.3}
+    options = {"n_estimators": 8, "learning_rate": 0.3, "categorical_features": chosen}
     whole = fe.GradientBoostingRegressor(**options).fit(frame, y)
     parted = fe.GradientBoostingRegressor(**options).fit(Frames(frame, dtype=None), y)
     assert parted.feature_names_in_.tolist() == whole.feature_names_in_.tolist()
