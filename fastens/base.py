@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
+from fastens.saving import SavedEstimator
 from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.arrays import has_large_numbers, with_missing
 from fastens.table.columns.vectors import numbers_in, unmasked
@@ -63,7 +64,7 @@ def is_plain(X: Any) -> bool:
     )
 
 
-class BaseFastens(EncodesCategories, ChecksParameters):
+class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method

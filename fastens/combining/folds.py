@@ -293,6 +293,7 @@ def _reads_tables(member: Any) -> bool:
     """Whether a member accepts a table that has been read already."""
     return (
         isinstance(member, SavedEnsemble)
+        and isinstance(member, BaseFastens)
         and type(member)._learn_table is BaseFastens._learn_table
         and getattr(member, "categorical_features", None) == "from_dtype"
     )

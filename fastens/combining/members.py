@@ -14,10 +14,9 @@ from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.base import is_plain
+from fastens.base import BaseFastens, is_plain
 from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
 from fastens.parameters import NONE, Rule, instance, whole
-from fastens.saving import SavedEstimator
 from fastens.table.parts import column_numbers, take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.tables import TableEncoder, is_frame, table_from_array, table_from_frame
@@ -47,7 +46,7 @@ def _is_named(item: Any) -> bool:
     return isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
-class BaseMembers(SavedEstimator):
+class BaseMembers(BaseFastens):
     """An estimator made of named members.
 
     A subclass has the parameters `estimators`, `columns`, `n_jobs` and `random_state`, and gives the members of each

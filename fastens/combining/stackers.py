@@ -10,9 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.parameters import real
-from fastens.saving import SavedEstimator
 from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
@@ -25,7 +24,7 @@ _SUM_TOLERANCE = 1e-4
 _MOST_FOR_NEWTON = 300
 
 
-class _Columns(SavedEstimator):
+class _Columns(BaseFastens):
     """Columns on one scale: probabilities as log-odds, the others with mean 0 and spread 1, missing values as 0."""
 
     # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.

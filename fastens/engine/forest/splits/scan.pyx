@@ -10,9 +10,9 @@ from libc.math cimport INFINITY, log, log2
 from fastens.engine.forest.splits.classes cimport class_score, has_class_words, moves_classes, scan_classes
 from fastens.engine.forest.splits.threshold cimport random_code
 from fastens.engine.forest.tree cimport ENTROPY, POISSON, SQUARES, Forest, FoundSplit, Layout, NodeSums, Room, Sample, sum_of_logs
+from fastens.engine.histograms.cells cimport first_with_count
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.scan cimport ScanNode, first_largest, split_gains
-from fastens.engine.splits.split cimport first_with
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
@@ -120,13 +120,13 @@ cdef void _scan_fast(
     for i in range(n):
         sum_ += room.found[candidates.first + i]
         room.sums[i] = sum_
+    scan.layout.count_mask, scan.layout.hessian_mask = layout.count_mask, layout.weight_mask
+    scan.layout.gradient_shift, scan.layout.hessian_shift = layout.number_shift, layout.weight_shift
+    scan.layout.gradient_bias = 0
     if layout.count_mask != 0:
-        begin = first_with(room.sums, n, layout.count_mask, forest.rules.min_leaf)
-        n = first_with(room.sums, n, layout.count_mask, node.n_rows - forest.rules.min_leaf + 1)
-    scan.count_mask = layout.count_mask
-    scan.hessian_mask = layout.weight_mask
-    scan.gradient_shift, scan.hessian_shift = layout.number_shift, layout.weight_shift
-    scan.gradient_bias = scan.l2 = 0.0
+        begin = first_with_count(room.sums, n, &scan.layout, forest.rules.min_leaf)
+        n = first_with_count(room.sums, n, &scan.layout, node.n_rows - forest.rules.min_leaf + 1)
+    scan.l2 = 0.0
     scan.hessian = <float64_t>node.weight
     scan.ratio = <float64_t>(room.total[0] >> layout.number_shift) / scan.hessian
     scan.min_hessian = <float64_t>sample.min_weight
