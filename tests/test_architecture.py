@@ -24,12 +24,13 @@ ROOMS = [
     "engine.predict",
     "engine.trees",
     "engine.grow",
+    "engine.forest.splits",
     "engine.forest",
     "engine.linear",
     "table.columns",
     "table",
-    "base",
     "saving",
+    "base",
     "conformal",
     "posterior",
     "inspection",
@@ -76,32 +77,25 @@ LONG_SIGNATURES = {
     "GradientBoostingSurvival.__init__": 58,
     "_add_block": 12,
     "_add_families_of": 9,
-    "_add_rows_of_bytes": 9,
     "_add_wide": 9,
     "_consider": 9,
     "_search_side": 9,
-    "_sums_of_branches": 9,
     "add_family_entries": 9,
     "add_linear": 9,
     "add_products_loop": 11,
     "advance": 9,
     "average_parents": 11,
     "bias_variance_decomposition": 11,
-    "class_posterior": 11,
     "count_families": 10,
     "draw_layers": 7,
     "nearest": 9,
-    "number_posterior": 11,
     "plot_decision_boundary": 7,
-    "spreads_loop": 10,
 }
 MODULE_CYCLES = [
     {"boosting.dart", "boosting.rounds", "boosting.side_by_side"},
-    {"engine.forest.splits.classes", "engine.forest.splits.groups", "engine.forest.splits.scan"},
     {"forests.base_forest", "forests.forest_members"},
 ]
 FOLDER_CYCLES = [
-    {"engine.forest", "engine.forest.splits"},
 ]
 
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.

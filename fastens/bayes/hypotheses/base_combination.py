@@ -70,7 +70,7 @@ class BaseCombination(BaseClassifier, BaseMembers):
     def _default_members(self) -> NamedMembers:
         return default_classifiers()
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         return "predict_proba" if self.noise is None else "predict"
 
     def _remedy(self) -> str:

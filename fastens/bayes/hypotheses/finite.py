@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax, xlogy
 
+from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.inspection.plotting import axes
 from fastens.parameters import ANYTHING, one_of, whole
-from fastens.saving import SavedEstimator
 from fastens.table.columns.factorize import is_missing
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ class Hypothesis:
     probabilities: Array
 
 
-class FiniteHypothesisLearner(SavedEstimator):
+class FiniteHypothesisLearner(BaseFastens):
     """Bayesian learning with a finite set of hypotheses about independent repetitions of one outcome.
 
     A bag of candies is of one of five kinds; candies are drawn from it one after another: of which kind is the bag,

@@ -1,17 +1,12 @@
 # What a split gains, and the record of a search: shared by the searches over thresholds and over sets of categories.
 
-from fastens.engine.structs cimport CellLayout, Feature, Histogram, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
-
-
-cdef enum:
-    GIVEN_VALUES = 6                # a feature of no more values has no thresholds to choose among
+from fastens.engine.histograms.cells cimport Sums, clear_sums, sums_difference
+from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_t, uint64_t
 
 
 cdef struct SplitRules:
     # What makes a split allowed, in the fixed-point units of the sums.
     int64_t min_count
-    int64_t min_uncertain_count     # enough rows where values are given, if they are as uncertain as `min_count` others
-    int64_t uncertain_hessian       # the sum of hessians of those
     int64_t min_hessian
     int64_t min_weight
     float64_t l2
@@ -31,6 +26,16 @@ cdef struct ValueLimits:
     float64_t upper
     float64_t value                 # the node's own, where it is not free
     bint is_free                    # nothing does
+
+
+cdef struct Split:
+    # The best split of a node; feature -1 where there is none.
+    float64_t gain
+    int32_t feature
+    int32_t bin
+    int32_t category_set            # first word of the set of codes that go left, -1 for a numeric feature
+    uint8_t missing_left
+    Sums left
 
 
 cdef struct ScanRoom:
@@ -81,48 +86,6 @@ cdef inline float64_t limited_value(
     return min(max(value, parent.lower), parent.upper)
 
 
-cdef inline Sums sums_difference(const Sums* whole, const Sums* part) noexcept nogil:
-    cdef Sums rest
-    rest.gradient = whole.gradient - part.gradient
-    rest.hessian = whole.hessian - part.hessian
-    rest.count = whole.count - part.count
-    rest.weight = whole.weight - part.weight
-    return rest
-
-
-cdef inline Sums unpack(uint64_t word, const CellLayout* layout) noexcept nogil:
-    cdef Sums sums
-    sums.count = <int64_t>(word & layout.count_mask)
-    sums.hessian = <int64_t>((word >> layout.hessian_shift) & layout.hessian_mask)
-    sums.gradient = <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * sums.count
-    sums.weight = sums.count
-    return sums
-
-
-cdef inline Sums cell_sums(const Histogram* histogram, Py_ssize_t cell, const CellLayout* layout) noexcept nogil:
-    cdef Sums sums
-    cdef int64_t counts
-    if histogram.packed:
-        return unpack(<uint64_t>histogram.cells[cell], layout)
-    sums.gradient = histogram.cells[3 * cell]
-    sums.hessian = histogram.cells[3 * cell + 1]
-    counts = histogram.cells[3 * cell + 2]
-    sums.count = <int64_t><uint32_t>counts
-    sums.weight = counts >> 32
-    return sums
-
-
-cdef inline void clear_sums(Sums* sums) noexcept nogil:
-    sums.gradient = sums.hessian = sums.count = sums.weight = 0
-
-
-cdef inline void add_sums(Sums* into, const Sums* other) noexcept nogil:
-    into.gradient += other.gradient
-    into.hessian += other.hessian
-    into.count += other.count
-    into.weight += other.weight
-
-
 cdef inline Scan start_scan(
     const Sums* total, float64_t l2, const ValueLimits* limits, const SplitRules* rules
 ) noexcept nogil:
@@ -141,22 +104,13 @@ cdef inline Scan start_scan(
     return scan
 
 
-cdef inline bint has_given_values(const Feature* feature) noexcept nogil:
-    """Whether its splits are between given values, not at thresholds that a row or two could move."""
-    return feature.is_categorical or feature.n_codes - 1 <= GIVEN_VALUES
+cdef inline bint is_large_enough(const Sums* left, const SplitRules* rules) noexcept nogil:
+    return left.weight >= rules.min_weight and left.count >= rules.min_count
 
 
-cdef inline bint is_large_enough(const Sums* left, const SplitRules* rules, bint given) noexcept nogil:
-    if left.weight < rules.min_weight:
-        return False
-    if left.count >= rules.min_count:
-        return True
-    return given and left.count >= rules.min_uncertain_count and left.hessian >= rules.uncertain_hessian
-
-
-cdef inline bint leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules, bint given) noexcept nogil:
+cdef inline bint leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules) noexcept nogil:
     cdef Sums rest = sums_difference(total, left)
-    return is_large_enough(&rest, rules, given)
+    return is_large_enough(&rest, rules)
 
 
 cdef inline void keep_split(float64_t gain, int32_t code, bint missing_left, Scan* scan) noexcept nogil:
