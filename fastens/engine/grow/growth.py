@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fastens.engine.grow.grow import Grower
 from fastens.engine.grow.joint_grow import JointGrower
 from fastens.engine.grow.values import bind_values, leaf_means
+from fastens.engine.limits import Limits
 from fastens.engine.trees.trees import Tree
-from fastens.engine.whole import cap_limits
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binned import BinnedMatrix
@@ -22,44 +22,24 @@ if TYPE_CHECKING:
 Reduce = Callable[[Sequence[NDArray[np.int64]]], None]
 
 
-@dataclass(frozen=True)
-class GrowthRules:
-    """What limits a tree and its leaf values.
+@dataclass(frozen=True, kw_only=True)
+class GrowthRules(Limits):
+    """Limits of a tree of Newton steps and of its leaf values, beside those of any tree.
 
     Attributes
     ----------
-    max_leaf_nodes : int or None
-        Grow best-first up to this many leaves; None grows level by level without that limit.
-    max_depth : int or None
-        Largest number of splits between the root and a leaf.
-    min_samples_leaf : int
-        Smallest number of rows in a leaf, exactly, whatever their weights.
-    min_samples_uncertain : int or None
-        Smallest number of rows that a split of categories, or between at most six values, leaves on a side where the
-        sum of their hessians is that of `min_samples_leaf` average rows; None for `min_samples_leaf`.
     min_child_weight : float
         Smallest sum of hessians in a leaf; where the weights' mean is below 1, times that mean.
-    min_weight_leaf : float
-        Smallest sum of sample weights in a leaf.
     min_gain_to_split : float
         A split must gain more than this; the gain is G^2/(H + l2), children minus parent.
     split_penalty : float
         A tree ends where its gain, less this for each split, is greatest; in units of the gradients' dispersion, their
         variance within leaves over the mean hessian. At 2 that is Akaike's criterion with an estimated dispersion.
     l2_regularization : float
-        Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
-    features_per_split : int or None
-        How many features, drawn at random, a node may split on; None for all.
+        Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016); where the weights' mean is below
+        1, times that mean.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
-    feature_weights : float64 array of shape (n_features,) or None
-        Chances of the features where some are drawn; None for equal ones. A feature of weight 0 is in no tree.
-    monotone : int8 array of shape (n_features,) or None
-        1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
-    max_features_on_path : int or None
-        How many different features may stand between the root and a leaf.
-    feature_groups : uint8 array of shape (n_groups, n_features) or None
-        The features between the root and a leaf are all in one of these groups.
     path_smooth : float
         Pulls a node's value towards its parent's, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None
@@ -79,20 +59,12 @@ class GrowthRules:
     """
 
     max_leaf_nodes: int | None = 31
-    max_depth: int | None = None
     min_samples_leaf: int = 20
-    min_samples_uncertain: int | None = None
     min_child_weight: float = 1e-3
-    min_weight_leaf: float = 0.0
     min_gain_to_split: float = 0.0
     split_penalty: float = 0.0
     l2_regularization: float = 0.0
-    features_per_split: int | None = None
     features_per_tree: int | None = None
-    feature_weights: NDArray[np.float64] | None = None
-    monotone: NDArray[np.int8] | None = None
-    max_features_on_path: int | None = None
-    feature_groups: NDArray[np.uint8] | None = None
     path_smooth: float = 0.0
     max_delta_step: float | None = None
     category_l2: float = 10.0
@@ -101,8 +73,13 @@ class GrowthRules:
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
 
-    def __post_init__(self) -> None:
-        cap_limits(self)
+    def for_weights(self, sample_weight: NDArray[np.float64] | None) -> GrowthRules:
+        """The limits for weighted rows: small weights, such as shares of 1, do not mean that there are few rows."""
+        if sample_weight is None or sample_weight.mean() >= 1:
+            return self
+        mean = float(sample_weight.mean())
+        l2 = self.l2_regularization * mean
+        return replace(self, min_child_weight=self.min_child_weight * mean, l2_regularization=l2)
 
     @property
     def bind_values(self) -> bool:
@@ -139,14 +116,9 @@ class TreeGrower:
         renews_leaves: bool = False,
         n_threads: int = 1,
     ) -> None:
-        self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
-        growing = replace(rules, max_delta_step=None) if renews_leaves else rules
-        if sample_weight is not None:
-            # Small weights, such as shares of 1, mean that rows weigh little, not that there are few of them.
-            mean_weight = min(1.0, float(sample_weight.mean()))
-            growing = replace(growing, min_child_weight=growing.min_child_weight * mean_weight)
-        if constant_hessian:
-            growing = replace(growing, min_samples_uncertain=None)
+        self._sample_weight, self._renews_leaves = sample_weight, renews_leaves
+        self._rules = rules.for_weights(sample_weight)
+        growing = replace(self._rules, max_delta_step=None) if renews_leaves else self._rules
         self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
 
     def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
@@ -236,7 +208,7 @@ class JointTreeGrower(TreeGrower):
     """Grows trees that have a value for each of several outputs in every leaf.
 
     The gain of a split is the sum of its gains for the outputs. `min_child_weight` is of the mean hessian of the
-    outputs, and `min_samples_uncertain` is not used; limits of values (`path_smooth`, `max_delta_step`) are kept, but
+    outputs; limits of values (`path_smooth`, `max_delta_step`) are kept, but
     splits are chosen as if values were free. Monotone constraints hold for every output; a split whose sides are in the
     wrong order for one gains nothing for it.
 
@@ -262,7 +234,6 @@ class JointTreeGrower(TreeGrower):
     """
 
     def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
-        rules = replace(rules, min_samples_uncertain=None)
         return JointGrower(matrix, rules, self._sample_weight, constant_hessian, n_threads, matrix.n_payloads)
 
     def grow(
