@@ -17,6 +17,7 @@ from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
+from fastens.saving import SavedEstimator
 from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.arrays import has_large_numbers, with_missing
 from fastens.table.columns.vectors import numbers_in, unmasked
@@ -67,7 +68,7 @@ def is_plain(X: Any) -> bool:
     )
 
 
-class BaseFastens(EncodesCategories, ChecksParameters):
+class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method

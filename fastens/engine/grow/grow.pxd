@@ -35,7 +35,6 @@ cdef class Grower:
     cdef _set_columns(self)
     cdef _set_features(self)
     cdef _set_rules(self)
-    cdef int64_t _min_uncertain_count(self)
     cdef _set_feature_rules(self)
     cdef _set_ranks(self, comm)
     cdef _set_weights(self, of_all, bint constant_hessian)
