@@ -68,7 +68,7 @@ class BaseTrees(TreeModel):
 
     def _tree_rules(self, n_rows: int, total_weight: float) -> TreeRules:
         return TreeRules(
-            criterion="entropy" if self.criterion == "log_loss" else self.criterion,
+            criterion=self.criterion,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             min_samples_split=max(2, _count(self.min_samples_split, n_rows)),
@@ -77,7 +77,7 @@ class BaseTrees(TreeModel):
             min_impurity_decrease=self.min_impurity_decrease,
             features_per_split=self._features_per_split(),
             random_thresholds=self._has_random_thresholds(),
-            monotonic=self._monotonic(),
+            monotone=self._monotonic(),
             feature_weights=column_chances(self),
             **path_rules(self),
         )
