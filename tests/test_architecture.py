@@ -182,6 +182,13 @@ def test_architecture_page_names_what_there_is():
     assert [room for room in ROOMS if "." not in room and room != "fastens" and room not in page] == []
 
 
+def test_pages_name_files_that_exist():
+    root = PACKAGE.parent
+    for page in [*root.glob("docs/*.md"), root / "README.md", root / "CONTRIBUTING.md"]:
+        named = re.findall(r"\b(?:fastens|tests|asv_benchmarks)/[\w/]+\.\w+", page.read_text(encoding="utf-8"))
+        assert [name for name in named if not (root / name).exists()] == [], page.name
+
+
 def test_folders_stay_small():
     n_files = Counter(relative(path.parent) for path in SOURCES)
     assert {folder: n for folder, n in n_files.items() if n > MAX_FOLDER_FILES} == {}
