@@ -87,7 +87,6 @@ LONG_SIGNATURES = {
     "average_parents": 11,
     "bias_variance_decomposition": 11,
     "count_families": 10,
-    "draw_layers": 7,
     "nearest": 9,
     "plot_decision_boundary": 7,
 }
