@@ -41,6 +41,7 @@ ROOMS = [
     "forests",
     "combining",
     "adaboost",
+    "bayes.docstrings",
     "bayes.rollback",
     "bayes.posterior",
     "bayes.counts",
