@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,9 +24,10 @@ from fastens.forests.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, Tre
 from fastens.forests.base_trees import RULES as TREE_RULES
 from fastens.forests.forest_members import Members
 from fastens.forests.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
-from fastens.forests.posterior_averaging import AVERAGING, ClassAveraging, NumberAveraging, PosteriorAveraging
+from fastens.forests.posterior_averaging import AVERAGING, Averaging, ClassAveraging, NumberAveraging
 from fastens.parameters import FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.posterior.averaging import TreeAverager
+from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
 from fastens.tree_model.column_rules import column_chances
 from fastens.warn import warn
@@ -45,9 +46,12 @@ RULES = {
 }
 
 
-class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
+class BaseForest(ForestUncertainty, BaseTrees):
     """Trees on bags of the rows."""
 
+    averaging: Any
+    _averaging_kind: ClassVar[type[Averaging]]
+    _averaging: Averaging | None = None
     _bootstrap: Bootstrap | None
     _seed: int
 
@@ -72,7 +76,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         """
         self._check_parameters()
         self._check_drawing()
-        self._check_averaging()
+        self._averaging_kind.check(self)
         goes_on = self._goes_on()
         data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
@@ -95,7 +99,8 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
             # Interrupted: what has been grown so far is a forest.
             if store.n_trees:
                 self._ensemble = store.ensemble()
-                self._keep_statistics(averager, first)
+                if averager is not None and self._averaging is not None:
+                    self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
         if self.oob_score:
             self._set_out_of_bag(matrix, data, len(np.asarray(y)))
         self._keep_leaf_rows(data)
@@ -125,8 +130,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_"):
-            self.__dict__.pop(name, None)
+        self._forget("_ensemble", "_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_")
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         self._seed = self._draw_seed()
@@ -180,12 +184,27 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         rules = self._tree_rules(n_rows, total)
         grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators)
-        finish = self._finisher(averager, data, samples, store.n_trees)
+        finish: Callable[[int, Tree], Tree] = lambda number, tree: tree  # noqa: E731
+        if averager is not None and self._averaging is not None:
+            finish = self._averaging.finisher(self, averager, data, samples, store.n_trees)
 
         def take(number: int, tree: Tree) -> None:
             store.add(number, finish(number, prune(tree, self.ccp_alpha)))
 
         grower.grow_into(take, samples, store.n_trees)
+
+    def _make_averager(self, data: TrainingData, matrix: BinnedMatrix, *, goes_on: bool) -> TreeAverager | None:
+        if self.averaging is None:
+            self._averaging = None
+            return None
+        if not goes_on:
+            self._averaging = self._averaging_kind(data, matrix)
+        elif self._averaging is None:
+            raise ValueError(
+                "averaging must be None with warm_start, as it was for the trees that there are; "
+                f"got {self.averaging!r}."
+            )
+        return self._averaging.averager(self, data, matrix)
 
     # What was drawn --------------------------------------------------
 
@@ -241,6 +260,66 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         """
         return self._paths(X)
 
+    # Averages over prunings --------------------------------------------------
+
+    def reweight(self, **prior: Any) -> Any:
+        """Average over the prunings by another prior, without growing: as if the forest had been fitted with it.
+
+        What was measured out of bag is forgotten.
+
+        Parameters
+        ----------
+        **prior
+            New values of keys of `averaging`, but for "evidence".
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Where `averaging` was None in `fit`, or for other keys, or values that break their rules.
+        """
+        self._check_fitted()
+        if self._averaging is None:
+            raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
+        before = self.averaging
+        if "evidence" in prior:
+            raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
+        self.averaging = {**(before if isinstance(before, Mapping) else {}), **prior}
+        try:
+            self._averaging.check(self)
+        except ValueError:
+            self.averaging = before
+            raise
+        self._ensemble = self._ensemble.with_values(self._averaging.node_values(self))
+        self._forget("_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_")
+        return self
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def _posteriors(self) -> Iterator[Prunings]:
+        self._check_fitted()
+        if self._averaging is None:
+            raise AttributeError("there is a posterior of prunings only where averaging was not None in fit")
+        return self._averaging.posteriors(self)
+
+    @property
+    def log_evidence_(self) -> Array:
+        """Log of the probability of each tree's rows over all its prunings, (n_estimators,); with `averaging`.
+
+        Of counts (criterion="poisson") without the term of their factorials, unless the evidence is out of bag.
+        """
+        return np.array([prunings.log_evidence[0] for prunings in self._posteriors()])
+
+    @property
+    def expected_n_leaves_(self) -> Array:
+        """The expected number of leaves of each tree, over all its prunings, (n_estimators,); with `averaging`."""
+        return np.array([prunings.expected_leaves() for prunings in self._posteriors()])
+
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -248,18 +327,20 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         drawn = {} if self._bootstrap is None else self._bootstrap.to_arrays()
-        return super()._fitted_arrays() | drawn | self._oob_arrays() | self._averaging_arrays()
+        averaging = {} if self._averaging is None else self._averaging.to_arrays()
+        return super()._fitted_arrays() | drawn | self._oob_arrays() | averaging
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._restore_oob(arrays)
-        self._restore_averaging(arrays)
+        self._averaging = self._averaging_kind.from_arrays(self, arrays)
 
 
-class ForestClassifier(TreesClassifier, ClassAveraging, ClassUncertainty, BaseForest):
+class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
     """What a forest's classes add: weights of classes, strata, and the vote."""
 
+    _averaging_kind: ClassVar = ClassAveraging
     _parameter_rules: ClassVar = {
         **RULES,
         **CLASS_RULES,
@@ -339,9 +420,10 @@ class ForestClassifier(TreesClassifier, ClassAveraging, ClassUncertainty, BaseFo
         return self._probabilities(self._oob_values())
 
 
-class ForestRegressor(TreesRegressor, NumberAveraging, NumberUncertainty, BaseForest):
+class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
     """What a forest's numbers add."""
 
+    _averaging_kind: ClassVar = NumberAveraging
     _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
