@@ -130,7 +130,8 @@ class BaseForest(ForestUncertainty, BaseTrees):
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        self._forget("_ensemble", "_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_")
+        self.__dict__.pop("_ensemble", None)
+        self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         self._seed = self._draw_seed()
@@ -294,12 +295,8 @@ class BaseForest(ForestUncertainty, BaseTrees):
             self.averaging = before
             raise
         self._ensemble = self._ensemble.with_values(self._averaging.node_values(self))
-        self._forget("_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_")
+        self._out_of_bag = None
         return self
-
-    def _forget(self, *names: str) -> None:
-        for name in names:
-            self.__dict__.pop(name, None)
 
     def _posteriors(self) -> Iterator[Prunings]:
         self._check_fitted()
@@ -417,7 +414,7 @@ class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
     @property
     def oob_decision_function_(self) -> Any:
         """Probabilities of the classes out of bag, as `predict_proba` has them; NaN for rows in all bags."""
-        return self._probabilities(self._oob_values())
+        return self._probabilities(self._measured().mean)
 
 
 class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
@@ -434,4 +431,4 @@ class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
     @property
     def oob_prediction_(self) -> NDArray[np.floating]:
         """Predictions out of bag, as `predict` has them; NaN for rows in all bags."""
-        return self._numbers(self._oob_values())
+        return self._numbers(self._measured().mean)

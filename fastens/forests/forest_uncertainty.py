@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
+from sklearn.utils import Bunch
 
-from fastens.base import TrainingData
+from fastens.base import BaseFastens, TrainingData
 from fastens.conformal.quantiles import ConformalScores
 from fastens.conformal.scores import COVERAGE, SetScore, SetScores, intervals, sets
 from fastens.engine.bins.binned import BinnedMatrix
@@ -18,8 +20,9 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.engine.trees.walks import Walker
 from fastens.engine.whole import as_copies
-from fastens.forests.out_of_bag import OutOfBag
+from fastens.forests.out_of_bag import OutOfBag, permuted_losses
 from fastens.table.tables import dense_blocks
+from fastens.tree_model.permutation import importance_bunch
 
 Array = NDArray[np.float64]
 _PREFIX = "uncertainty."
@@ -28,11 +31,16 @@ _SCORES = _PREFIX + "scores."
 _BLOCK_VALUES = 1 << 22
 
 
-class ForestUncertainty(OutOfBag):
+class ForestUncertainty(BaseFastens):
     """What any forest says of its own uncertainty."""
 
+    _out_of_bag: OutOfBag | None = None
     _scores: ConformalScores
     if TYPE_CHECKING:
+        _ensemble: Any
+        _bootstrap: Any
+        _seed: int
+        _bags: Any
         _each_tree: Any
         _leaves: Any
         in_bag: Any
@@ -136,12 +144,81 @@ class ForestUncertainty(OutOfBag):
         rows = LeafRows.group(self._ensemble.node_offsets, other_leaf, members)
         return rows.proximity(leaf, len(members), n_neighbors, resolve_n_jobs(self.n_jobs))
 
+    # Out of bag --------------------------------------------------
+
+    def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
+        self._out_of_bag = OutOfBag.measure(self, matrix, data, n_rows)
+
+    def _measured(self) -> OutOfBag:
+        """What was measured out of bag; AttributeError, so that there are no such attributes, where nothing was."""
+        self._check_fitted()
+        if self._out_of_bag is None:
+            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+        return self._out_of_bag
+
+    @property
+    def oob_score_(self) -> float:
+        """Score out of bag."""
+        return self._measured().score
+
+    @property
+    def oob_scores_(self) -> Array:
+        """Score of each tree on the rows out of its bag, (n_estimators,)."""
+        return self._measured().tree_scores
+
+    @property
+    def oob_error_curve_(self) -> Array:
+        """Mean loss out of bag after each tree, (n_estimators,)."""
+        return self._measured().error_curve
+
+    def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
+        """Return by how much each tree's out-of-bag error grows when the values of a feature are permuted.
+
+        The rows that a tree was not grown on go through it with the values of one feature shuffled among them; only the
+        parts of their ways that meet the feature are walked again. For classes the error is the share of rows that the
+        tree gets wrong, for numbers the mean squared error (the sum over several targets).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The rows of `fit`.
+
+        Returns
+        -------
+        Bunch
+            ``importances_mean`` of shape (n_features,): the mean over the trees; ``importances_std``: the standard
+            deviation between trees; ``importances_standard_error``: that of the mean; ``importances`` of shape
+            (n_features, n_estimators).
+
+        References
+        ----------
+        Breiman (2001), "Random forests", section 10.
+        """
+        data = self._rows_of_fit(X, y, sample_weight)
+        matrix = self._ensemble.binning.transform(data.X, resolve_n_jobs(self.n_jobs))
+        walker = Walker(self._ensemble, matrix, self._column_of)
+        with ThreadPoolExecutor(resolve_n_jobs(self.n_jobs)) as pool:
+            grown = list(pool.map(lambda t: permuted_losses(self, t, walker, data), range(self._ensemble.n_trees)))
+        return importance_bunch(np.array(grown).T)
+
+    def _rows_of_fit(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Check that these can be the rows of `fit`."""
+        self._check_fitted()
+        if self._bootstrap is None:
+            raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
+        data = self._learn_same_statistics(self._check_validation(X, y, sample_weight), self._seed)
+        if len(data.y) != len(self._bootstrap.order):
+            raise ValueError(
+                f"X must hold the rows of fit, {len(self._bootstrap.order)} with a weight above 0; got {len(data.y)}."
+            )
+        return data
+
     # Conformal prediction --------------------------------------------------
 
     def _conformal(self, coverage: float) -> ConformalScores:
         """The scores of the training rows, each by the trees that have not seen it."""
         COVERAGE.check("coverage", coverage)
-        self._oob_values()
+        self._measured()
         if not len(self._scores.values):
             raise ValueError(
                 "max_samples must leave rows out of bags, which tell how far predictions are off; all rows are in all "
@@ -150,12 +227,11 @@ class ForestUncertainty(OutOfBag):
         return self._scores
 
     def _oob_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._oob_arrays()
-        return found | (self._scores.to_arrays(_SCORES) if found else {})
+        return {} if self._out_of_bag is None else self._out_of_bag.to_arrays() | self._scores.to_arrays(_SCORES)
 
     def _restore_oob(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_oob(arrays)
-        if hasattr(self, "_oob_mean"):
+        self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
+        if self._out_of_bag is not None:
             self._scores = ConformalScores.from_arrays(_SCORES, arrays)
 
 
@@ -175,7 +251,7 @@ class ClassUncertainty(ForestUncertainty):
     def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
         super()._set_out_of_bag(matrix, data, n_rows)
         if data.y.ndim == 1:
-            mean = self._oob_mean if data.rows is None else self._oob_mean[data.rows]
+            mean = self._measured().mean if data.rows is None else self._measured().mean[data.rows]
             known = ~np.isnan(mean[:, 0])
             found = SetScore().of_labels(self._probabilities(mean[known]), data.y[known])
             self._scores = ConformalScores.of(found, _of_rows(data.sample_weight, known))
@@ -224,7 +300,7 @@ class NumberUncertainty(ForestUncertainty):
 
     def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
         super()._set_out_of_bag(matrix, data, n_rows)
-        mean = (self._oob_mean if data.rows is None else self._oob_mean[data.rows])[:, 0]
+        mean = (self._measured().mean if data.rows is None else self._measured().mean[data.rows])[:, 0]
         known = ~np.isnan(mean)
         if self._n_targets > 1 or not known.any():
             self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
