@@ -18,14 +18,14 @@ from fastens.engine.grow.pruning import prune
 from fastens.engine.rows.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.tree_store import TreeStore
-from fastens.engine.trees.trees import MeasuredTree, Tree, TreeEnsemble
+from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.forests.bags import Bags, DrawingRules, Reweight, Samples, Weighting
-from fastens.forests.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor
 from fastens.forests.base_trees import RULES as TREE_RULES
+from fastens.forests.base_trees import BaseTrees
 from fastens.forests.forest_members import Members
-from fastens.forests.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
-from fastens.forests.posterior_averaging import AVERAGING, Averaging, ClassAveraging, NumberAveraging
-from fastens.parameters import FLAG, FUNCTION, NONE, instance, one_of, real, whole
+from fastens.forests.forest_uncertainty import ForestUncertainty
+from fastens.forests.posterior_averaging import AVERAGING, Averaging
+from fastens.parameters import FLAG, FUNCTION, NONE, real, whole
 from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
@@ -332,103 +332,3 @@ class BaseForest(ForestUncertainty, BaseTrees):
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._restore_oob(arrays)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
-
-
-class ForestClassifier(TreesClassifier, ClassUncertainty, BaseForest):
-    """What a forest's classes add: weights of classes, strata, and the vote."""
-
-    _averaging_kind: ClassVar = ClassAveraging
-    _parameter_rules: ClassVar = {
-        **RULES,
-        **CLASS_RULES,
-        "class_weight": one_of("balanced", "balanced_subsample", None)
-        | instance(Mapping, "a dict of weights by class")
-        | instance(list, "a list of such dicts"),
-        "bootstrap": FLAG | one_of("stratified", "balanced"),
-        "voting": one_of("soft", "hard"),
-    }
-
-    def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
-        return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
-
-    def _weighs_bags(self) -> bool:
-        """Whether class weights are those of rows in a bag: of each bag, or where a class has draws of its own."""
-        by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
-        return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
-
-    def _row_factors(self, data: TrainingData) -> Array | None:
-        if self.class_weight is None or self._weighs_bags():
-            return None
-        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
-        return self._class_factors(given, data.y, data.sample_weight)
-
-    def _reweighting(self, data: TrainingData) -> Reweight | None:
-        if self.class_weight is None or not self._weighs_bags():
-            return None
-        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
-
-        # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
-        smallest = self._class_factors(given, data.y, data.sample_weight).min()
-        unit = 2.0 ** max(0.0, np.ceil(8 - np.log2(smallest)))
-
-        def reweight(counts: Array) -> Array:
-            drawn = counts > 0
-            factors = self._class_factors(given, data.y[drawn], counts[drawn])
-            weight = np.zeros_like(counts)
-            weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
-            return weight
-
-        return reweight
-
-    def _strata(self, y: Array) -> NDArray[np.intp] | None:
-        if y.ndim == 1:
-            return y.astype(np.intp)
-        return np.unique(y, axis=0, return_inverse=True)[1].ravel()
-
-    def _predicting_trees(self) -> TreeEnsemble:
-        if self.voting == "soft":
-            return self._ensemble
-        notes = self._ensemble.notes
-        if "votes" not in notes:
-            notes["votes"] = self._ensemble.with_values(self._votes(self._ensemble.value))
-        return notes["votes"]
-
-    def _votes(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
-        parts = []
-        for part, answer in zip(self._by_target(value), self._answers(value).T, strict=True):
-            classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
-            parts.append(answer[:, None] == classes)
-        return np.concatenate(parts, axis=1).astype(value.dtype)
-
-    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the classes that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._labels(self._answers(values))
-
-    def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
-        """Yield the probabilities of the classes that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._probabilities(values)
-
-    @property
-    def oob_decision_function_(self) -> Any:
-        """Probabilities of the classes out of bag, as `predict_proba` has them; NaN for rows in all bags."""
-        return self._probabilities(self._measured().mean)
-
-
-class ForestRegressor(TreesRegressor, NumberUncertainty, BaseForest):
-    """What a forest's numbers add."""
-
-    _averaging_kind: ClassVar = NumberAveraging
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
-
-    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the numbers that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._numbers(values)
-
-    @property
-    def oob_prediction_(self) -> NDArray[np.floating]:
-        """Predictions out of bag, as `predict` has them; NaN for rows in all bags."""
-        return self._numbers(self._measured().mean)
