@@ -94,8 +94,7 @@ MODULE_CYCLES = [
     {"boosting.dart", "boosting.rounds", "boosting.side_by_side"},
     {"forests.base_forest", "forests.forest_members"},
 ]
-FOLDER_CYCLES = [
-]
+FOLDER_CYCLES = []
 
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.

@@ -15,6 +15,7 @@ from fastens.boosting.parameters import OF_VALIDATION
 from fastens.boosting.rounds import BoostingRules, BoostingRun, OnRound, Start
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.bins.binning import Binning, learn_binning
+from fastens.engine.comm import first_row, gathered
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
@@ -105,20 +106,25 @@ class BaseGradientBoosting(TreeModel):
 
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to train on and rows to validate on, drawn by class."""
-        rows = np.arange(len(data.y))
-        stratify = data.y if hasattr(self, "classes_") and data.y.ndim == 1 else None
+        (y,) = gathered(data.comm, [data.y])
+        first, n_rows = first_row(data.comm, len(data.y))
+        rows = np.arange(n_rows)
+        stratify = y if hasattr(self, "classes_") and y.ndim == 1 else None
         try:
             parts = train_test_split(rows, test_size=self.validation_fraction, stratify=stratify, random_state=seed)
         except ValueError as error:
             rule = "validation_fraction must give rows of every class to train on and to validate on"
             raise ValueError(f"{rule}; got {self.validation_fraction} of {len(rows)} rows: {error}") from error
-        train, validation = map(np.sort, parts)
-        return train, validation
+        # Those of this rank, by their numbers there.
+        own = [np.sort(part[(part >= first) & (part < first + len(data.y))]) - first for part in parts]
+        return own[0], own[1]
 
     def _start_run(self, data: TrainingData, validation: TrainingData | None) -> BoostingRun:
         """Bin the rows and prepare the rounds."""
         loss = self._loss = self._get_loss()
         rules = self._boosting_rules(resolve_n_jobs(self.n_jobs))
+        loss.join(data.comm)
+        self._check_parts(data, rules)
         loss.check_target(data.y)
         start = self._start(data, rules)
         data = self._learn_statistics(data, rules.seed)
@@ -129,12 +135,15 @@ class BaseGradientBoosting(TreeModel):
             self._watch(run, binning.codes(validation.X, rules.n_threads), validation)
         return run
 
+    def _check_parts(self, data: TrainingData, rules: BoostingRules) -> None:
+        """Raise ValueError, on all ranks, for what cannot be trained on several."""
+
     def _start(self, data: TrainingData, rules: BoostingRules) -> Start:
         """What the rounds begin with."""
         return Start()
 
     def _learn_binning(self, data: TrainingData, n_threads: int) -> Binning:
-        return learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
+        return learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads, data.comm)
 
     def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
         return BoostingRun(binning, data, self._loss, self._growth_rules(), rules, start)
@@ -226,4 +235,4 @@ def taken(data: TrainingData, rows: NDArray[np.intp]) -> TrainingData:
     weight = None if data.sample_weight is None else data.sample_weight[rows]
     given = rows if data.rows is None else data.rows[rows]
     offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
-    return TrainingData(data.X[rows], data.y[rows], weight, given, offset)
+    return TrainingData(data.X[rows], data.y[rows], weight, given, offset, data.comm)

@@ -22,7 +22,14 @@ from fastens.boosting.linear_rounds import LinearDartRun, LinearRun, check_linea
 from fastens.boosting.offsets import checked_offset
 from fastens.boosting.parameters import NEEDS, PARAMETERS
 from fastens.boosting.rounds import BoostingRules, BoostingRun, Start
-from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
+from fastens.boosting.rules import (
+    boosting_rules,
+    check_parts,
+    check_together,
+    draws_features,
+    growth_rules,
+    row_sampling,
+)
 from fastens.boosting.watching import RoundWatch
 from fastens.engine.bins.binning import Binning
 from fastens.engine.grow.growth import GrowthRules
@@ -208,7 +215,12 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
         if not (splits or self.boosting == "dart" or draws):
             return 0
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return int(self._comm.gather(seed)[0])
+
+    def _check_parts(self, data: TrainingData, rules: BoostingRules) -> None:
+        if data.comm.size > 1:
+            check_parts(self, data, rules)
 
     def _growth_rules(self) -> GrowthRules:
         return growth_rules(self)

@@ -103,6 +103,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     True
     """
 
+    _takes_parts = True
     _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of(*CLASSIFICATION) | CUSTOM,
@@ -272,6 +273,7 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
     True
     """
 
+    _takes_parts = True
     _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of(*REGRESSION) | CUSTOM,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
 from fastens.engine.bins.bundles import bundled
+from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.trees.trees import Tree, TreeEnsemble, add_tree_to_raw
 from fastens.monitoring.measuring import History, OutOfBagSums, Rows, Validation
@@ -122,16 +123,17 @@ class BoostingRun:
     ) -> None:
         start = start or Start()
         self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
-        self.matrix = binning.transform(data.X, rules.n_threads)
+        self.matrix = replace(binning.transform(data.X, rules.n_threads), comm=data.comm)
         self.baseline = self._baseline(data) if start.baseline is None else start.baseline
         self.train = Rows(data.y, data.sample_weight, self._start(data))
+        self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
         self.validation: Validation | None = None
         self.trees: list[Tree] = []
         self.history = History()
         self._sampler = None
         if start.hashes is not None:
-            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
+            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed, data.comm)
         self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
@@ -147,7 +149,8 @@ class BoostingRun:
         self.matrix = bundled(self.matrix, growth.max_leaf_nodes, self.rules.n_threads)
         self._grower = self._new_grower(growth)
         # Leaves are renewed from what the outputs before have become; models of leaves share their working memory.
-        if not self.loss.renews_leaves and self.rules.linear_l2 is None:
+        # And ranks exchange what belongs to one tree after the other.
+        if not self.loss.renews_leaves and self.rules.linear_l2 is None and self.matrix.comm.size == 1:
             self._side_by_side = SideBySide.of(self, growth, self._growing())
         if self._side_by_side is not None and not self._side_by_side.needs_others:
             self.rules = replace(self.rules, n_threads=1)
@@ -201,7 +204,8 @@ class BoostingRun:
                 self._round(index)
                 self._measure()
                 last = self.history.last_validation
-                if on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last):
+                stops = on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last)
+                if is_any(self.matrix.comm, bool(stops)):
                     return
 
     def _measure(self) -> None:
@@ -303,10 +307,11 @@ class BoostingRun:
         if self.validation is not None:
             add_tree_to_raw(self.validation.codes, tree, self.validation.rows.raw[output], n_threads)
 
-    @property
-    def _every(self) -> slice:
+    def _rows_to_report(self) -> slice:
         """The training rows that tell their loss."""
-        return slice(None, None, -(-len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1)
+        first, n_rows = first_row(self.matrix.comm, len(self.train.y))
+        step = -(-n_rows // HISTORY_ROWS) if self.loss.by_rows else 1
+        return slice(-first % step, None, step)
 
     def _train_loss(self) -> float:
         if self._every.step > 1:
