@@ -9,6 +9,9 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
+
+import fastens
 
 PACKAGE = Path(__file__).resolve().parents[1] / "fastens"
 SOURCES = sorted(path for suffix in ("py", "pyx", "pxd", "h") for path in PACKAGE.rglob(f"*.{suffix}"))
@@ -52,9 +55,27 @@ MAX_FOLDER_FILES = 25
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 COPIED_LINES = 10
+# By room: the most own classes that a public estimator inherits from, and the longest line of them, itself included.
+INHERITANCE = {"boosting": (9, 5), "adaboost": (8, 5), "combining": (8, 6), "forests": (16, 7), "bayes": (12, 7)}
 
 IMPORT = re.compile(r"^\s*(?:from\s+(?P<source>[\w.]+)\s+c?import\s+(?P<names>.+)|c?import\s+(?P<modules>[\w.]+))")
 FUNCTION = re.compile(r"^\s*(?:def|cdef(?! class)|cpdef)\b[^=(]*\b(?P<name>\w+)\(")
+
+
+def is_own(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "fastens"
+
+
+def depth(kind: type) -> int:
+    """The number of own classes on the longest way up, the class itself included."""
+    return 1 + max((depth(base) for base in kind.__bases__ if is_own(base)), default=0)
+
+
+ESTIMATORS = [
+    kind
+    for kind in map(vars(fastens).get, fastens.__all__)
+    if isinstance(kind, type) and issubclass(kind, BaseEstimator)
+]
 
 
 def relative(path: Path) -> str:
@@ -188,3 +209,15 @@ def test_no_function_is_copied():
             for first in range(len(lines) - COPIED_LINES + 1):
                 places["\n".join(lines[first : first + COPIED_LINES])].add((relative(path), name))
     assert [sorted(where) for where in places.values() if len(where) > 1] == []
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_estimators_inherit_from_few_classes(kind):
+    most, deepest = INHERITANCE[room_of(kind.__module__)]
+    above = [base.__name__ for base in kind.__mro__[1:] if is_own(base)]
+    assert len(above) <= most, above
+    assert depth(kind) <= deepest
+
+
+def test_inheritance_limits_are_those_of_rooms():
+    assert {room_of(kind.__module__) for kind in ESTIMATORS} == set(INHERITANCE)

@@ -297,7 +297,7 @@ class GradientBoostingRanker(BoostedTrees):
     def _encode_target(self, y: NDArray[Any]) -> Array:
         return y
 
-    def _told_target(self, y: Array) -> Array:
+    def _target_for_hashing(self, y: Array) -> Array:
         # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
         return np.ascontiguousarray(y[:, :QUERY])
 
