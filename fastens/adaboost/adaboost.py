@@ -25,7 +25,7 @@ from fastens.boosting.fit_arguments import GivenValidation, check_validated, dra
 from fastens.boosting.parameters import NEEDS, RULES
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.start import start_rounds
-from fastens.combining.kinds import check_kind
+from fastens.combining.members import check_kind
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.exponential import ExponentialLoss

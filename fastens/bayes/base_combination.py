@@ -13,9 +13,16 @@ from fastens.bayes.mixing import Evidence, posterior
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.combining.defaults import default_classifiers
-from fastens.combining.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
+from fastens.combining.folds import (
+    FittedMember,
+    LevelPlan,
+    MemberData,
+    fit_level,
+    make_folds,
+    members_from_arrays,
+    members_to_arrays,
+)
 from fastens.combining.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
 

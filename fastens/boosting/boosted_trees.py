@@ -37,7 +37,7 @@ from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.metrics import LOSS, Metrics, OwnMetric
-from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin, with_callbacks
+from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.parameters import Need
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
@@ -72,7 +72,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if cls.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
             cls.__doc__ = cleandoc(cls.__doc__).replace("{parameters}", cleandoc(PARAMETERS))
 
-    @with_callbacks
     def fit(
         self,
         X: ArrayLike,
@@ -143,9 +142,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
                 if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
                     self._finish(rounds)
                 raise
-        self._finish(rounds)
-        if watch is not None:
-            watch.finish()
+            self._finish(rounds)
         if rounds.out_of_bag is not None:
             self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
         if self.refit:

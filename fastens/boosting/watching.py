@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastens.monitoring.callbacks import Announcer, CallbackEnv, Evaluation, StopTraining, progress_bar
-from fastens.monitoring.sklearn_callbacks import Tasks
+from fastens.monitoring.sklearn_callbacks import Tasks, tear_down_callbacks
 
 if TYPE_CHECKING:
     from fastens.boosting.rounds import Rounds
@@ -85,14 +85,18 @@ class RoundWatch:
 
 @contextmanager
 def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
-    """What is to be called after each round, if anything; a progress bar ends with the context."""
+    """What is to be called after each round, if anything; callbacks and a progress bar end with the context."""
     callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
-    watch = RoundWatch(model, run, callbacks)
-    if model.verbose == "bar":
-        with progress_bar() as advance:
-            callbacks.append(advance)
-            yield watch
-        return
-    if model.verbose:
-        callbacks.append(Announcer(int(model.verbose)))
-    yield watch if watch.is_needed else None
+    try:
+        watch = RoundWatch(model, run, callbacks)
+        if model.verbose == "bar":
+            with progress_bar() as advance:
+                callbacks.append(advance)
+                yield watch
+        else:
+            if model.verbose:
+                callbacks.append(Announcer(int(model.verbose)))
+            yield watch if watch.is_needed else None
+        watch.finish()
+    finally:
+        tear_down_callbacks(model)

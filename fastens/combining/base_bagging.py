@@ -13,11 +13,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from fastens.base import BaseFastens, is_plain
-from fastens.combining.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
-from fastens.combining.members import check_known
+from fastens.combining.folds import (
+    FittedMember,
+    MemberData,
+    MemberSpec,
+    fit_member,
+    members_from_arrays,
+    members_to_arrays,
+    resolve_method,
+)
+from fastens.combining.members import BaseOneEstimator, check_known
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.one_estimator import BaseOneEstimator
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.combining.tasks import run_tasks
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated

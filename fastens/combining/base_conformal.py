@@ -13,10 +13,19 @@ from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.combining.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
+from fastens.combining.folds import (
+    FittedMember,
+    Fold,
+    GivenRows,
+    LevelPlan,
+    MemberData,
+    fit_level,
+    make_folds,
+    members_from_arrays,
+    members_to_arrays,
+)
 from fastens.combining.members import RULES as MEMBER_RULES
-from fastens.combining.one_estimator import BaseOneEstimator
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.combining.members import BaseOneEstimator
 from fastens.conformal.scores import Errors, SetScores
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import content_hashes, random_stream

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pickle
+import uuid
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
@@ -18,16 +21,15 @@ from fastens.combining.folds import (
     LevelPlan,
     MemberData,
     MemberSpec,
+    Piece,
     fit_level,
     fit_member,
     make_folds,
     restrict,
 )
-from fastens.combining.kinds import check_kind
 from fastens.combining.levels import INPUTS, BaseLevels
-from fastens.combining.members import LEVELS, RULES, NamedMembers, is_dropped
+from fastens.combining.members import LEVELS, RULES, NamedMembers, check_kind, is_dropped
 from fastens.combining.responses import MemberError
-from fastens.combining.resume import Finished, Trail
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
@@ -49,6 +51,67 @@ STACKING_RULES = {
     "warm_start": FLAG,
     "n_jobs": ANYTHING,
 }
+
+
+Pieces = dict[tuple[str, int], Piece]
+
+
+@dataclass
+class Trail:
+    """What a fit has done so far."""
+
+    data: MemberData
+    options: Any  # what else the folds follow from
+    folds: list[Fold]
+    levels: list[tuple[list[MemberSpec], MemberData, Pieces]] = field(default_factory=list)
+
+    def finished(self) -> Finished:
+        """The same, without the rows."""
+        levels = [(_of_rows(data), _of_members(specs), pieces) for specs, data, pieces in self.levels]
+        return Finished(_of_rows(self.data, self.options), self.folds, levels)
+
+    def describe(self) -> str:
+        """The fits that are done, by member."""
+        names = [name for _, _, pieces in self.levels for name, _ in pieces]
+        return ", ".join(f"{name} ({names.count(name)} fits)" for name in dict.fromkeys(names)) or "none"
+
+
+@dataclass
+class Finished:
+    """What a fit leaves for the next one: hashes of what its members saw and were, and what they became."""
+
+    rows: str
+    folds: list[Fold]
+    levels: list[tuple[str, dict[str, str], Pieces]]
+
+    def folds_for(self, data: MemberData, options: Any) -> list[Fold] | None:
+        """The folds, if these are the same rows; random folds are drawn once, what is finished belongs to them."""
+        return self.folds if _of_rows(data, options) == self.rows else None
+
+    def pieces_for(self, depth: int, specs: list[MemberSpec], data: MemberData) -> Pieces:
+        """What is finished of a level, of members that are the same and see the same."""
+        if depth >= len(self.levels) or self.levels[depth][0] != _of_rows(data):
+            return {}
+        _, before, pieces = self.levels[depth]
+        now = _of_members(specs)
+        return {key: piece for key, piece in pieces.items() if before.get(key[0]) == now.get(key[0])}
+
+
+def _of_rows(data: MemberData, options: Any = None) -> str:
+    validation, routed = data.validation, data.routed
+    return _hash([data.X, data.y, data.classes, data.sample_weight, data.groups, validation, routed, options])
+
+
+def _of_members(specs: list[MemberSpec]) -> dict[str, str]:
+    return {spec.name: _hash([spec.estimator, spec.columns, spec.method]) for spec in specs}
+
+
+def _hash(value: Any) -> str:
+    """A hash of the content; of what cannot be pickled, as a class inside a function, one that nothing equals."""
+    try:
+        return str(joblib.hash(value))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return uuid.uuid4().hex
 
 
 class BaseStacking(TransformerMixin, BaseLevels):

@@ -11,10 +11,19 @@ from sklearn.base import TransformerMixin, is_classifier
 from sklearn.utils import Bunch
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.combining.combining import LEARNERS, Judged, learn_weights
-from fastens.combining.folds import FittedMember, GivenRows, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
+from fastens.combining.folds import (
+    FittedMember,
+    GivenRows,
+    LevelPlan,
+    MemberData,
+    MemberSpec,
+    fit_level,
+    make_folds,
+    members_from_arrays,
+    members_to_arrays,
+)
+from fastens.combining.member_weights import LEARNERS, Judged, learn_weights
 from fastens.combining.members import RULES, BaseMembers
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
-from fastens.combining.folds import FittedMember
+from fastens.combining.folds import FittedMember, members_from_arrays, members_to_arrays
 from fastens.combining.members import BaseMembers
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import one_of
 from fastens.table.parts import beside
 

@@ -9,14 +9,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import clone, is_classifier
-from sklearn.utils import Bunch, check_random_state
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import BaseFastens, is_plain
 from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
-from fastens.combining.kinds import check_kind, tags_of
 from fastens.parameters import NONE, Rule, instance, whole
 from fastens.table.parts import column_numbers, take_rows
 from fastens.table.sample_weights import check_weights
@@ -275,6 +274,38 @@ class BaseMembers(BaseFastens):
         return blocks[0] if len(blocks) == 1 else _VisualBlock("serial", blocks, dash_wrapped=False)
 
 
+class BaseOneEstimator(BaseMembers):
+    """An estimator made of copies of one other."""
+
+    estimators = None
+    columns = None
+    estimator: Any
+
+    def _template(self) -> Any:
+        """The estimator to copy."""
+        raise NotImplementedError
+
+    def _named(self) -> Iterator[tuple[str, Any]]:
+        """The estimator, for tags."""
+        yield "estimator", self._template()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, those of the estimator as ``estimator__parameter`` too."""
+        return BaseEstimator.get_params(self, deep=deep)
+
+    def set_params(self, **params: Any) -> BaseOneEstimator:
+        """Set parameters, those of the estimator as ``estimator__parameter``."""
+        BaseEstimator.set_params(self, **params)
+        return self
+
+    def _levels(self) -> list[NamedMembers]:
+        return [[("estimator", self._template())]]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_kind("estimator", self._template(), is_classifier(self))
+
+
 def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
     """Classes with those that fitted members know too, and the rows' classes as numbers among them."""
     joint = joined_labels([("y", classes), *labels_of_members(members)])
@@ -347,3 +378,24 @@ def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
     if y.ndim == 0 or y.shape[0] != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[:1] or 0}.")
     return y[rows]
+
+
+def tags_of(member: Any) -> Any:
+    """scikit-learn's tags of an estimator; None for what has none: a class, text, an object of a class of its own."""
+    if not hasattr(member, "fit"):
+        return None
+    try:
+        return get_tags(member)
+    except (AttributeError, TypeError):
+        return None
+
+
+def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
+    """Raise ValueError where a member is no classifier, or no regressor."""
+    kind = "classifier" if wants_classifier else "regressor"
+    tags = tags_of(member)
+    if tags is not None and tags.estimator_type == kind:
+        return
+    needs_tags = tags is None and hasattr(member, "fit")
+    advice = f", an instance of a class with scikit-learn's {kind.title()}Mixin and BaseEstimator"
+    raise ValueError(f"{what} must be a {kind}{advice if needs_tags else ''}; got {member!r}.")

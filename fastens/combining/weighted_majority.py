@@ -13,11 +13,19 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier, BaseFastens
-from fastens.combining.combining import margin_weights
 from fastens.combining.defaults import default_classifiers
-from fastens.combining.folds import FittedMember, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
+from fastens.combining.folds import (
+    FittedMember,
+    LevelPlan,
+    MemberData,
+    MemberSpec,
+    fit_level,
+    make_folds,
+    members_from_arrays,
+    members_to_arrays,
+)
+from fastens.combining.member_weights import margin_weights
 from fastens.combining.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.engine.rows.copies import repeated
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import are_copies

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, VotingClassifier, VotingRegressor
-from fastens.combining.combining import Judged, learn_weights, margin_weights
+from fastens.combining.member_weights import Judged, learn_weights, margin_weights
 from fastens.engine.threads import resolve_n_jobs
 
 

@@ -1,7 +1,7 @@
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 
-cdef struct Harvest:
+cdef struct TreeBuffer:
     # Grown trees, one after another in the arrays that a model has.
     int32_t n_values, n_squares     # a node
     bint narrow                     # they, and the gains, are float32
@@ -25,14 +25,14 @@ cdef struct Harvest:
     Py_ssize_t nodes_capacity, words_capacity, trees_capacity
 
 
-cdef bint reserve_tree(Harvest* harvest, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil
-cdef void close_tree(Harvest* harvest, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil
-cdef void free_harvest(Harvest* harvest) noexcept nogil
-cdef list take_trees(Harvest* harvest)
+cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil
+cdef void close_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil
+cdef void free_buffer(TreeBuffer* buffer) noexcept nogil
+cdef list take_trees(TreeBuffer* buffer)
 
 
-cdef inline void set_gain(Harvest* harvest, Py_ssize_t node, float64_t gain) noexcept nogil:
-    if harvest.narrow:
-        (<float32_t*>harvest.gain)[node] = <float32_t>gain
+cdef inline void set_gain(TreeBuffer* buffer, Py_ssize_t node, float64_t gain) noexcept nogil:
+    if buffer.narrow:
+        (<float32_t*>buffer.gain)[node] = <float32_t>gain
     else:
-        (<float64_t*>harvest.gain)[node] = gain
+        (<float64_t*>buffer.gain)[node] = gain
