@@ -415,8 +415,8 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
     def staged_weights(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the distribution over the rows that each round began with: weights that sum to 1.
 
-        The rounds are gone through again, so that no more than one distribution is in memory. `restarted_` tells the
-        rounds that began again from the first one.
+        The rounds are replayed, so that no more than one distribution is in memory. `restarted_` marks the rounds that
+        began again from the first one.
 
         Parameters
         ----------

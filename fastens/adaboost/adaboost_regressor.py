@@ -160,20 +160,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.loss = loss
-        self.resample = resample
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.categorical_features = categorical_features
-        self.categorical_encoding = categorical_encoding
-        self.categorical_missing = categorical_missing
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -39,7 +39,7 @@ class Earlier:
     seed, n_targets : int
         Of its draws; of its y.
     door, statistics : dict
-        What it learned of the columns.
+        What the input encoder learned of the columns.
     """
 
     ensemble: TreeEnsemble

@@ -31,7 +31,7 @@ def refitted(model: Any, X: Any, y: Any, decay_rate: float, sample_weight: Any) 
     loss = model._get_loss()
     loss.check_target(data.y)
     data = model._apply_statistics(data)
-    step = LeafStep(loss, model.learning_rate, model._growth_rules())
+    step = LeafStep(loss, model.learning_rate, model._growth_rules().for_weights(data.sample_weight))
     trees, model = model._ensemble, copy(model)
     if isinstance(trees, LinearEnsemble):
         model._ensemble = LinearRefit(trees, data, step, decay_rate, model.linear_l2).run()

@@ -23,7 +23,6 @@ def growth_rules(model: Any) -> GrowthRules:
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
         min_samples_leaf=model.min_samples_leaf,
-        min_samples_uncertain=_min_samples_uncertain(model),
         min_child_weight=model.min_child_weight,
         min_weight_leaf=model.min_weight_leaf,
         min_gain_to_split=model.min_gain_to_split,
@@ -42,17 +41,6 @@ def growth_rules(model: Any) -> GrowthRules:
         max_categories_per_split=model.max_categories_per_split,
         one_hot_max_size=model.one_hot_max_size,
     )
-
-
-def _min_samples_uncertain(model: Any) -> int | None:
-    if model.min_samples_uncertain is not None and model._loss.constant_hessian:
-        raise ValueError(
-            f"min_samples_uncertain must be None with loss={model._loss.name!r}, of which all hessians are the same: "
-            f"min_samples_leaf is the limit everywhere; got {model.min_samples_uncertain}."
-        )
-    if model.min_samples_uncertain is None and model._loss.measures_noise:
-        return max(1, model.min_samples_leaf // 4)
-    return model.min_samples_uncertain
 
 
 def _split_penalty(model: Any) -> float:

@@ -58,7 +58,7 @@ class RoundWatch:
             answers = [bool(callback(env)) for callback in self._callbacks]
             stop = self._tasks.end_round(self._partial) or any(answers)
         except Exception as error:
-            # LightGBM's `early_stopping` has an exception of its own to say so, which knows the best round.
+            # LightGBM's `early_stopping` raises an exception of its own, which knows the best round.
             if not (isinstance(error, StopTraining) or hasattr(error, "best_iteration")):
                 raise
             stop = True

@@ -88,7 +88,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows; those that the trees were not grown on tell more.
+            Rows; better such that the trees were not grown on.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional

@@ -96,7 +96,6 @@ GROUPS = {
         Parameter("min_child_weight", float, "W", "smallest sum of hessians in a leaf"),
         Parameter("min_gain_to_split", float, "GAIN", "smallest gain worth a split"),
         Parameter("split_penalty", float, "PENALTY", "what a split has to gain to stay, in units of the noise"),
-        Parameter("lift_limits", switch_or_word, "KIND", "grow without limits if rows held out say so: yes or no"),
         Parameter("min_impurity_decrease", float, "GAIN", "smallest decrease of impurity worth a split"),
         Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
         Parameter("path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),

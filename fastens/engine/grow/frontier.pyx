@@ -211,7 +211,7 @@ cdef inline bint _may_split(const Workspace* ws, const Limits* limits, int32_t i
     cdef const Node* node = &ws.nodes[id]
     return (
         node.depth < limits.max_depth
-        and node.sums.count >= 2 * ws.rules.min_uncertain_count
+        and node.sums.count >= 2 * ws.rules.min_count
         and node.sums.hessian >= 2 * ws.rules.min_hessian
         and node.sums.weight >= 2 * ws.rules.min_weight
     )

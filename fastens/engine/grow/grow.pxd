@@ -33,7 +33,6 @@ cdef class Grower:
     cdef _set_columns(self)
     cdef _set_features(self)
     cdef _set_rules(self)
-    cdef int64_t _min_uncertain_count(self)
     cdef _set_feature_rules(self)
     cdef _set_weights(self, bint constant_hessian)
     cdef SplitRules _scaled(self, const Quantised* quantised) noexcept nogil

@@ -16,7 +16,7 @@ from fastens.engine.grow.frontier cimport (
     COMPLETE, GROWING, NOT_BEGUN, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, collect_candidates, count_tasks,
     next_set, place_rows, run_tasks, search_tasks, threads_for_rows
 )
-from fastens.engine.splits.gain cimport SplitRules, has_given_values
+from fastens.engine.splits.gain cimport SplitRules
 from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.grow.leaves cimport add_to_all, dispersion, end_where_it_pays, is_left, node_sums, sums_of_output
@@ -145,7 +145,6 @@ cdef class Grower:
         if self.row_weights is None:
             # Without weights the count is the weight; packed cells know no other.
             self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
-        self.ws.rules.min_uncertain_count = self._min_uncertain_count()
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
@@ -158,15 +157,6 @@ cdef class Grower:
         self.given.category_smoothing = rules.category_smoothing
         self.given.min_gain = rules.min_gain_to_split
         self.given.max_step = INFINITY if rules.max_delta_step is None else rules.max_delta_step
-
-    cdef int64_t _min_uncertain_count(self):
-        """`min_count` where no leaf may have fewer rows."""
-        cdef int32_t f
-        cdef int64_t fewest = max(self.rules.min_samples_uncertain or self.rules.min_samples_leaf, 1)
-        for f in range(self.ws.table.n_features):
-            if has_given_values(&self.ws.features[f]):
-                return min(fewest, self.ws.rules.min_count)
-        return self.ws.rules.min_count
 
     cdef _set_feature_rules(self):
         """Constraints on the features; `kept` keeps their arrays alive."""
@@ -217,7 +207,6 @@ cdef class Grower:
         cdef SplitRules scaled = self.ws.rules
         cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
         scaled.min_hessian = _at_least(self.given.min_hessian * hessian)
-        scaled.uncertain_hessian = _at_least(self.given.min_count * quantised.mean_hessian)
         scaled.min_weight = _at_least(self.given.min_weight * self.source.weight_scale)
         scaled.l2 = self.given.l2 * hessian
         scaled.path_smooth = self.given.path_smooth * hessian

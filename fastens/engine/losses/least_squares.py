@@ -28,7 +28,7 @@ class LeastSquares(Loss):
     base : Loss
         One with hessians.
     l2 : float, default=0
-        Added to the sum of hessians.
+        Added to the sum of hessians; where the weights' mean is below 1, times that mean.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class LeastSquares(Loss):
     renews_leaves = True
 
     def __init__(self, base: Loss, l2: float = 0.0) -> None:
-        self._base, self._l2 = base, l2
+        self._base, self._given_l2, self._l2 = base, l2, l2
         self.name, self.n_outputs, self.bounds = base.name, base.n_outputs, base.bounds
         self.by_rows, self.has_levels = base.by_rows, base.has_levels
         self._steps = np.empty((base.n_outputs, 0, 2))
@@ -72,7 +72,8 @@ class LeastSquares(Loss):
         return self._base.start(y, sample_weight)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Renew what the loss learns from the residuals."""
+        """Renew what the loss learns from the residuals, and the penalty's share of small weights."""
+        self._l2 = self._given_l2 * (1.0 if sample_weight is None else min(1.0, float(sample_weight.mean())))
         self._base.start_round(y, raw, sample_weight)
 
     def gradients(
