@@ -1,4 +1,4 @@
-"""Which rows a round of boosting is grown on: some at random, or those that the gradients say matter most.
+"""Which rows a round of boosting is grown on: some at random, or those with the largest gradients.
 
 A row's random numbers follow from its content, so neither the order of the rows nor the number of threads matters, and
 copies of a row are drawn together, as the one row of their summed weight would be.

@@ -67,6 +67,7 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         out_of_bag=model.oob_score,
         dart=dart if model.boosting == "dart" else None,
         linear_l2=model.linear_l2 if model.linear_leaves else None,
+        jointly=model._n_targets > 1 and not model.linear_leaves,
     )
 
 
