@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fastens.cli.errors import CommandError, first_line
 from fastens.cli.models.models import DEFAULT, FAMILIES, TEXT, estimator_class, families, known_family
+from fastens.cli.table.errors import CommandError, first_line
 
 # Where argparse keeps the parameters, apart from the other options.
 _PLACE = "parameter "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
-from fastens.bayes.mixing import Evidence, posterior
+from fastens.bayes.hypotheses.mixing import Evidence, posterior
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.combining.defaults import default_classifiers
@@ -62,15 +62,7 @@ class BaseCombination(BaseClassifier, BaseMembers):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimators = estimators
-        self.prior = prior
-        self.noise = noise
-        self.temperature = temperature
-        self.cv = cv
-        self.refit = refit
-        self.columns = columns
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
@@ -78,7 +70,7 @@ class BaseCombination(BaseClassifier, BaseMembers):
     def _default_members(self) -> NamedMembers:
         return default_classifiers()
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         return "predict_proba" if self.noise is None else "predict"
 
     def _remedy(self) -> str:

@@ -1,4 +1,4 @@
-"""Where a climb of the likelihood starts: tables from the rows that are known, drawn, or given."""
+"""Initial tables of EM and gradient ascent: from complete families, drawn, or given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, as_table, check_table
-from fastens.bayes.networks.incomplete import shares
+from fastens.bayes.networks.em import shares
 from fastens.parameters import instance, one_of
 
 Array = NDArray[np.float64]
@@ -17,29 +17,14 @@ START = one_of("counts", "random") | instance(Mapping, "a dict of tables by vari
 SYMMETRY = 0.5  # how far the first tables of hidden variables are from even ones: even ones never part
 
 
-def starting_tables(
+def initial_tables(
     start: Any, network: DiscreteNetwork, counts: Sequence[Array], hidden: set[int], rng: np.random.Generator
 ) -> list[Array]:
-    """Tables without zeros, which a climb would never change.
+    """Initial tables of the optimisation, without zeros, which it would never change.
 
-    Parameters
-    ----------
-    start : "counts", "random" or dict
-        The shares of the rows in which a family is known, after one more of each, and for hidden variables some noise;
-        shares that are drawn, all alike probable; or tables by name, of other variables as with "counts".
-    network : DiscreteNetwork
-        Names, values and parents.
-    counts : list of arrays
-        Of each family, in the rows in which it is known.
-    hidden : set of int
-        The hidden variables.
-    rng : Generator
-        For what is drawn.
-
-    Raises
-    ------
-    ValueError
-        If a given table is of no variable, has another shape, or holds no probabilities greater than 0.
+    "counts": the shares of the rows in which a family is known, after one more of each, with some noise for hidden
+    variables. "random": uniformly drawn distributions. A dict: tables by name, of other variables as with "counts";
+    ValueError if one names no variable, has another shape, or holds no probabilities greater than 0.
     """
     if isinstance(start, str) and start == "random":
         return [shares(mass, mass) for mass in (rng.standard_exponential(found.shape) for found in counts)]
@@ -64,5 +49,5 @@ def _given_table(name: str, given: Any, shape: tuple[int, ...]) -> Array:
     except ValueError as error:
         raise ValueError(f"start must hold tables of the variables, but {error}") from None
     if not table.all():
-        raise ValueError(f"start[{name!r}] must hold probabilities greater than 0: a climb never changes a zero.")
+        raise ValueError(f"start[{name!r}] must hold probabilities greater than 0: EM never changes a zero.")
     return shares(table, table)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.bayes.base_combination import BaseCombination
-from fastens.bayes.mixing import Evidence, pool, pseudo_bma
+from fastens.bayes.hypotheses.base_combination import BaseCombination
+from fastens.bayes.hypotheses.mixing import Evidence, pool, pseudo_bma
 from fastens.bayes.posterior import PosteriorMixin, draw_index, generator
 from fastens.combining.members import NamedMembers
 from fastens.parameters import one_of, real
@@ -121,19 +121,7 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            estimators,
-            prior=prior,
-            noise=noise,
-            temperature=temperature,
-            cv=cv,
-            refit=refit,
-            columns=columns,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.method = method
-        self.concentration = concentration
+        self._keep_parameters(locals())
 
     def _weigh(self, evidence: Evidence, prior: Array) -> None:
         super()._weigh(evidence, prior)

@@ -112,11 +112,7 @@ class FiniteHypothesisLearner(BaseFastens):
         hypotheses: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
-        self.likelihoods = likelihoods
-        self.prior = prior
-        self.outcomes = outcomes
-        self.hypotheses = hypotheses
-        self.random_state = random_state
+        self._keep_parameters(locals())
 
     # Learning --------------------------------------------------
 

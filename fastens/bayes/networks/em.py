@@ -1,15 +1,14 @@
-"""Tables from rows with missing values: climbs of the likelihood, by expectation-maximisation or along its gradient."""
+"""Tables from rows with missing values: expectation-maximisation, and gradient ascent of the likelihood."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.families import family_counts
+from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.bayes.networks.components import expected_counts, find_components
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.networks.inference import logs, missing_in
@@ -20,8 +19,8 @@ LONGEST, SHORTEST = 1e6, 1e-12  # steps along the gradient
 
 
 @dataclass(frozen=True)
-class Climb:
-    """What a climb came to."""
+class Optimum:
+    """The tables of the greatest likelihood found."""
 
     network: DiscreteNetwork
     counts: list[Array]  # expected counts of each family, under the network
@@ -41,25 +40,18 @@ def objective(table: Array, counts: Array, pseudo: Array) -> float:
 class _Objective:
     """Log likelihood of rows, plus the pseudo-counts times the logs of the probabilities."""
 
-    def __init__(
-        self,
-        network: DiscreteNetwork,
-        codes: NDArray[Any],
-        weights: Array | None,
-        pseudo: Sequence[float],
-        n_threads: int,
-    ) -> None:
-        self._codes, self._weights, self._pseudo = codes, weights, pseudo
-        known = family_counts(codes, network.sizes, network.families, weights, n_threads)
+    def __init__(self, network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float]) -> None:
+        self._rows, self._pseudo = rows, pseudo
+        known = family_counts(rows.codes, network.sizes, network.families, rows.weights, rows.n_threads)
         self._known = [counts.astype(np.float64) for counts in known]
         self._known_cells = joined(self._known)
         self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known])
-        self._components = find_components(network, missing_in(network, codes), prune=False)
-        self.weight = float(codes.shape[1] if weights is None else weights.sum())
+        self._components = find_components(network, missing_in(network, rows.codes), prune=False)
+        self.weight = float(rows.codes.shape[1] if rows.weights is None else rows.weights.sum())
 
     def at(self, network: DiscreteNetwork) -> tuple[float, list[Array]]:
         """Its value, and the expected counts without pseudo-counts."""
-        hidden, value = expected_counts(network, self._components, self._codes, self._weights)
+        hidden, value = expected_counts(network, self._components, self._rows.codes, self._rows.weights)
         counts = [known + expected for known, expected in zip(self._known, hidden, strict=True)]
         return value + objective(joined(network.tables), self._known_cells, self._pseudo_cells), counts
 
@@ -68,43 +60,18 @@ class _Objective:
         return [found + pseudo for found, pseudo in zip(counts, self._pseudo, strict=True)]
 
 
-def climb_by_em(
-    network: DiscreteNetwork,
-    codes: NDArray[Any],
-    weights: Array | None,
-    pseudo: Sequence[float],
-    *,
-    max_iter: int,
-    tol: float,
-    n_threads: int,
-) -> Climb:
-    """Expectation-maximisation: counts expected under the tables make the next tables.
+def run_em(network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
+    """Expectation-maximisation from the tables of `network`: expected counts make the next tables.
 
-    Every step raises the objective, log likelihood plus pseudo-counts times log probabilities; that it does is checked.
-
-    Parameters
-    ----------
-    network : DiscreteNetwork
-        Structure, and the tables to start from.
-    codes : array of uint8, uint16 or uint32, shape (n_variables, n_rows)
-        0 for missing, p + 1 for position p.
-    weights : array of float64, shape (n_rows,), optional
-        Weights of the rows.
-    pseudo : sequence of float
-        Pseudo-count of each cell of each table.
-    max_iter : int
-        Most steps.
-    tol : float
-        Stop where a step raises the objective by less than this for each row.
-    n_threads : int
-        Threads.
+    `pseudo` holds the pseudo-count of a cell of each table. Every step must raise the objective, and that is checked.
+    It stops where a step raises it by less than `tol` for each row.
 
     References
     ----------
     Dempster, Laird & Rubin (1977), "Maximum likelihood from incomplete data via the EM algorithm"; Lauritzen (1995),
     "The EM algorithm for graphical association models with missing data", eq. 4.
     """
-    objective = _Objective(network, codes, weights, pseudo, n_threads)
+    objective = _Objective(network, rows, pseudo)
     value, counts = objective.at(network)
     history, converged = [value], False
     while len(history) <= max_iter and not converged:
@@ -114,30 +81,28 @@ def climb_by_em(
         _check_rise(history[-1], value)
         history.append(value)
         converged = value - history[-2] < tol * objective.weight
-    return Climb(network, counts, np.array(history), converged)
+    return Optimum(network, counts, np.array(history), converged)
 
 
-def climb_by_gradient(
+def run_gradient_ascent(
     network: DiscreteNetwork,
-    codes: NDArray[Any],
-    weights: Array | None,
+    rows: CodedRows,
     pseudo: Sequence[float],
     *,
     max_iter: int,
     tol: float,
-    n_threads: int,
     learning_rate: float | None = None,
-) -> Climb:
-    """Gradient ascent of the same objective, in the logs of unnormalised probabilities; parameters as in `climb_by_em`.
+) -> Optimum:
+    """Gradient ascent of the same objective, in the logs of unnormalised probabilities.
 
     The derivative by the log of cell k of a distribution is N_k - N theta_k, with expected counts N_k (Binder, Koller,
     Russell & Kanazawa 1997, eq. 9, by the chain rule); it is divided by N, the distribution's expected rows. A step
-    that does not raise the objective is taken back and halved, one that does makes the next longer; or with a
-    `learning_rate`, at most 1, all steps are that times the derivative. Those raise it always: as a function of the
-    logs, the expected log likelihood bends by at most N / 2. They end where one raises it by less than the learning
-    rate times what ends the climb otherwise.
+    that does not raise the objective is undone and halved, one that does doubles the next. With a `learning_rate`, at
+    most 1, all steps are that times the derivative. They always raise the objective: as a function of the logs, the
+    second derivative of the expected log likelihood is at most N / 2. They stop where one raises it by less than
+    `tol` times the learning rate for each row.
     """
-    objective = _Objective(network, codes, weights, pseudo, n_threads)
+    objective = _Objective(network, rows, pseudo)
     value, counts = objective.at(network)
     history, converged, step = [value], False, learning_rate or 1.0
     least_rise = tol * objective.weight * step
@@ -151,14 +116,14 @@ def climb_by_gradient(
             if value >= history[-1] or step < SHORTEST or learning_rate is not None:
                 break
             step /= 2
-        if value < history[-1]:  # no step raises it: the top, as far as rounding lets us see
+        if value < history[-1]:  # no step raises it: the maximum, up to rounding
             converged = True
             break
         network, counts = trial, trial_counts
         history.append(value)
         step = min(2 * step, LONGEST) if learning_rate is None else learning_rate
         converged = value - history[-2] < least_rise
-    return Climb(network, counts, np.array(history), converged)
+    return Optimum(network, counts, np.array(history), converged)
 
 
 def shares(mass: Array, otherwise: Array) -> Array:

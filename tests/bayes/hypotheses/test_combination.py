@@ -24,7 +24,7 @@ from fastens import (
     MLClassifier,
     estimate_errors,
 )
-from fastens.bayes.mixing import Evidence, pool, pseudo_bma
+from fastens.bayes.hypotheses.mixing import Evidence, pool, pseudo_bma
 from reference import mixing as naive
 
 CLASSES = (BayesOptimalClassifier, MAPClassifier, MLClassifier, GibbsClassifier)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fastens.bayes.counts.chow_liu import class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.counting import class_counts, encode, pair_counts, without_missing
-from fastens.bayes.naive.chow_liu import class_information, maximum_spanning_tree, mutual_information
 from reference import dependence as plain
 
 

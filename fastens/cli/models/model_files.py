@@ -1,8 +1,7 @@
-"""What a model file says about the table the model was trained on."""
+"""Model files, and predictions for the rows of a table."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,35 +10,12 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 import fastens
-from fastens.cli.errors import CommandError, first_line, listed
+from fastens.cli.table.card import KEY, ModelCard
 from fastens.cli.table.columns import DATE, GIVEN, NUMBER, TEXT, TIMESTAMP, WORDS, column_kinds, features
+from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.split import Split
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 from fastens.table.columns.dates import HOUR, column_and_part
-
-KEY = "table"
-
-
-@dataclass(frozen=True)
-class ModelCard:
-    """Target and task, the columns and what they hold, the best constant prediction, and which rows were held out."""
-
-    target: str | None
-    target_kind: str | None
-    task: str
-    kinds: dict[str, str]
-    constant: list[float] | None
-    split: Split | None = None
-
-    def trained_on(self, y: NDArray) -> NDArray[np.bool_] | None:
-        """Which rows the model was trained on, if this is the target of the table of training; else None."""
-        if self.split is None or not self.split.is_of(y):
-            return None
-        return ~self.split.held_out(y, self.task)
-
-    def to_metadata(self) -> dict[str, Any]:
-        """The card as plain values, for `model.save(path, metadata=...)`."""
-        return {KEY: asdict(self)}
 
 
 def load_model(path: str) -> tuple[Any, ModelCard]:

@@ -8,38 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.concepts.cube import fill, log_weights, spread, sum_out
+from fastens.bayes.counts.cube import fill, log_weights, spread, sum_out
 
 MAX_NUMBERS = 1 << 27  # a gigabyte of float64
 
 
 class CountCube:
-    """How much weight of each class lies in every cell, where an attribute may also be "any value".
+    """The weight of each class in every cell of a table of attributes, in which an attribute may also be "any value".
 
-    Parameters
-    ----------
-    codes : int64 array of shape (n_rows, n_attributes)
-        Values of the attributes, 0, 1, ...; -1 where it is missing: such a row lies only in cells of "any value".
-    classes : int64 array of shape (n_rows,)
-        Class of each row.
-    weight : float64 array of shape (n_rows,)
-        Weight of each row.
-    sizes : sequence of int
-        Number of values of each attribute.
-    n_classes : int
-        Number of classes.
-
-    Attributes
-    ----------
-    counts : float64 array of shape (n_cells, n_classes)
-        The weights. The last cell is that of all rows.
-    sizes, strides : int64 arrays
-        A cell's number is the sum of digits times strides; "any value" of attribute j is the digit sizes[j].
-
-    Raises
-    ------
-    ValueError
-        If the cube would be larger than a gigabyte.
+    `codes` hold the attributes' values, 0, 1, ..., in each row, -1 where missing: such a row is only in cells of "any
+    value". `counts` has the shape (n_cells, n_classes). The number of a cell is the sum of its digits times `strides`;
+    the digit sizes[j] is "any value" of attribute j, so that the last cell holds all rows. ValueError if the cube would
+    take more than a gigabyte.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The climb of the likelihood as the user sets it: where it starts, its steps, and the path of the log likelihood."""
+"""EM and gradient ascent as the user sets them: initial tables, steps, and the path of the log likelihood."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Floats = NDArray[np.floating]
 MOST_CATEGORIES = 64  # of a column that are asked for; the heaviest ones
 
 
-class Questions(NamedTuple):
+class BinaryFeatures(NamedTuple):
     """Whether the value of a column is at most a number, equal to a category, or missing."""
 
     column: NDArray[np.int64]
@@ -26,17 +26,17 @@ class Questions(NamedTuple):
             found[:, i] = np.isnan(x) if kind == MISSING else x <= value if kind == AT_MOST else x == value
         return found
 
-    def take(self, places: list[int]) -> Questions:
+    def take(self, places: list[int]) -> BinaryFeatures:
         """Some of them."""
-        return Questions(self.column[places], self.kind[places], self.value[places])
+        return BinaryFeatures(self.column[places], self.kind[places], self.value[places])
 
 
 AT_MOST, EQUAL, MISSING = 0, 1, 2
 
 
-def candidate_questions(
+def candidate_features(
     X: Floats, is_categorical: NDArray[np.bool_], weight: NDArray[np.float64], n_thresholds: int
-) -> Questions:
+) -> BinaryFeatures:
     """All questions worth asking: at most `n_thresholds` of each column of numbers, at weighted quantiles."""
     found: list[tuple[int, int, float]] = []
     for column in range(X.shape[1]):
@@ -55,7 +55,7 @@ def candidate_questions(
             found.append((column, MISSING, 0.0))
     # Where all columns are constant there is nothing to ask; one question that all answer alike does no harm.
     columns, kinds, numbers = zip(*(found or [(0, MISSING, 0.0)]), strict=True)
-    return Questions(np.array(columns, np.int64), np.array(kinds, np.int64), np.array(numbers, np.float64))
+    return BinaryFeatures(np.array(columns, np.int64), np.array(kinds, np.int64), np.array(numbers, np.float64))
 
 
 def _thresholds(values: Floats, totals: NDArray[np.float64], most: int) -> list[float]:
@@ -72,7 +72,7 @@ def _thresholds(values: Floats, totals: NDArray[np.float64], most: int) -> list[
     return np.where((middle >= low) & (middle < high), middle, low).tolist()
 
 
-def best_questions(
+def select_features(
     answers: NDArray[np.int64], classes: NDArray[np.int64], weight: NDArray[np.float64], most: int
 ) -> list[int]:
     """Choose questions one after another: each lowers the entropy of the class given all answers by the most."""

@@ -1,4 +1,4 @@
-"""The tables of a network: from counts, by a climb of the likelihood where values are missing, and their posterior."""
+"""Estimates of the conditional probability tables: from counts, by EM where values are missing; their posterior."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from fastens.bayes.counts.families import MOST_CELLS, FamilyLayout, complete_columns, n_cells
-from fastens.bayes.naive.dirichlet import Groups, Smoothing
+from fastens.bayes.counts.dirichlet import Groups, Smoothing
+from fastens.bayes.counts.families import MOST_CELLS, CodedRows, FamilyLayout, complete_columns, n_cells
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
-from fastens.bayes.networks.incomplete import climb_by_em, climb_by_gradient, objective
-from fastens.bayes.networks.starting_tables import starting_tables
-from fastens.bayes.networks.structures import Coded
+from fastens.bayes.networks.em import objective, run_em, run_gradient_ascent
+from fastens.bayes.networks.initial_tables import initial_tables
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
 from fastens.table.tables import TableEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
-CLIMBS = {"em": climb_by_em, "gradient": climb_by_gradient}
+OPTIMISERS = {"em": run_em, "gradient": run_gradient_ascent}
 
 
-class NetworkTables(ParameterPosteriorMixin):
-    """What estimates the tables of `BayesianNetwork`, by its parameters, and draws them from their posterior."""
+class TableEstimation(ParameterPosteriorMixin):
+    """Estimates the tables of `BayesianNetwork` by its parameters, and draws them from their posterior."""
 
     _network: DiscreteNetwork
     _counts: list[Array] | None
@@ -44,7 +43,7 @@ class NetworkTables(ParameterPosteriorMixin):
     hidden: Any
     random_state: Any
 
-    def _estimate_tables(self, network: DiscreteNetwork, data: Coded) -> None:
+    def _estimate_tables(self, network: DiscreteNetwork, data: CodedRows) -> None:
         sizes = data.sizes.tolist()
         for name, family in zip(network.names, network.families, strict=True):
             if n_cells(family, sizes) > MOST_CELLS:
@@ -63,8 +62,8 @@ class NetworkTables(ParameterPosteriorMixin):
             first, n_hidden = len(self._encoder.categories), len(self.hidden or ())
             hidden = set(range(first, first + n_hidden))
             rng = generator(self.random_state)
-            start = starting_tables(self.start, network, counts, hidden, rng)
-            self._climb(network.with_tables(start), data, pseudo)
+            start = initial_tables(self.start, network, counts, hidden, rng)
+            self._maximise_likelihood(network.with_tables(start), data, pseudo)
             return
         self._network, self._counts = network, counts
         self.history_ = np.array([objective(tables, cells, groups.pseudo)])
@@ -83,25 +82,17 @@ class NetworkTables(ParameterPosteriorMixin):
         groups, cells = self._groups(layout.shapes), joined(self._counts or ())[None]
         return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
 
-    def _climb(self, network: DiscreteNetwork, data: Coded, pseudo: list[float]) -> None:
+    def _maximise_likelihood(self, network: DiscreteNetwork, data: CodedRows, pseudo: list[float]) -> None:
         options = {} if self.learning_rate is None else {"learning_rate": self.learning_rate}
-        climb = CLIMBS[self.missing](
-            network,
-            data.codes,
-            data.weights,
-            pseudo,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_threads=data.n_threads,
-            **options,
-        )
-        if not climb.converged:
+        run = OPTIMISERS[self.missing]
+        found = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)
+        if not found.converged:
             warn(
                 f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
                 ConvergenceWarning,
             )
-        self._network, self._counts, self.history_ = climb.network, climb.counts, climb.history
-        self.n_iter_ = len(climb.history) - 1
+        self._network, self._counts, self.history_ = found.network, found.counts, found.history
+        self.n_iter_ = len(found.history) - 1
 
     # The posterior of the tables --------------------------------------------------
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.bayes.concepts.cube import tree_evidence, tree_reach
+from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from scipy.special import gammaln
 
-from fastens.bayes.concepts.count_cube import CountCube, check_cube_size
+from fastens.bayes.counts.count_cube import CountCube, check_cube_size
 from reference import cube as naive
 from reference import spaces
 

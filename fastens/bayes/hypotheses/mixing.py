@@ -16,19 +16,10 @@ LEAST = np.finfo(np.float64).eps  # a probability of 0 counts as this, as in sci
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the likelihood is made of.
+    """Responses of the members (n_members, n_rows, n_classes), and the classes and weights of the rows.
 
-    Parameters
-    ----------
-    responses : float array of shape (n_members, n_rows, n_classes)
-        Probabilities, or votes as 1 and 0 under a noise model.
-    y : int array of shape (n_rows,)
-        The class that each row is of.
-    weight : float array of shape (n_rows,)
-        Weights of the rows.
-    noise : None, float, or pair of floats
-        None: the responses are probabilities. A number: votes are wrong with this probability, any other class alike.
-        A pair (a, b): with one that is unknown, Beta(a, b) distributed, of each member its own.
+    Without noise the responses are probabilities, with it votes (1 and 0). A number is the probability of a wrong vote,
+    for any other class alike; a pair (a, b) is the Beta prior of each member's own.
     """
 
     responses: Array

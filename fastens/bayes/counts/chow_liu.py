@@ -19,22 +19,11 @@ ROOT = -1  # parent of a column that has none
 
 
 def mutual_information(pairs: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
-    """Mutual information of every two columns given the class, in nats.
+    """Mutual information of every two columns given the class, in nats: (n_features, n_features).
 
     I(X; Z | C) = sum over c, x, z of p(c, x, z) log[ p(x, z | c) / (p(x | c) p(z | c)) ], for each pair over the rows
-    in which both are known (FGG 1997, section 4.1).
-
-    Parameters
-    ----------
-    pairs : array of shape (n_classes, sizes.sum(), sizes.sum())
-        Rows, or their weights, by class and the categories of two columns: `pair_counts` without missing values.
-    sizes : array of int64, shape (n_features,)
-        Number of categories of each column.
-
-    Returns
-    -------
-    array of shape (n_features, n_features)
-        Symmetric; the diagonal is the entropy of the column given the class.
+    in which both are known (FGG 1997, section 4.1). The diagonal is the entropy of the column given the class. `pairs`
+    are `pair_counts` without missing values.
     """
     total, gain = np.zeros((len(sizes), len(sizes))), np.zeros((len(sizes), len(sizes)))
     for counts in pairs:
@@ -55,12 +44,7 @@ def mutual_information(pairs: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
 def class_information(singles: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
     """Mutual information of each column and the class, in nats, over the rows in which the column is known.
 
-    Parameters
-    ----------
-    singles : array of shape (n_classes, sizes.sum())
-        Rows, or their weights, by class and category: `class_counts` without missing values.
-    sizes : array of int64, shape (n_features,)
-        Number of categories of each column.
+    `singles` are `class_counts` without missing values.
     """
     of_cells = singles.sum(axis=0)
     of_classes = _block_sums(singles, sizes, axis=1)
@@ -86,31 +70,15 @@ def _block_sums(values: NDArray[Any], sizes: NDArray[np.int64], axis: int) -> ND
 
 
 def maximum_spanning_tree(weights: Array, root: int = 0) -> NDArray[np.int64]:
-    """The tree over all columns with the greatest sum of weights, its edges pointing away from the root.
+    """The tree over all columns with the greatest sum of weights: the parent of each column, -1 for the root.
 
-    Prim's algorithm, O(n_features^2); of equal edges, the one to the first column, and from the one reached first.
-
-    Parameters
-    ----------
-    weights : array of shape (n_features, n_features)
-        Symmetric; the diagonal does not count. Edges of weight 0 are taken too, so that there is one tree.
-    root : int, default=0
-        The column without a parent.
-
-    Returns
-    -------
-    array of int64, shape (n_features,)
-        Parent of each column, -1 for the root.
-
-    References
-    ----------
-    Chow & Liu (1968), "Approximating discrete probability distributions with dependence trees", IEEE Transactions on
-    Information Theory 14.
+    Prim's algorithm, O(n_features^2). Of equal edges it takes the one to the first column, from the one reached first.
+    Edges of weight 0 are taken too, so that there is one tree.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from fastens.bayes.naive.chow_liu import maximum_spanning_tree
+    >>> from fastens.bayes.counts.chow_liu import maximum_spanning_tree
     >>> maximum_spanning_tree(np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0.0]]), root=2).tolist()
     [1, 2, -1]
     """
