@@ -93,7 +93,6 @@ LONG_SIGNATURES = {
 }
 MODULE_CYCLES = [
     {"boosting.dart", "boosting.rounds", "boosting.side_by_side"},
-    {"forests.base_forest", "forests.forest_members"},
 ]
 FOLDER_CYCLES = []
 

@@ -258,7 +258,11 @@ def _check_label(estimator: Any, label: Any) -> None:
 def _in_features(estimator: Any, X: Any) -> Any:
     """A frame with parts in the place of dates, as the estimator has them as features."""
     is_named = hasattr(estimator, "feature_names_in_") and nw.dependencies.is_into_dataframe(X)
-    return estimator._match_frame(X).native if is_named and hasattr(estimator, "_match_frame") else X
+    return (
+        estimator._encoder.matched(X, type(estimator).__name__).native
+        if is_named and hasattr(estimator, "_encoder")
+        else X
+    )
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
