@@ -20,8 +20,7 @@ from fastens.table.tables import Table, is_frame, table_from_array, table_from_f
 class ReadTable(Table):
     """A frame whose columns have been read, so that parts of it cost little.
 
-    An estimator takes it in place of the frame and learns the same. Wherever it has a part of the rows, its columns are
-    in the order of those of `fit`.
+    An estimator learns the same from it as from the frame. Parts of its rows have the columns in the order of `fit`.
     """
 
     def __init__(self, columns: list[Column], names: list[str] | None, array: Floats | None) -> None:
@@ -57,13 +56,13 @@ class ReadTable(Table):
 
 
 def read_table(frame: Any) -> ReadTable | None:
-    """Read a frame; None where a part of its rows may be read in another way than the whole."""
+    """Read a frame; None where a part of its rows may be read differently from the whole."""
     table = table_from_frame(frame)
     if table.array is not None:
         return ReadTable(list(table.array.T), table.names, table.array)
     try:
         columns = [_read_column(table, index) for index in range(len(table))]
-    except ValueError:  # whoever fits on the frame will say what is wrong with it
+    except ValueError:  # fitting on the frame raises the same error
         return None
     return None if any(column is None for column in columns) else ReadTable(columns, table.names, None)
 
@@ -99,7 +98,7 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
 
 
 def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
-    """Which columns names, numbers or a mask stand for."""
+    """The column numbers given by names, numbers or a mask."""
     given = np.atleast_1d(np.asarray(columns))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
@@ -137,7 +136,7 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
 
 
 def as_numbers(X: Any) -> Any:
-    """A table as numbers, to tell rows from each other."""
+    """A table as numbers, to compare rows."""
     if not is_frame(X) and X.dtype.kind == "f":
         return X
     table = table_from_frame(X).with_date_parts() if is_frame(X) else table_from_array(X)
