@@ -28,6 +28,7 @@ from fastens.table.sample_weights import (
     unless_ones,
     weights_to_score,
 )
+from fastens.table.shared_categories import share_categories
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 
@@ -99,6 +100,11 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
+        if self._comm.size > 1:
+            encoder = self._encoder
+            encoder.categories, X = share_categories(
+                encoder.categories, X, self._comm, missing_is_category=encoder.missing_is_category
+            )
         y = self._read_target(y, X.shape[0])
         X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
         self._check_ranks(len(y))

@@ -197,6 +197,8 @@ class BaseBagging(BaseOneEstimator):
         for name in LEARNED:
             self.__dict__.pop(name, None)
         self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
+        if (measured := self._forest._out_of_bag) is not None:
+            self.oob_score_, self.oob_scores_, self._oob_mean = measured.score, measured.tree_scores, measured.mean
         return self
 
     def _plan(self, data: MemberData) -> Draws | None:
