@@ -132,7 +132,7 @@ class DiscreteClassifier(CategoricalInput):
             table = self._encoder.matched(X, type(self).__name__)
             self._encoder = extended(self._encoder, table)
             if declared := declared_values(table if is_frame(X) else X):
-                self._encoder = self._encoder.with_categories(declared)
+                self._encoder = self._encoder.with_more_categories(declared)
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:
