@@ -43,6 +43,7 @@ ROOMS = [
     "forests",
     "combining",
     "adaboost",
+    "bayes.docstrings",
     "bayes.rollback",
     "bayes.posterior",
     "bayes.counts",
