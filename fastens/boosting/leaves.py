@@ -34,8 +34,10 @@ class ConstantLeaves:
 
     Attributes
     ----------
+    n_trees : int
+        Trees of a round.
     outputs : list
-        For each tree of a round the raw predictions that it has values for.
+        For each of them the raw predictions that it has values for.
     """
 
     ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
@@ -47,7 +49,8 @@ class ConstantLeaves:
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:
         self.problem = problem._replace(matrix=self._arranged(problem, growth))
         self.growth = growth
-        self.outputs = list(range(problem.loss.n_outputs))
+        self.n_trees = problem.loss.n_outputs
+        self.outputs = list(range(self.n_trees))
         self.grower = self._new_grower()
 
     def _arranged(self, problem: Problem, growth: GrowthRules) -> BinnedMatrix:
@@ -83,13 +86,13 @@ class ConstantLeaves:
 
     def grow(self, this: Round, number: int) -> Tree:
         """Grow a tree of a round, give its leaves their values, and add it to the raw predictions."""
-        outputs = self.outputs[number]
-        gradients, hessians = this.derivatives(outputs)
-        tree = self.grower.grow(gradients, hessians, this.rows, this.seed(number))
+        outputs, rows = self.outputs[number], this.rows
+        gradients, hessians = derivatives = this.derivatives(outputs)
+        tree = self.grower.grow(gradients, hessians, rows, this.seed(number))
         if self.problem.loss.renews_leaves:
             tree = self._renewed(tree, this, number)
-        tree = self._finished(tree, this, number, (gradients, hessians))
-        if this.rows is None:
+        tree = self._finished(tree, this, number, derivatives)
+        if rows is None:
             self._add_grown(tree, this.train.raw[outputs])
         else:
             self.add(tree, self.table, this.train.raw[outputs])
@@ -136,7 +139,7 @@ class JointLeaves(ConstantLeaves):
 
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:
         super().__init__(problem, growth)
-        self.outputs = [slice(None)]
+        self.n_trees, self.outputs = 1, [slice(None)]
 
     def _arranged(self, problem: Problem, growth: GrowthRules) -> BinnedMatrix:
         return problem.matrix.with_payloads(problem.loss.n_outputs)

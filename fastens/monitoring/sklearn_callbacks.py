@@ -68,4 +68,5 @@ class Tasks:
 
 def tear_down_callbacks(model: Any) -> None:
     """End the callbacks that a fit has set up, whether it failed or not."""
-    with_callbacks(lambda _: None)(model)
+    if getattr(model, "_skl_callbacks", None):
+        with_callbacks(lambda _: None)(model)
