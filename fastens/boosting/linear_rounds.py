@@ -70,7 +70,7 @@ class LinearRun(BoostingRun):
 
     def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
         if is_last_grown and not self._has_limits:
-            self.train.raw[output] += self._models.said
+            self.train.raw[output] += self._models.fitted
         else:
             self._add_to(self.matrix.columns, self._models.X, tree, self.train.raw[output])
         if self.validation is not None:
