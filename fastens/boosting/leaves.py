@@ -207,7 +207,7 @@ class LinearModels(ConstantLeaves):
         if self._has_limits or self.problem.grid is not None:
             self.add(tree, self.table, raw)
         else:
-            raw += self._models.said
+            raw += self._models.fitted
 
     def add(self, tree: Tree, table: Table, raw: Array) -> None:
         """Add a tree to the raw predictions of rows."""

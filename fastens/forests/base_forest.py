@@ -1,4 +1,4 @@
-"""What all forests share: bags, tree after tree, and what the trees say, one by one or together."""
+"""What all forests share: bags, growing, and predictions of the trees, one by one or together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the docstrings of trees and forests say of their parameters and attributes, each once."""
+"""The parameters and attributes of trees and forests, as their docstrings describe them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _LEARNED = (
 
 
 class Members(Sequence[Any]):
-    """The trees of a forest, each made when asked for; they share the forest's memory.
+    """The trees of a forest, each made when it is read; they share the forest's memory.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _BLOCK_VALUES = 1 << 22
 
 
 class ForestUncertainty(BaseFastens):
-    """What any forest says of its own uncertainty."""
+    """Uncertainty of any forest's predictions."""
 
     _out_of_bag: OutOfBag | None = None
     _scores: ConformalScores
@@ -57,9 +57,9 @@ class ForestUncertainty(BaseFastens):
         array of shape (n_samples,) for numbers, (n_samples, n_classes) for probabilities; an axis more, or a list, with
         several targets
         """
-        said = iter(self._tree_predictions(X))
-        sums = [_Moments(part) for part in next(said)]
-        for parts in said:
+        predicted = iter(self._tree_predictions(X))
+        sums = [_Moments(part) for part in next(predicted)]
+        for parts in predicted:
             for moments, part in zip(sums, parts, strict=True):
                 moments.add(part)
         spread = [moments.deviation() for moments in sums]
@@ -95,26 +95,26 @@ class ForestUncertainty(BaseFastens):
         self._check_fitted()
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: the variance follows from which rows were drawn.")
-        said = np.stack([values.astype(np.float64) for values in self._each_tree(X)])
-        n_trees, n_samples, n_outputs = said.shape
-        said -= said.mean(axis=0)
-        found = self._squared_covariances(said.reshape(n_trees, -1)).reshape(n_samples, n_outputs)
+        predicted = np.stack([values.astype(np.float64) for values in self._each_tree(X)])
+        n_trees, n_samples, n_outputs = predicted.shape
+        predicted -= predicted.mean(axis=0)
+        found = self._squared_covariances(predicted.reshape(n_trees, -1)).reshape(n_samples, n_outputs)
         n_draws = float(self._bootstrap.draws[-1])
-        found -= n_draws / n_trees**2 * (said**2).sum(axis=0)
+        found -= n_draws / n_trees**2 * (predicted**2).sum(axis=0)
         np.maximum(found, 0.0, out=found)
         return found[:, 0] if n_outputs == 1 else found
 
-    def _squared_covariances(self, said: Array) -> Array:
-        """Sum over the training rows of the squared covariance of their draws with what the trees say."""
-        n_trees, n_said = said.shape
+    def _squared_covariances(self, predicted: Array) -> Array:
+        """Sum over the training rows of the squared covariance of their draws with the trees' predictions."""
+        n_trees, n_predicted = predicted.shape
         n_rows = len(self._bootstrap.order)
         drawn = np.stack([self.in_bag(tree) for tree in range(n_trees)]).astype(np.float32)
-        total = np.zeros(n_said)
-        step = max(1, _BLOCK_VALUES // max(n_said, n_trees))
+        total = np.zeros(n_predicted)
+        step = max(1, _BLOCK_VALUES // max(n_predicted, n_trees))
         for first in range(0, n_rows, step):
             part = drawn[:, first : first + step].astype(np.float64)
             part -= part.mean(axis=0)
-            total += ((part.T @ said / n_trees) ** 2).sum(axis=0)
+            total += ((part.T @ predicted / n_trees) ** 2).sum(axis=0)
         return total
 
     def proximity(self, X: ArrayLike, others: ArrayLike | None = None, *, n_neighbors: int | None = None) -> csr_matrix:
@@ -218,7 +218,7 @@ class ForestUncertainty(BaseFastens):
         self._measured()
         if not len(self._scores.values):
             raise ValueError(
-                "max_samples must leave rows out of bags, which tell how far predictions are off; all rows are in all "
+                "max_samples must leave rows out of bags, to measure how far predictions are off; all rows are in all "
                 "bags. Whole numbers in sample_weight are draws: divide them by a number, or set max_samples."
             )
         return self._scores
@@ -238,12 +238,12 @@ class _Moments:
     def __init__(self, first: NDArray[np.floating]) -> None:
         self._mean, self._squares, self._n = first.astype(np.float64), np.zeros(first.shape), 1
 
-    def add(self, said: NDArray[np.floating]) -> None:
+    def add(self, predicted: NDArray[np.floating]) -> None:
         """One tree more."""
         self._n += 1
-        distance = said - self._mean
+        distance = predicted - self._mean
         self._mean += distance / self._n
-        self._squares += distance * (said - self._mean)
+        self._squares += distance * (predicted - self._mean)
 
     def deviation(self) -> Array:
         """Standard deviation."""

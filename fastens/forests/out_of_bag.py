@@ -1,4 +1,4 @@
-"""What the trees say of rows that they were not grown on: predictions, score, error after each tree, importance."""
+"""Predictions of trees for rows that they were not grown on: predictions, score, error after each tree, importance."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def _sum_left_out(
     weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
     losses, (errors, scores) = np.zeros(len(y)), np.full((2, trees.n_trees), np.nan)
     for t in range(trees.n_trees):
-        counts, said = bags.counts(t, t + 1)[0], np.zeros_like(sums)
-        walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, said, n_trees, n_threads)
-        sums += said
+        counts, predicted = bags.counts(t, t + 1)[0], np.zeros_like(sums)
+        walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, predicted, n_trees, n_threads)
+        sums += predicted
         left_out = counts == 0
         rows = np.flatnonzero(left_out)
         if len(rows):
-            scores[t] = _score(forest, said[rows], _taken(data, left_out))
+            scores[t] = _score(forest, predicted[rows], _taken(data, left_out))
         losses[rows] = weight[rows] * forest._losses(forest._answers(sums[rows] / n_trees[rows, None]), y[rows])
         total = weight[n_trees > 0].sum()
         errors[t] = losses.sum() / total if total > 0 else np.nan

@@ -30,8 +30,8 @@ SPLITTER = {"splitter": one_of("best", "random")}
 class BaseDecisionTree(BaseTrees):
     """What the classifier and the regressor share: growing the one tree, and its shape."""
 
-    # Whether growth tells what splits were chosen from.
-    _tells_search = False
+    # Whether growth returns what splits were chosen from.
+    _with_search = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BaseDecisionTree:
         """Train.
@@ -68,7 +68,7 @@ class BaseDecisionTree(BaseTrees):
         weight = self._growing_weight(data)
         n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
         rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
-        kind = SearchedTree if self._tells_search else Tree
+        kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
         [tree] = grower.grow([TreeSample(weight, None, seed)])
         return tree, binning, matrix, data

@@ -100,7 +100,7 @@ class BaseBayesTree(BaseDecisionTree):
     """The average over all prunings of one grown tree."""
 
     _takes_several_targets = False
-    _tells_search = True
+    _with_search = True
     # What `reweight` may change, besides the prior of the leaves.
     _PRIOR: ClassVar[tuple[str, ...]] = ("split_prior", "temperature")
     _n_thresholds: Array

@@ -9,7 +9,7 @@ cdef class ForestData:
     cdef float64_t widest           # the largest of them
     cdef int32_t n_values
     cdef int32_t n_squares          # numbers whose squares are summed up too
-    cdef bint with_search           # what splits were chosen from is told too
+    cdef bint with_search           # what splits were chosen from is returned too
     cdef const float64_t* weights   # of the features; NULL: equal. 0: no tree may use it
     cdef list kept                  # arrays that the structs point into
     cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none

@@ -163,7 +163,7 @@ class ForestGrower:
         self._n_threads = n_threads
 
     def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
-        """Grow one tree for each sample. Samples are asked for by and by, so they may be made when needed."""
+        """Grow one tree for each sample. Samples are read one block after another, so they may be made when needed."""
         trees: dict[int, Tree] = {}
         self.grow_into(trees.__setitem__, samples)
         return [trees[number] for number in range(len(samples))]
@@ -176,7 +176,7 @@ class ForestGrower:
         take : function of int and Tree
             May be called by several threads at once, for the trees in any order.
         samples : sequence of TreeSample
-            Asked for in slices.
+            Read in slices.
         first : int
             The number of the first tree.
         """

@@ -58,7 +58,7 @@ cdef enum:
     # a tenth longer).
     FEW_ROWS = 8
 
-cdef struct Question:
+cdef struct Threshold:
     # A random threshold of a feature, and the rows on its left.
     int32_t feature
     int32_t last_code
@@ -76,7 +76,7 @@ cdef struct Tree:
     float64_t weights[2]            # of a row of each class, in units
 
 cdef struct Best:
-    Question question
+    Threshold threshold
     float64_t gain
     int32_t n_usable                # features, as far as was known before
 
@@ -142,83 +142,83 @@ cdef float64_t _score(const Tree* tree, uint32_t n_rows, uint32_t second) noexce
 
 
 cdef inline float64_t _gain(
-    const Tree* tree, uint32_t n_rows, uint32_t second, const Question* question
+    const Tree* tree, uint32_t n_rows, uint32_t second, const Threshold* threshold
 ) noexcept nogil:
     if is_packed_squares(tree.forest, &tree.sample.layout):
         return gain_of_squares(
             second * tree.weights[1], _weight(tree, n_rows, second),
-            question.second * tree.weights[1], _weight(tree, question.n_rows, question.second),
+            threshold.second * tree.weights[1], _weight(tree, threshold.n_rows, threshold.second),
         )
-    return _score(tree, question.n_rows, question.second) + (
-        _score(tree, n_rows - question.n_rows, second - question.second) - _score(tree, n_rows, second)
+    return _score(tree, threshold.n_rows, threshold.second) + (
+        _score(tree, n_rows - threshold.n_rows, second - threshold.second) - _score(tree, n_rows, second)
     )
 
 
 cdef inline bint _is_allowed(
-    const Tree* tree, uint32_t n_rows, uint32_t second, const Question* question
+    const Tree* tree, uint32_t n_rows, uint32_t second, const Threshold* threshold
 ) noexcept nogil:
     cdef float64_t left, minimum = <float64_t>tree.sample.min_weight
     cdef int64_t min_rows = tree.forest.limits.min_samples_leaf
-    if question.n_rows < min_rows or n_rows - question.n_rows < min_rows:
+    if threshold.n_rows < min_rows or n_rows - threshold.n_rows < min_rows:
         return False
     if minimum == 0:
         return True
-    left = _weight(tree, question.n_rows, question.second)
+    left = _weight(tree, threshold.n_rows, threshold.second)
     return left >= minimum and _weight(tree, n_rows, second) - left >= minimum
 
 
 cdef inline void _consider(
-    const Tree* tree, uint32_t n_rows, uint32_t second, const Question* question, Best* best
+    const Tree* tree, uint32_t n_rows, uint32_t second, const Threshold* threshold, Best* best
 ) noexcept nogil:
-    """Keep the question if it is allowed and better than the best so far."""
+    """Keep the threshold if it is allowed and better than the best so far."""
     cdef float64_t gain
-    if not _is_allowed(tree, n_rows, second, question):
+    if not _is_allowed(tree, n_rows, second, threshold):
         return
-    gain = _gain(tree, n_rows, second, question)
+    gain = _gain(tree, n_rows, second, threshold)
     if gain > best.gain:
-        best.gain, best.question = gain, question[0]
+        best.gain, best.threshold = gain, threshold[0]
 
 
 cdef inline bint _is_perfect(
-    uint32_t n_rows, uint32_t second, const Question* question
+    uint32_t n_rows, uint32_t second, const Threshold* threshold
 ) noexcept nogil:
     """Whether both sides are pure."""
     return (
-        (question.second == 0 and second == n_rows - question.n_rows)
-        or (question.second == second and question.n_rows == second)
+        (threshold.second == 0 and second == n_rows - threshold.n_rows)
+        or (threshold.second == second and threshold.n_rows == second)
     )
 
 
-cdef inline void _ask(
-    const Tree* tree, const RecordRanges* ranges, uint64_t key, int32_t feature, Question* question
+cdef inline void _draw(
+    const Tree* tree, const RecordRanges* ranges, uint64_t key, int32_t feature, Threshold* threshold
 ) noexcept nogil:
     """Draw a threshold."""
     cdef CodeRange range_
     range_.smallest = <uint32_t>ranges.smallest[feature] + 1
     range_.largest = ranges.largest[feature]
     range_.has_missing = ranges.largest_less[feature] == 255
-    question.feature, question.has_missing = feature, range_.has_missing
-    question.last_code = draw_threshold(
-        &tree.forest.table, feature, random_bits(key, ~<uint64_t>feature), &range_, &question.missing_left
+    threshold.feature, threshold.has_missing = feature, range_.has_missing
+    threshold.last_code = draw_threshold(
+        &tree.forest.table, feature, random_bits(key, ~<uint64_t>feature), &range_, &threshold.missing_left
     )
 
 
 cdef inline void _count_few(
-    const Tree* tree, const uint8_t* records, uint32_t n_rows, Question* question
+    const Tree* tree, const uint8_t* records, uint32_t n_rows, Threshold* threshold
 ) noexcept nogil:
     """Count what goes left, for one feature."""
-    cdef uint8_t shift = <uint8_t>(1 - question.missing_left), limit = <uint8_t>(question.last_code - shift), left
+    cdef uint8_t shift = <uint8_t>(1 - threshold.missing_left), limit = <uint8_t>(threshold.last_code - shift), left
     cdef uint32_t _i
-    question.n_rows = question.second = 0
+    threshold.n_rows = threshold.second = 0
     for _i in range(n_rows):
-        left = <uint8_t>(records[question.feature] - shift) <= limit
-        question.n_rows += left
-        question.second += left & records[tree.n_bytes - 1]
+        left = <uint8_t>(records[threshold.feature] - shift) <= limit
+        threshold.n_rows += left
+        threshold.second += left & records[tree.n_bytes - 1]
         records += tree.n_bytes
 
 
 cdef inline void _count_many(
-    const Tree* tree, const uint8_t* records, uint32_t n_rows, Question* questions, int32_t n
+    const Tree* tree, const uint8_t* records, uint32_t n_rows, Threshold* thresholds, int32_t n
 ) noexcept nogil:
     """Count what goes left, for several features in one go through the rows."""
     cdef RecordLimits limits
@@ -227,31 +227,31 @@ cdef inline void _count_many(
     cdef uint32_t first = 0
     cdef int32_t i, f
     for i in range(n):
-        f, shift = questions[i].feature, <uint8_t>(1 - questions[i].missing_left)
-        limits.shift[f], limits.limit[f] = shift, <uint8_t>(questions[i].last_code - shift)
-        questions[i].n_rows = questions[i].second = 0
+        f, shift = thresholds[i].feature, <uint8_t>(1 - thresholds[i].missing_left)
+        limits.shift[f], limits.limit[f] = shift, <uint8_t>(thresholds[i].last_code - shift)
+        thresholds[i].n_rows = thresholds[i].second = 0
     while first < n_rows:
         record_counts(
             records + first * tree.n_bytes, min(n_rows - first, <uint32_t>ROWS_IN_BYTES), tree.n_bytes, &limits,
             &counts
         )
         for i in range(n):
-            questions[i].n_rows += counts.rows[questions[i].feature]
-            questions[i].second += counts.second[questions[i].feature]
+            thresholds[i].n_rows += counts.rows[thresholds[i].feature]
+            thresholds[i].second += counts.second[thresholds[i].feature]
         first += ROWS_IN_BYTES
 
 
 cdef bint _find_split(const Tree* tree, RecordNode* node, Best* best) noexcept nogil:
-    """Find the best of the thresholds drawn and mark the features that are constant; say whether there is one."""
+    """Find the best of the thresholds drawn and mark the features that are constant; return whether there is one."""
     cdef const Forest* forest = tree.forest
     cdef uint32_t n_rows = node.end - node.begin
     cdef const uint8_t* records = tree.sample.records[node.buffer] + node.begin * tree.n_bytes
     cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, node.key, 0)
     cdef RecordRanges ranges
     cdef uint64_t visited = node.mask
-    cdef Question questions[64]
+    cdef Threshold thresholds[64]
     cdef int32_t drawn[64]
-    cdef int32_t i, n, n_asked, n_seen = 0, n_left = forest.table.n_features - node.n_excluded
+    cdef int32_t i, n, n_compared, n_seen = 0, n_left = forest.table.n_features - node.n_excluded
     best.gain, best.n_usable = -INFINITY, n_left
     if _weight(tree, n_rows, node.second) < 2 * tree.sample.min_weight:
         return False
@@ -259,24 +259,24 @@ cdef bint _find_split(const Tree* tree, RecordNode* node, Best* best) noexcept n
     while n_seen < forest.limits.features_per_split and n_left > 0:
         n = draw_features(&draw, &visited, forest.limits.features_per_split - n_seen, n_left, drawn)
         n_left -= n
-        n_asked = 0
+        n_compared = 0
         for i in range(n):
-            _ask(tree, &ranges, node.key, drawn[i], &questions[n_asked])
-            if questions[n_asked].last_code == 0:
+            _draw(tree, &ranges, node.key, drawn[i], &thresholds[n_compared])
+            if thresholds[n_compared].last_code == 0:
                 node.mask |= <uint64_t>1 << drawn[i]
                 node.n_excluded += 1
                 continue
             if n_rows <= FEW_ROWS:
-                _count_few(tree, records, n_rows, &questions[n_asked])
-                _consider(tree, n_rows, node.second, &questions[n_asked], best)
-                if best.gain > -INFINITY and _is_perfect(n_rows, node.second, &best.question):
+                _count_few(tree, records, n_rows, &thresholds[n_compared])
+                _consider(tree, n_rows, node.second, &thresholds[n_compared], best)
+                if best.gain > -INFINITY and _is_perfect(n_rows, node.second, &best.threshold):
                     return best.gain >= tree.sample.min_gain
-            n_asked += 1
-        if n_rows > FEW_ROWS and n_asked > 0:
-            _count_many(tree, records, n_rows, questions, n_asked)
-            for i in range(n_asked):
-                _consider(tree, n_rows, node.second, &questions[i], best)
-        n_seen += n_asked
+            n_compared += 1
+        if n_rows > FEW_ROWS and n_compared > 0:
+            _count_many(tree, records, n_rows, thresholds, n_compared)
+            for i in range(n_compared):
+                _consider(tree, n_rows, node.second, &thresholds[i], best)
+        n_seen += n_compared
     return best.gain > -INFINITY and best.gain >= tree.sample.min_gain
 
 
@@ -304,14 +304,14 @@ cdef inline void _open_children(
 ) noexcept nogil:
     """Open those that may be split, the left one last, and move their records."""
     cdef RecordNode children[2]
-    cdef const Question* question = &best.question
-    cdef uint8_t shift = <uint8_t>(1 - question.missing_left)
+    cdef const Threshold* threshold = &best.threshold
+    cdef uint8_t shift = <uint8_t>(1 - threshold.missing_left)
     cdef int32_t i, n_before = tree.ws.n_record_nodes
     cdef Py_ssize_t place = node.begin * tree.n_bytes
     children[0] = children[1] = node[0]
     children[0].depth = children[1].depth = node.depth + 1
-    children[0].end = children[1].begin = node.begin + question.n_rows
-    children[0].second, children[1].second = question.second, node.second - question.second
+    children[0].end = children[1].begin = node.begin + threshold.n_rows
+    children[0].second, children[1].second = threshold.second, node.second - threshold.second
     for i in range(1, -1, -1):
         if not _may_split(tree.forest, &children[i]):
             continue
@@ -322,8 +322,8 @@ cdef inline void _open_children(
         tree.ws.n_record_nodes += 1
     if tree.ws.n_record_nodes > n_before:
         part_records(
-            tree.sample.records[node.buffer] + place, node.end - node.begin, tree.n_bytes, question.feature, shift,
-            <uint8_t>(question.last_code - shift), tree.sample.records[1 - node.buffer] + place
+            tree.sample.records[node.buffer] + place, node.end - node.begin, tree.n_bytes, threshold.feature, shift,
+            <uint8_t>(threshold.last_code - shift), tree.sample.records[1 - node.buffer] + place
         )
 
 
@@ -331,15 +331,15 @@ cdef inline void _record_split(
     const Tree* tree, const Best* best, const RecordNode* node, Grown* grown
 ) noexcept nogil:
     cdef ForestNode* to = &grown.nodes[node.node]
-    cdef const Question* question = &best.question
-    to.feature = question.feature
+    cdef const Threshold* threshold = &best.threshold
+    to.feature = threshold.feature
     to.gain = max(best.gain, 0.0)
     to.left_child = grown.n
     to.n_usable = best.n_usable
-    to.last_code = <uint16_t>question.last_code
+    to.last_code = <uint16_t>threshold.last_code
     # Without missing rows here, later ones follow the larger side.
-    to.missing_left = <uint8_t>(question.missing_left if question.has_missing else (
-        2 * _weight(tree, question.n_rows, question.second) > _weight(tree, node.end - node.begin, node.second)
+    to.missing_left = <uint8_t>(threshold.missing_left if threshold.has_missing else (
+        2 * _weight(tree, threshold.n_rows, threshold.second) > _weight(tree, node.end - node.begin, node.second)
     ))
 
 
@@ -398,7 +398,7 @@ cdef Outcome grow_records(
             return OUT_OF_MEMORY
         _record_split(&tree, &best, &node, grown)
         _open_children(&tree, &node, &best, grown.n)
-        middle = node.begin + best.question.n_rows
-        _add_leaf(&tree, grown, node.begin, middle, best.question.second)
-        _add_leaf(&tree, grown, middle, node.end, node.second - best.question.second)
+        middle = node.begin + best.threshold.n_rows
+        _add_leaf(&tree, grown, node.begin, middle, best.threshold.second)
+        _add_leaf(&tree, grown, middle, node.end, node.second - best.threshold.second)
     return GROWING if ws.n_record_nodes > 0 else COMPLETE

@@ -5,7 +5,7 @@ cdef struct TreeBuffer:
     # Grown trees, one after another in the arrays that a model has.
     int32_t n_values, n_squares     # a node
     bint narrow                     # they, and the gains, are float32
-    bint with_search                # what a split was chosen from is told too
+    bint with_search                # what a split was chosen from is kept too
     Py_ssize_t n_nodes, n_words
     int32_t n_trees
     int32_t* feature

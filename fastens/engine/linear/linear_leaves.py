@@ -160,7 +160,7 @@ class LinearTree(Tree):
     linear: LinearLeaves
 
     def add(self, X: np.ndarray, leaf: NDArray[np.intp], raw_column: Array, n_threads: int = 1) -> None:
-        """Add what the tree says of rows to a raw column, in place.
+        """Add the tree's predictions to a raw column, in place.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class LeafRows:
     features, starts : int32 and int64 arrays
         Features, and where each leaf begins.
     value, factor : float64 arrays of shape (n_leaves,)
-        What a leaf says without a model, and what slopes are multiplied by.
+        The value of a leaf without a model, and what slopes are multiplied by.
     """
 
     rows: NDArray[np.uint32]
@@ -330,8 +330,8 @@ class LeafModels:
 
     Attributes
     ----------
-    said : float64 array of shape (n_rows,)
-        What the leaves of the last tree say to the rows that they were fitted on.
+    fitted : float64 array of shape (n_rows,)
+        Predictions of the leaves of the last tree for the rows that they were fitted on.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class LeafModels:
     ) -> None:
         self.X, self._is_categorical, self._weight, self._l2 = X, is_categorical, sample_weight, l2
         self._n_threads, self._monotone = n_threads, monotone
-        self.said = np.zeros(X.shape[0])
+        self.fitted = np.zeros(X.shape[0])
         self._whole = sample_weight is not None and bool(sample_weight.sum() < 2.0**31) and are_whole(sample_weight)
 
     def fit(
@@ -379,7 +379,7 @@ class LeafModels:
             starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(nodes)))).astype(np.int64)
             terms = np.empty((len(DTYPES) - 2, len(features)))
             leaf_rows = LeafRows(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
-            fit_leaves(self.X, leaf_rows, statistics, self._l2, n_threads, terms, self.said)
+            fit_leaves(self.X, leaf_rows, statistics, self._l2, n_threads, terms, self.fitted)
             wrong = np.zeros(1, bool) if self._monotone is None else self._monotone[features] * terms[0] < 0
             if not wrong.any():
                 return LinearLeaves.of_terms(nodes[leaf], features, terms, tree.n_nodes)

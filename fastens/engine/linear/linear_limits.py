@@ -19,7 +19,7 @@ _SAFE = 1 - 2.0**-30
 def lines_within_limits(
     tree: Tree, linear: LinearLeaves, monotone: NDArray[np.int8] | None, most: float
 ) -> LinearLeaves:
-    """Return models made flatter, leaf by leaf, until what they say keeps within the bounds of the leaf.
+    """Return models made flatter, leaf by leaf, until their predictions keep within the bounds of the leaf.
 
     With slopes of the right signs predictions are monotone then: on both sides of a split on a constrained feature all
     leaves keep to their side of one number, whatever the row has in other features.
@@ -49,7 +49,7 @@ def lines_within_limits(
 
 
 def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) -> tuple[Array, Array]:
-    """Return between which numbers each node may say anything.
+    """Return the bounds of each node's predictions.
 
     A split on a constrained feature has a number halfway between the leaves of its sides, which none of them passes.
 

@@ -54,7 +54,7 @@ FASTENS_INLINE void widen_ranges_loop(
     }
 }
 
-/* Which of n rows, at most a block, have a value in k columns that is not finite; said by `any` of all. */
+/* Which of n rows, at most a block, have a value in k columns that is not finite; `any` is that of all. */
 FASTENS_INLINE void find_incomplete_loop(
     const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, uint8_t* incomplete, int* any)
 {
@@ -89,15 +89,15 @@ FASTENS_INLINE void add_products_loop(
     }
 }
 
-/* What a line says to n rows within its range. */
-FASTENS_INLINE void say_lines_loop(
-    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes, double* said)
+/* Predictions of a line for n rows within its range. */
+FASTENS_INLINE void predict_lines_loop(
+    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes, double* fitted)
 {
     for (ptrdiff_t i = 0; i < n; ++i)
-        said[i] = intercept;
+        fitted[i] = intercept;
     for (ptrdiff_t j = 0; j < k; ++j, columns += pitch)
         for (ptrdiff_t i = 0; i < n; ++i)
-            said[i] += slopes[j] * columns[i];
+            fitted[i] += slopes[j] * columns[i];
 }
 
 FASTENS_CHOOSE(widen_ranges,
@@ -110,9 +110,9 @@ FASTENS_CHOOSE(add_products,
     (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, const double* middle, const double* per_half,
         double of_gradient, double of_hessian, double* z, double* moments, double* products),
     (columns, pitch, k, n, middle, per_half, of_gradient, of_hessian, z, moments, products))
-FASTENS_CHOOSE(say_lines,
+FASTENS_CHOOSE(predict_lines,
     (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes,
-        double* said),
-    (columns, pitch, k, n, intercept, slopes, said))
+        double* fitted),
+    (columns, pitch, k, n, intercept, slopes, fitted))
 
 #endif

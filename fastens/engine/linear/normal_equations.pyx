@@ -1,4 +1,4 @@
-"""Linear models in the leaves of a tree: normal equations, a Cholesky decomposition each, and what they say to rows.
+"""Linear models in the leaves of a tree: normal equations, a Cholesky decomposition each, and their predictions.
 
 A leaf's rows are gathered once, column by column, for all that is done with them. Values are measured from the middle
 of the leaf's range, in halves of it, so that all are between -1 and 1. Products are rounded to multiples of a power of
@@ -24,9 +24,9 @@ cdef extern from "engine/linear/linear_loops.h" nogil:
         const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, const double* middle,
         const double* per_half, double of_gradient, double of_hessian, double* z, double* moments,
         double* products) noexcept
-    void say_lines(
+    void predict_lines(
         const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, double intercept, const double* slopes,
-        double* said) noexcept
+        double* fitted) noexcept
 
 cdef enum:
     SUM_BITS = 50           # of a sum, at most, above the unit that products are rounded to
@@ -48,7 +48,7 @@ cdef struct Data:
     const float64_t* weights        # NULL where all are 1
     bint whole                      # the weights are whole numbers
     float64_t l2
-    float64_t* said
+    float64_t* fitted
 
 
 cdef struct Leaf:
@@ -288,10 +288,10 @@ cdef void fit_line(const value_t[:, :] X, const Data* data, Leaf* leaf, const Li
     write_line(leaf, line)
 
 
-cdef float64_t say_incomplete(
+cdef float64_t predict_incomplete(
     const value_t[:, :] X, const Leaf* leaf, const Line* line, float64_t intercept, uint32_t row
 ) noexcept nogil:
-    """What a leaf says to a row with something missing: perhaps where it has no slope."""
+    """The prediction of a leaf for a row with something missing: perhaps where it has no slope."""
     cdef float64_t value, out = intercept
     cdef Py_ssize_t j
     for j in range(leaf.k):
@@ -304,9 +304,9 @@ cdef float64_t say_incomplete(
     return out
 
 
-cdef void say(const value_t[:, :] X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
-    """Write what the line says to the leaf's rows. Complete ones are within its range."""
-    cdef float64_t[LINEAR_BLOCK] said
+cdef void predict_rows(const value_t[:, :] X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
+    """Write the line's predictions for the leaf's rows. Complete ones are within its range."""
+    cdef float64_t[LINEAR_BLOCK] fitted
     cdef Py_ssize_t first = 0, block, i, j, n
     cdef float64_t at_mean = 0.0, intercept
     for j in range(leaf.k):
@@ -317,12 +317,12 @@ cdef void say(const value_t[:, :] X, const Data* data, Leaf* leaf, const Line* l
         for block in range(n_blocks(leaf)):
             i = block * LINEAR_BLOCK
             n = min(<Py_ssize_t> LINEAR_BLOCK, leaf.n_complete - i)
-            say_lines(leaf.columns + i, leaf.pitch, leaf.k, n, intercept, line.slopes, said)
+            predict_lines(leaf.columns + i, leaf.pitch, leaf.k, n, intercept, line.slopes, fitted)
             for j in range(n):
-                data.said[leaf.places[i + j]] = said[j]
+                data.fitted[leaf.places[i + j]] = fitted[j]
         n = min(leaf.pitch, leaf.n_rows - first) - leaf.n_complete
         for i in range(leaf.pitch - n, leaf.pitch):
-            data.said[leaf.places[i]] = say_incomplete(X, leaf, line, intercept, leaf.places[i])
+            data.fitted[leaf.places[i]] = predict_incomplete(X, leaf, line, intercept, leaf.places[i])
         first += leaf.pitch
 
 
@@ -342,12 +342,12 @@ cdef void fit_leaf(const value_t[:, :] X, const Data* data, float64_t* memory, L
     give_room(&leaf, memory)
     if leaf.k > 0:
         fit_line(X, data, &leaf, &line)
-    say(X, data, &leaf, &line)
+    predict_rows(X, data, &leaf, &line)
 
 
 def fit_leaves(
     const value_t[:, :] X, leaves, statistics, float64_t l2, int n_threads, float64_t[:, ::1] terms,
-    float64_t[::1] said
+    float64_t[::1] fitted
 ):
     """Fit a ridge regression of the second-order objective in each leaf, beside the leaf's value.
 
@@ -365,8 +365,8 @@ def fit_leaves(
         Number of threads.
     terms : float64 array of shape (4, n_terms)
         Written: the slope of each feature, its smallest value in the leaf, its largest, and slope times mean.
-    said : float64 array of shape (n_rows,)
-        Written: what the leaves say to their rows.
+    fitted : float64 array of shape (n_rows,)
+        Written: the leaves' predictions for their rows.
     """
     cdef const uint32_t[::1] rows = leaves.rows
     cdef const int32_t[::1] features = leaves.features
@@ -379,7 +379,7 @@ def fit_leaves(
     cdef const int32_t* of_features = &features[0] if features.shape[0] else NULL
     cdef float64_t* of_terms = &terms[0, 0] if terms.shape[1] else NULL
     cdef const float64_t* of_weights = &weights[0] if weights is not None else NULL
-    cdef Data data = Data(&gradients[0], &hessians[0], of_weights, statistics.whole, l2, &said[0])
+    cdef Data data = Data(&gradients[0], &hessians[0], of_weights, statistics.whole, l2, &fitted[0])
     for number in range(n_leaves):
         most = max(most, <Py_ssize_t> (starts[number + 1] - starts[number]))
         most_rows = max(most_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
@@ -440,7 +440,7 @@ def add_linear(
     const value_t[:, :] X, const int32_t[:, ::1] leaves, const int64_t[::1] offsets, const int32_t[::1] outputs,
     const float64_t[::1] value, const float64_t[::1] intercepts, linear, float64_t[:, :] raw, int n_threads
 ):
-    """Add what leaves with linear models say to raw predictions, tree after tree.
+    """Add the predictions of leaves with linear models to raw predictions, tree after tree.
 
     Parameters
     ----------

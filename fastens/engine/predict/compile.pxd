@@ -1,6 +1,6 @@
 # The compiled form of an ensemble. Nothing in it changes after it was made, so threads may share it.
 #
-# A node does not ask for a feature but for a *view* of one, an array of codes in which the rows that go right are those
+# A node does not read a feature but a *view* of one, an array of codes in which the rows that go right are those
 # above a threshold, with no question about missing values left: either the codes themselves (missing values, code 0,
 # go left), or the codes minus one (code 0 wraps to the largest code, so missing values go right).
 

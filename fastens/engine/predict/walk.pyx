@@ -113,8 +113,8 @@ cdef void _add_left_out_piece(void* job, Py_ssize_t block, int32_t thread) noexc
 
 # Permuted values ----------------------------------------------------------------------------------------------------
 
-cdef struct Question:
-    # Which rows, whose values they get instead of theirs, and what tells a good answer from a bad one.
+cdef struct Query:
+    # Which rows, whose values they get instead of theirs, and what a loss is measured against.
     const uint32_t* rows
     const uint32_t* others
     Py_ssize_t n
@@ -125,20 +125,20 @@ cdef struct Question:
     bint is_class
 
 
-cdef inline float64_t _loss(const Question* ask, Py_ssize_t row, int32_t node) noexcept nogil:
+cdef inline float64_t _loss(const Query* query, Py_ssize_t row, int32_t node) noexcept nogil:
     """Wrong (1) or right (0), or the squared error; the sum over the targets."""
-    cdef const float64_t* y = ask.y + row * ask.n_targets
-    cdef const float64_t* answer = ask.answers + node * ask.n_targets
+    cdef const float64_t* y = query.y + row * query.n_targets
+    cdef const float64_t* answer = query.answers + node * query.n_targets
     cdef float64_t miss, loss = 0.0
     cdef Py_ssize_t k
-    for k in range(ask.n_targets):
+    for k in range(query.n_targets):
         miss = y[k] - answer[k]
-        loss += <float64_t> (miss != 0.0) if ask.is_class else miss * miss
+        loss += <float64_t> (miss != 0.0) if query.is_class else miss * miss
     return loss
 
 
 cdef void _permuted_losses(
-    const Tree* tree, const Rows* rows, const Question* ask, int64_t* seen, float64_t* out, code_t kind
+    const Tree* tree, const Rows* rows, const Query* query, int64_t* seen, float64_t* out, code_t kind
 ) noexcept nogil:
     # A row's walk is taken up again where it first meets a column, with that column's codes of the other row.
     cdef Py_ssize_t i, row, feature
@@ -146,11 +146,11 @@ cdef void _permuted_losses(
     cdef const code_t* other
     cdef int32_t node, leaf, column, changed
     cdef float64_t loss, weight
-    for i in range(ask.n):
-        row = ask.rows[i]
-        codes, other = _codes_of(rows, row, kind), _codes_of(rows, ask.others[i], kind)
+    for i in range(query.n):
+        row = query.rows[i]
+        codes, other = _codes_of(rows, row, kind), _codes_of(rows, query.others[i], kind)
         leaf = _walk(tree, codes, 0)
-        loss, weight = _loss(ask, row, leaf), 1.0 if ask.weights == NULL else ask.weights[row]
+        loss, weight = _loss(query, row, leaf), 1.0 if query.weights == NULL else query.weights[row]
         node = 0
         while tree.splits[node].left > 0:
             feature = tree.splits[node].feature
@@ -158,7 +158,7 @@ cdef void _permuted_losses(
             if seen[column] != i + 1 and other[feature] != codes[feature]:
                 seen[column] = i + 1
                 changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
-                out[column] += weight * (_loss(ask, row, changed) - loss)
+                out[column] += weight * (_loss(query, row, changed) - loss)
             node = _child(&tree.splits[node], tree.words, codes[feature])
 
 
@@ -179,12 +179,12 @@ cdef struct Changed:
 
 
 cdef void _add_changed(
-    const Tree* tree, const Rows* rows, const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen,
+    const Tree* tree, const Rows* rows, const Changed* query, Py_ssize_t i, const value_t* values, int64_t* seen,
     int64_t stamp, code_t kind
 ) noexcept nogil:
-    cdef Py_ssize_t row = ask.first + i, feature, k
+    cdef Py_ssize_t row = query.first + i, feature, k
     cdef const code_t* codes = _codes_of(rows, row, kind)
-    cdef const code_t* other = _codes_of(rows, ask.others[row], kind)
+    cdef const code_t* other = _codes_of(rows, query.others[row], kind)
     cdef int32_t node = 0, leaf = _walk(tree, codes, 0), changed, column
     cdef float64_t* out
     while tree.splits[node].left > 0:
@@ -193,30 +193,30 @@ cdef void _add_changed(
         if seen[column] != stamp and other[feature] != codes[feature]:
             seen[column] = stamp
             changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
-            out = ask.out + (column * ask.n + i) * ask.n_values
-            for k in range(ask.n_values):
-                out[k] += <float64_t> values[changed * ask.n_values + k] - values[leaf * ask.n_values + k]
+            out = query.out + (column * query.n + i) * query.n_values
+            for k in range(query.n_values):
+                out[k] += <float64_t> values[changed * query.n_values + k] - values[leaf * query.n_values + k]
         node = _child(&tree.splits[node], tree.words, codes[feature])
 
 
 cdef inline void _add_values_changed(
-    const Changed* ask, Py_ssize_t i, const value_t* values, int64_t* seen
+    const Changed* query, Py_ssize_t i, const value_t* values, int64_t* seen
 ) noexcept nogil:
-    if ask.is_wide:
-        _add_changed(ask.tree, ask.rows, ask, i, values, seen, ask.stamp + i, <uint16_t> 0)
+    if query.is_wide:
+        _add_changed(query.tree, query.rows, query, i, values, seen, query.stamp + i, <uint16_t> 0)
     else:
-        _add_changed(ask.tree, ask.rows, ask, i, values, seen, ask.stamp + i, <uint8_t> 0)
+        _add_changed(query.tree, query.rows, query, i, values, seen, query.stamp + i, <uint8_t> 0)
 
 
 cdef void _add_changed_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const Changed* ask = <const Changed*> job
-    cdef int64_t* seen = ask.seen + thread * ask.rows.n_columns
+    cdef const Changed* query = <const Changed*> job
+    cdef int64_t* seen = query.seen + thread * query.rows.n_columns
     cdef Py_ssize_t i
-    for i in range(block * CHANGED_ROWS, min((block + 1) * CHANGED_ROWS, ask.n)):
-        if ask.value_size == sizeof(float32_t):
-            _add_values_changed(ask, i, <const float32_t*> ask.values, seen)
+    for i in range(block * CHANGED_ROWS, min((block + 1) * CHANGED_ROWS, query.n)):
+        if query.value_size == sizeof(float32_t):
+            _add_values_changed(query, i, <const float32_t*> query.values, seen)
         else:
-            _add_values_changed(ask, i, <const float64_t*> ask.values, seen)
+            _add_values_changed(query, i, <const float64_t*> query.values, seen)
 
 
 cdef class Walker:
@@ -289,18 +289,18 @@ cdef class Walker:
         `pairs` are the rows and, for each, the row whose value it gets; `answers` are those of tree t's nodes.
         """
         cdef Tree tree = self._tree(t)
-        cdef Question ask
+        cdef Query query
         out = np.zeros(self.rows.n_columns)
         cdef float64_t[::1] change = out
         cdef int64_t[::1] seen = np.zeros(self.rows.n_columns, dtype=np.int64)
-        ask.rows, ask.others, ask.n = &pairs[0, 0], &pairs[1, 0], pairs.shape[1]
-        ask.weights = &weights[0] if weights is not None else NULL
-        ask.y, ask.answers, ask.n_targets, ask.is_class = &y[0, 0], &answers[0, 0], y.shape[1], is_class
+        query.rows, query.others, query.n = &pairs[0, 0], &pairs[1, 0], pairs.shape[1]
+        query.weights = &weights[0] if weights is not None else NULL
+        query.y, query.answers, query.n_targets, query.is_class = &y[0, 0], &answers[0, 0], y.shape[1], is_class
         with nogil:
             if self.is_wide:
-                _permuted_losses(&tree, &self.rows, &ask, &seen[0], &change[0], <uint16_t> 0)
+                _permuted_losses(&tree, &self.rows, &query, &seen[0], &change[0], <uint16_t> 0)
             else:
-                _permuted_losses(&tree, &self.rows, &ask, &seen[0], &change[0], <uint8_t> 0)
+                _permuted_losses(&tree, &self.rows, &query, &seen[0], &change[0], <uint8_t> 0)
         return out
 
     def permuted_changes(
@@ -312,15 +312,15 @@ cdef class Walker:
         """
         cdef Py_ssize_t t, n_trees = self.offsets.shape[0] - 1
         cdef Tree tree
-        cdef Changed ask
+        cdef Changed query
         out = np.zeros((self.rows.n_columns, last - first, values.shape[1]))
         cdef float64_t[:, :, ::1] change = out
         cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_columns), dtype=np.int64)
-        ask.others, ask.first, ask.n, ask.n_values = &others[0], first, last - first, values.shape[1]
-        ask.out, ask.tree, ask.rows, ask.seen = &change[0, 0, 0], &tree, &self.rows, &seen[0, 0]
-        ask.value_size, ask.is_wide = sizeof(value_t), self.is_wide
+        query.others, query.first, query.n, query.n_values = &others[0], first, last - first, values.shape[1]
+        query.out, query.tree, query.rows, query.seen = &change[0, 0, 0], &tree, &self.rows, &seen[0, 0]
+        query.value_size, query.is_wide = sizeof(value_t), self.is_wide
         for t in range(n_trees):
-            tree, ask.values, ask.stamp = self._tree(t), &values[self.offsets[t], 0], t * ask.n + 1
+            tree, query.values, query.stamp = self._tree(t), &values[self.offsets[t], 0], t * query.n + 1
             with nogil:
-                share_pieces(_add_changed_piece, &ask, (ask.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
+                share_pieces(_add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
         return out

@@ -2,12 +2,12 @@
  *
  * A leaf of value v whose path tests d different features adds to feature i (Lundberg et al. 2020, algorithm 2)
  *     v (o_i - z_i) sum over S of |S|! (d-1-|S|)!/d! prod_{j in S} o_j prod_{j not in S} z_j
- * where o_j says whether the row passes all tests of feature j, and z_j is the share of the training weight that does.
+ * where o_j is whether the row passes all tests of feature j, and z_j is the share of the training weight that does.
  * The weights are Beta integrals, so that the sum is one integral of a polynomial of degree d - 1,
  *     v (o_i - z_i) int_0^1 prod_{j != i} (t o_j + (1-t) z_j) dt,
  * which Gauss-Legendre quadrature gives exactly with d/2 points t. All factors are positive.
  *
- * A linear term of such a leaf, on feature k, says f where feature k is known, and 0 where it is not. That adds
+ * A linear term of such a leaf, on feature k, is f where feature k is known, and 0 where it is not. That adds
  *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to itself
  *     f o_k int prod_{j != k} (t o_j + (1-t) z_j) dt.
  * Both are had by adding f o_k t / factor_k to the leaf's value inside the integral, and f o_k z_k int product / factor_k^2
@@ -35,7 +35,7 @@ typedef struct {
     const double* passes;
 } PathElement;
 
-/* What a linear term says besides what it says at the mean, at_mean. Values end at lower and upper. */
+/* The value of a linear term less its value at the mean, at_mean. Values end at lower and upper. */
 typedef struct {
     double slope, lower, upper, at_mean;
 } Term;

@@ -202,7 +202,7 @@ cdef inline float64_t* pair_at(const Walk* walk, const Stack* stack, int32_t a, 
 
 
 cdef void find_complete(const Walk* walk, const Stack* stack, int64_t node, float64_t* complete) noexcept nogil:
-    # Which rows have a value of each term of a leaf: to others it says its value, like any leaf.
+    # Which rows have a value of each term of a leaf: others get its value, as of any leaf.
     cdef const Lines* lines = &walk.trees.lines
     cdef const float64_t* values
     cdef Py_ssize_t term, lane

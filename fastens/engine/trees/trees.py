@@ -1,4 +1,4 @@
-"""The fitted model: trees as plain arrays, and the questions one asks of them."""
+"""The fitted model: trees as plain arrays, and what can be read from them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredTree(Tree):
-    """A tree of numbers as it was grown, with how far its rows are from what the nodes say.
+    """A tree of numbers as it was grown, with the squared distances of its rows from the nodes' values.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class TreeEnsemble:
         return ensemble
 
     def __getattr__(self, name: str) -> Any:
-        """One of the arrays: all are unpacked. Two threads that ask at once may both do it."""
+        """One of the arrays: all are unpacked. Two threads at once may both do it."""
         packed = self.__dict__.get("_packed")
         if name not in ENSEMBLE_DTYPES or (packed is None and name not in self.__dict__):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -281,7 +281,7 @@ class TreeEnsemble:
 
     @cached_property
     def compiled(self) -> CompiledTrees:
-        """The form that predicts. Two threads that ask at once may both make it; either is good."""
+        """The form that predicts. Two threads at once may both make it; either is good."""
         lean = self.lean
         return CompiledTrees(lean.splits(), lean.binning.table, lean.binning.code_dtype.itemsize)
 

@@ -22,7 +22,7 @@ _BLOCK_VALUES = 1 << 22
 
 
 class Shuffled:
-    """What trees say of rows that get, column by column, the value of another row.
+    """Predictions of trees for rows that get, column by column, the value of another row.
 
     Parameters
     ----------

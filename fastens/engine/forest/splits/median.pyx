@@ -1,4 +1,4 @@
-"""The best split of one feature by absolute error: no sums of a code tell it, so rows are added one by one to an
+"""The best split of one feature by absolute error: it does not follow from sums, so rows are added one by one to an
 ordered set (Fenwick 1994) that knows its weighted median and the absolute deviations from it.
 """
 

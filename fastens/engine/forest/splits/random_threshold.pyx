@@ -78,7 +78,7 @@ cdef void search_threshold(
     const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups,
     FoundSplit* best,
 ) noexcept nogil:
-    """Draw a threshold and keep the split if it is better than the best so far. groups.n tells 1 from several codes."""
+    """Draw a threshold and keep the split if it is better than the best so far; groups.n is 1 for a single code."""
     cdef const void* codes = scratch.row_codes + place * scratch.n_row_codes * forest.table.code_size
     cdef CodeRange range_ = code_range(forest.table.code_size, codes, node.n_rows)
     cdef bint missing_left

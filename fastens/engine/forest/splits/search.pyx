@@ -72,7 +72,7 @@ cdef void _sum_up(
 cdef bint find_split(
     const Forest* forest, const Sample* sample, Scratch* scratch, Open* open, uint64_t* mask
 ) noexcept nogil:
-    """Find the node's best split and mark the features that are constant in it; say whether there is one."""
+    """Find the node's best split and mark the features that are constant in it; return whether there is one."""
     cdef FoundSplit* best = &open.split
     cdef NodeSums node
     cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, open.key, 0)
