@@ -43,7 +43,6 @@ ROOMS = [
     "forests",
     "combining",
     "adaboost",
-    "bayes.docstrings",
     "bayes.rollback",
     "bayes.posterior",
     "bayes.counts",

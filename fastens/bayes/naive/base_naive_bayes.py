@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
-from fastens.bayes.docstrings import fill_docstring
-from fastens.bayes.naive.docstrings import PARTS
+from fastens.bayes.naive.docstrings import fill_docstring
 from fastens.bayes.naive.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
@@ -52,7 +51,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        fill_docstring(cls, PARTS)
+        fill_docstring(cls)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         raise NotImplementedError

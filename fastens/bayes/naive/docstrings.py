@@ -1,4 +1,8 @@
-"""Shared parts of the docstrings of the naive Bayes classifiers: see `fill_docstring`."""
+"""Shared parts of the docstrings of the naive Bayes classifiers."""
+
+from __future__ import annotations
+
+from inspect import cleandoc
 
 PARTS = {
     "alpha": """
@@ -46,3 +50,12 @@ ValueError
     If a parameter or the data break a rule; the message names it.
 """,
 }
+
+
+def fill_docstring(cls: type) -> None:
+    """Put each of the `PARTS` in the place of its `{name}` in the docstring of a class."""
+    if cls.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
+        filled = cleandoc(cls.__doc__)
+        for name, text in PARTS.items():
+            filled = filled.replace(f"{{{name}}}", text.strip())
+        cls.__doc__ = filled

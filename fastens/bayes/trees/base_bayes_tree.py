@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
-from fastens.bayes.docstrings import fill_docstring
 from fastens.bayes.posterior import generator
 from fastens.bayes.rollback import keeps_model
 from fastens.engine.grow.pruning import cut
@@ -20,6 +19,7 @@ from fastens.engine.trees.midpoints import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.engine.trees.unpack import sum_up
 from fastens.forests.base_trees import RULES as TREE_RULES
+from fastens.forests.docstrings import entries
 from fastens.forests.forest_members import single_tree
 from fastens.forests.posterior_averaging import SPLIT_PRIOR, TRAIN
 from fastens.forests.tree import SPLITTER, BaseDecisionTree
@@ -41,59 +41,19 @@ RULES: dict[str, Rule] = {
     "evidence": one_of(TRAIN, HONEST),
 }
 
-# Parts of docstrings: see `fill_docstring`.
-PARTS = {
-    "split_prior": """
-split_prior : {"search", "strict", "features"}, float or pair, default="search"
+POSTERIOR_PARAMETERS = entries("""\
+split_prior : {"search", "strict", "features"}, float or pair
     Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
     given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
     the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
     for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
     that part the node's own rows.
-""",
-    "growth": """
-splitter : {"best", "random"}, default="best"
-    Take the best threshold of each feature, or one at random.
-max_depth : int or None, default=None
-    Most splits between the root and a leaf.
-min_samples_split : int or float, default=2
-    Fewest rows, or smallest share of them, that a node may be split with.
-min_samples_leaf : int or float, default=1
-    Fewest rows, or smallest share of them, in a leaf, whatever their weights.
-min_weight_fraction_leaf : float, default=0
-    Smallest share of all weights in a leaf.
-max_features : int, float, "sqrt", "log2" or None, default=None
-    How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
-max_leaf_nodes : int or None, default=None
-    Most leaves of a tree, which then grows best-first.
-min_impurity_decrease : float, default=0
-    A split must lower the impurity, times the node's share of the weights, by this much.
-""",
-    "columns": """
-interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
-    Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-    in no group are one more group.
-feature_weights : array of shape (n_features,), dict by name, or None, default=None
-    Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-    tree.
-categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-    Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-""",
-    "threads": """
-random_state : int, RandomState or None, default=None
-    Fixes what is drawn; the model does not depend on `n_jobs`.
-n_jobs : int or None, default=None
-    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
-""",
-    "posterior": """
-expected_n_leaves_ : float
-    The expected number of leaves; `get_n_leaves()` is that of the whole tree.
-entropy_ : float
-    How uncertain the pruning is, in nats.
-feature_probabilities_ : array of shape (n_features_in_,)
-    Posterior probability that the tree splits on each feature at all.
-""",
-}
+evidence : {"train", "honest"}
+    The rows of the likelihood: all, or, with "honest", the half that the tree was not grown on. Only then is the
+    posterior that of a tree fixed beforehand; with "train" the prior must pay for the search.
+temperature : float
+    The likelihood is raised to the power of 1 / temperature.
+""")
 
 
 class BaseBayesTree(BaseDecisionTree):
@@ -108,10 +68,6 @@ class BaseBayesTree(BaseDecisionTree):
     _n_splits: Array
     _node_statistics: Array
     _honest_seed: int
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        fill_docstring(cls, PARTS)
 
     # Fit --------------------------------------------------
 

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
 from fastens.bayes.rollback import keeps_model
-from fastens.bayes.trees.base_bayes_tree import RULES, BaseBayesTree, interval_levels
+from fastens.bayes.trees.base_bayes_tree import POSTERIOR_PARAMETERS, RULES, BaseBayesTree, interval_levels
 from fastens.engine.trees.trees import Tree
 from fastens.engine.whole import are_copies
 from fastens.forests.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
+from fastens.forests.docstrings import CLASS_PARAMETERS, NUMBER_PARAMETERS, Docs, entries
 from fastens.parameters import one_of, real
 from fastens.posterior.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
@@ -32,27 +33,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     Parameters
     ----------
-    alpha : float or None, default=None
-        Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
-        beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
-        all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
-        leaves by chance. L leaves part n rows: few leaves do where there is little noise.
-    {split_prior}
-    evidence : {"train", "honest"}, default="train"
-        The rows of the likelihood: all, or, with "honest", the half that
-        the tree was not grown on. Only then is the posterior that of a tree fixed beforehand; with "train" the prior
-        must pay for the search.
-    temperature : float, default=1
-        The likelihood is raised to the power of 1 / temperature.
-    criterion : {"gini", "entropy", "log_loss"}, default="entropy"
-        What a split lowers; entropy and log_loss are the same.
-    {growth}
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the rows' weights by class.
-    {columns}
-    max_bins : int, default=255
-        Most bins of a feature, up to 65 535.
-    {threads}
+    {parameters}
 
     Attributes
     ----------
@@ -60,7 +41,12 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         The labels, sorted.
     log_evidence_ : float
         Log of the labels' probability, over all prunings and leaf values.
-    {posterior}
+    expected_n_leaves_ : float
+        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
+    entropy_ : float
+        How uncertain the pruning is, in nats.
+    feature_probabilities_ : array of shape (n_features_in_,)
+        Posterior probability that the tree splits on each feature at all.
     map_estimator_ : DecisionTreeClassifier
         The most probable pruning.
     map_log_joint_ : float
@@ -88,6 +74,19 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     True
     """
 
+    _parameter_docs: ClassVar[Docs] = (
+        CLASS_PARAMETERS
+        | POSTERIOR_PARAMETERS
+        | entries("""\
+alpha : float or None
+    Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
+    beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
+    all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
+    leaves by chance. L leaves part n rows: few leaves do where there is little noise.
+class_weight : dict, "balanced" or None
+    Factors of the rows' weights by class.
+""")
+    )
     _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, "alpha": one_of(None) | real(0, open_low=True)}
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
     _modes = MODES
@@ -217,31 +216,18 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     Parameters
     ----------
-    prior_weight : float, default=1
-        How many rows the prior mean of a leaf, which is the mean of all targets, is worth.
-    prior_shape : float, default=4
-        Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
-    prior_scale : float, default=0.1
-        The prior variance of a leaf's targets, as a share of the variance of all.
-    {split_prior}
-    evidence : {"train", "honest"}, default="train"
-        The rows of the likelihood: all, or, with "honest", the half that the tree
-        was not grown on.
-    temperature : float, default=1
-        The likelihood is raised to the power of 1 / temperature.
-    criterion : {"squared_error", "poisson"}, default="squared_error"
-        What a split lowers, and the model of a leaf.
-    {growth}
-    {columns}
-    max_bins : int, default=65535
-        Most bins of a feature, up to 65 535.
-    {threads}
+    {parameters}
 
     Attributes
     ----------
     log_evidence_ : float
         Log of the targets' density (of counts, their probability), over all prunings and leaf values.
-    {posterior}
+    expected_n_leaves_ : float
+        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
+    entropy_ : float
+        How uncertain the pruning is, in nats.
+    feature_probabilities_ : array of shape (n_features_in_,)
+        Posterior probability that the tree splits on each feature at all.
     map_estimator_ : DecisionTreeRegressor
         The most probable pruning.
     map_log_joint_ : float
@@ -268,6 +254,20 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     (3, 2)
     """
 
+    _parameter_docs: ClassVar[Docs] = (
+        NUMBER_PARAMETERS
+        | POSTERIOR_PARAMETERS
+        | entries("""\
+prior_weight : float
+    How many rows the prior mean of a leaf, which is the mean of all targets, is worth.
+prior_shape : float
+    Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
+prior_scale : float
+    The prior variance of a leaf's targets, as a share of the variance of all.
+criterion : {"squared_error", "poisson"}
+    What a split lowers, and the model of a leaf.
+""")
+    )
     _parameter_rules: ClassVar = {
         **RULES,
         "criterion": one_of("squared_error", "poisson"),
