@@ -40,7 +40,7 @@ from fastens import (
 )
 from reference import conformal as naive
 
-SMALL = {"n_estimators": 4, "min_samples_leaf": 1}
+SMALL = {"n_estimators": 6, "min_samples_leaf": 1}
 
 
 @parametrize_with_checks(
