@@ -63,6 +63,8 @@ class SavedEnsemble:
         """Raw predictions, (n_samples, n_outputs)."""
         X = self._check_table(X)
         n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
+        if isinstance(X, np.ndarray):  # a single row is predicted so fast that another call would count
+            return trees.predict_raw(X, n_threads)
         return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 
     def _predicting_trees(self) -> TreeEnsemble:
