@@ -120,7 +120,7 @@ class BaseFastens(EncodesCategories, ChecksParameters):
 
     def _learn_table(self, X: Any) -> Any:
         categorical_features = getattr(self, "categorical_features", None)
-        missing_is_category = getattr(self, "categorical_missing", "missing") == "category"
+        missing_is_category = self._category_options().missing == "category"
         if is_frame(X):
             n_threads = self._door_threads()
             read = _encode_frame(X, categorical_features, missing_is_category, self._reads_codes, n_threads)

@@ -18,6 +18,7 @@ ROOMS = [
     "warn",
     "foreign_names",
     "parameters",
+    "options",
     "checked_parameters",
     "storage",
     "engine",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastens.adaboost.additive import AdditiveVotes
 from fastens.adaboost.voting_rounds import VOTING, VotingRounds
-from fastens.boosting.parameters import NEEDS, RULES
+from fastens.boosting.parameters import CATEGORY_RULES, NEEDS, RULES
 from fastens.boosting.rounds import BoostingRules
 from fastens.combining.kinds import check_kind
 from fastens.engine.grow.growth import GrowthRules
@@ -37,8 +37,6 @@ _SHARED = (
     "n_iter_no_change",
     "tol",
     "categorical_features",
-    "categorical_encoding",
-    "categorical_missing",
     "verbose",
     "random_state",
     "n_jobs",
@@ -155,6 +153,8 @@ class AdaBoostClassifier(AdditiveVotes, VotingRounds):
 
     _parameter_rules: ClassVar = {
         **{name: RULES[name] for name in _SHARED},
+        **CATEGORY_RULES,
+        "early_stopping": FLAG | one_of("auto"),
         "estimator": ESTIMATOR | NONE,
         "algorithm": one_of(*VOTING, "gentle", "logit"),
         "resample": FLAG,

@@ -20,7 +20,7 @@ from fastens.boosting.dart import DartRun
 from fastens.boosting.leaf_refitting import RefitsLeaves
 from fastens.boosting.linear_rounds import LinearDartRun, LinearRun, check_linear_leaves
 from fastens.boosting.offsets import checked_offset
-from fastens.boosting.parameters import NEEDS, PARAMETERS
+from fastens.boosting.parameters import NEEDS, PARAMETERS, BoostingParameters
 from fastens.boosting.rounds import BoostingRules, BoostingRun, Start
 from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.boosting.watching import RoundWatch
@@ -29,22 +29,24 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.callbacks import Announcer, progress_bar
-from fastens.monitoring.metrics import LOSS, Metrics, OwnMetric
+from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin, with_callbacks
-from fastens.parameters import Need
+from fastens.options import EarlyStopping
+from fastens.parameters import Need, Rule
 from fastens.tree_model.saving import tree_arrays, trees_among
 
 Array = NDArray[np.float64]
 _BEST = "best."
-# What only fitting needs, and a file cannot hold.
-_OF_FITTING: dict[str, Any] = {"callbacks": None, "validation": None, "checkpoint_path": None}
 
 
-class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
+class BoostedTrees(BoostingParameters, CallbackSupportMixin, RefitsLeaves):
     """Gradient boosting with all that its rounds can do."""
 
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = NEEDS
     validation_scores_: dict[str, Array]
+    # Whether trees may be fitted by least squares.
+    _has_plain_form: ClassVar[bool] = False
+    _metrics_rule: ClassVar[Rule] = METRICS
     _seed: int
     _earlier: Earlier | None = None
     _metrics: Metrics | None = None
@@ -92,9 +94,9 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         init_score_val : array, optional
             The same for X_val.
         groups : array of shape (n_samples,), optional
-            For the splitter given as `validation`.
+            For the splitter given as `EarlyStopping.validation`.
         resume : path, optional
-            A file that `checkpoint_path` left: go on from there, with the same rows, to the model that one fit without
+            A file that a `Checkpoint` left: go on from there, with the same rows, to the model that one fit without
             a stop makes.
 
         Returns
@@ -112,7 +114,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
         if sample_weight_val is not None and X_val is None:
             raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
-        if X_val is not None and self.validation is not None:
+        if X_val is not None and self._stopping.validation is not None:
             raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
         self._check_groups(groups, y)
         self._earlier = self._find_earlier(resume)
@@ -129,12 +131,12 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             else:
                 training, validation = (taken(data, rows) for rows in held_out)
             self._check_validated(validation)
-            if self.refit and held_out is None:
+            if self._stopping.refit and held_out is None:
                 raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
             if X_val is not None and validation is not None:
                 validation = self._with_offset(validation, init_score_val, y_val)
             self._fit_rounds(training, validation)
-            if self.refit and held_out is not None:
+            if self._stopping.refit and held_out is not None:
                 self._fit_again(data)
         finally:
             self.__dict__.pop("_earlier", None)
@@ -145,14 +147,22 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
         check_together(self)
+
+    @property
+    def _stopping(self) -> EarlyStopping:
+        """How early stopping goes, where it does."""
+        return self._options("early_stopping") or EarlyStopping()
 
     def _check_groups(self, groups: Any, y: Any) -> None:
         """Raise ValueError for groups that nobody reads, and for the wrong number of them."""
         if groups is None:
             return
-        if self.validation is None:
-            raise ValueError("validation must be the splitter that groups are for, where fit gets groups; got None.")
+        if self._stopping.validation is None:
+            raise ValueError(
+                "early_stopping.validation must be the splitter that groups are for, where fit gets groups; got None."
+            )
         if np.shape(groups) != np.shape(y)[:1]:
             raise ValueError(
                 f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}."
@@ -174,7 +184,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
             raise ValueError(
                 f"loss must be as in the last fit, {self._loss.name!r}, with warm_start=True; got {loss!r}."
             )
-        if self._ensemble.has_constant_leaves == self.linear_leaves:
+        if self._ensemble.has_constant_leaves == bool(self.linear_leaves):
             raise ValueError(
                 f"linear_leaves must be as in the last fit, {not self.linear_leaves}, with warm_start=True; "
                 f"got {self.linear_leaves}."
@@ -190,15 +200,14 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
         """Rows to train and to validate on by the splitter's last split, or at random; None for no validation."""
-        if self.validation is None:
+        splitter = self._stopping.validation
+        if splitter is None:
             if isinstance(self.early_stopping, str) or not self.early_stopping:
                 return None
             return self._hold_out_rows(data, self._seed)
-        if not self.early_stopping:
-            raise ValueError("validation is for early stopping; early_stopping must not be False with it.")
         if groups is not None:
             groups = np.asarray(groups)[slice(None) if data.rows is None else data.rows]
-        *_, (train, validation) = self.validation.split(np.empty((len(data.y), 0)), self._told_target(data.y), groups)
+        *_, (train, validation) = splitter.split(np.empty((len(data.y), 0)), self._told_target(data.y), groups)
         return np.sort(train), np.sort(validation)
 
     def _choose_seed(self, y: Array, *, splits: bool) -> int:
@@ -206,7 +215,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         if self._earlier is not None:
             return self._earlier.seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
-        if not (splits or self.boosting == "dart" or draws):
+        if not (splits or self._options("boosting") is not None or draws):
             return 0
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
@@ -239,12 +248,12 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _watch(self, run: BoostingRun, codes: NDArray[np.unsignedinteger], validation: TrainingData) -> None:
         labels = self._labels_of_targets(validation.y)
-        metrics = [self.eval_metric] if isinstance(self.eval_metric, str) else self.eval_metric
-        if LOSS in (metrics if isinstance(metrics, list | tuple) else [metrics]):
+        metric = self._stopping.eval_metric
+        if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
             self._loss.check_measured()
         run.validate_on(codes, validation)
         assert run.validation is not None
-        self._metrics = Metrics(self.eval_metric, self, run.validation.rows, run.loss, labels)
+        self._metrics = Metrics(metric, self, run.validation.rows, run.loss, labels)
         run.validation.measure = self._metrics.measure
         run.history.rises = self._metrics.rises[self._metrics.names[0]]
 
@@ -329,10 +338,13 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         return (*super()._fitted_names(), "best_iteration_", "_seed")
 
     def _saved_parameters(self) -> dict[str, Any]:
-        parameters = super()._saved_parameters() | _OF_FITTING
-        metrics = parameters["eval_metric"]
-        given = metrics if isinstance(metrics, list | tuple) else [metrics]
-        return parameters if all(isinstance(each, str) for each in given) else parameters | {"eval_metric": LOSS}
+        parameters = super()._saved_parameters() | {"callbacks": None}
+        if isinstance(self.early_stopping, EarlyStopping):  # less what only fitting needs, and a file cannot hold
+            metric = self.early_stopping.eval_metric
+            is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
+            kept = {"validation": None, "eval_metric": metric if is_plain else LOSS}
+            parameters["early_stopping"] = self.early_stopping.replaced(kept)
+        return parameters
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         scores = {f"scores.{name}": values for name, values in self.validation_scores_.items()}

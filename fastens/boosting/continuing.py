@@ -20,8 +20,8 @@ from fastens.storage import load_model
 Array = NDArray[np.float64]
 # What may differ between a fit that stopped and the one that goes on: nothing of it changes the rounds before.
 _MAY_DIFFER = {
-    "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "validation", "checkpoint_path",
-    "checkpoint_every", "eval_metric", "early_stopping", "n_iter_no_change", "tol", "refit",
+    "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "early_stopping",
+    "n_iter_no_change", "tol",
 }  # fmt: skip
 
 

@@ -67,7 +67,9 @@ class RefitsLeaves(BaseGradientBoosting):
         step = LeafStep(loss, self.learning_rate, self._growth_rules().for_weights(data.sample_weight))
         model = copy(self)
         if isinstance(self._ensemble, LinearEnsemble):
-            model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
+            model._ensemble = LinearRefit(
+                self._ensemble, data, step, decay_rate, self._options("linear_leaves").l2
+            ).run()
         else:
             model._ensemble = LeafRefit(self._ensemble, data, step, decay_rate).run()
         model._leaves_changed(data, decay_rate)

@@ -19,22 +19,20 @@ from fastens.engine.bins.binning import Binning
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import Loss
+from fastens.options import Categories, Growth
 
 Array = NDArray[np.float64]
 
 
 # Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
 PLAIN: dict[str, Any] = {
-    "split_criterion": "squared_error",
     "max_leaf_nodes": None,
     "max_depth": 3,
     "min_samples_leaf": 1,
-    "min_child_weight": 0.0,
+    "growth": Growth(split_criterion="squared_error", min_child_weight=0.0),
     "l2_regularization": 0.0,
     "split_penalty": 0.0,
-    "categorical_encoding": "partition",
-    "category_smoothing": 0.0,
-    "category_l2": 0.0,
+    "categories": Categories(encoding="partition", smoothing=0.0, l2=0.0),
 }
 
 
@@ -42,10 +40,10 @@ class SeveralTargets(BoostedTrees):
     """Boosted trees whose y may have several columns."""
 
     _takes_several_targets = True
+    _has_plain_form = True
     _n_targets: int
 
     if TYPE_CHECKING:
-        split_criterion: str
         l2_regularization: float
 
     @property
@@ -95,7 +93,7 @@ class SeveralTargets(BoostedTrees):
 
     def _loss_of(self, parts: Sequence[Loss]) -> Loss:
         """The loss of all targets, given that of each."""
-        if self.split_criterion == "squared_error":
+        if self._options("growth").split_criterion == "squared_error":
             l2 = self.l2_regularization
             parts = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
         return parts[0] if len(parts) == 1 else ColumnLosses(parts)
