@@ -62,25 +62,6 @@ cdef struct Nodes:
     const uint32_t* category_words
 
 
-cdef struct Sums:
-    # Fixed-point sums over a set of rows. `weight` equals `count` where rows have no weights.
-    int64_t gradient
-    int64_t hessian
-    int64_t count
-    int64_t weight
-
-
-cdef struct CellLayout:
-    # A packed cell is one 64-bit word: gradient (biased, so never negative) | hessian | count, from the top bit down.
-    # A node of at most `max_rows` rows fits in packed cells; a larger one has wide cells (see histogram.pxd).
-    int32_t gradient_shift
-    int32_t hessian_shift
-    uint64_t hessian_mask
-    uint64_t count_mask
-    int64_t gradient_bias
-    int64_t max_rows
-
-
 cdef struct Column:
     # A byte or two of every record, and its part of a histogram: the codes of a feature, or the numbers of the
     # combinations of codes that the features of a bundle have (see bundles.py).
@@ -101,19 +82,3 @@ cdef struct Feature:
     # in a bundle: for each code how many combinations have it, and which, in bytes; none for the usual one
     const uint8_t* members
     int32_t usual_code
-
-
-cdef struct Histogram:
-    # packed: one word a cell.  wide: three words a cell, gradient, hessian, weight << 32 | count.
-    int64_t* cells
-    bint packed
-
-
-cdef struct Split:
-    # The best split of a node; feature -1 where there is none.
-    float64_t gain
-    int32_t feature
-    int32_t bin
-    int32_t category_set            # first word of the set of codes that go left, -1 for a numeric feature
-    uint8_t missing_left
-    Sums left

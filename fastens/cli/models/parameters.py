@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fastens.cli.errors import CommandError, first_line
 from fastens.cli.models.models import DEFAULT, FAMILIES, TEXT, estimator_class, families, known_family
+from fastens.cli.table.errors import CommandError, first_line
 from fastens.options import SHORT_FORMS
 from fastens.parameters import ANYTHING, Rule
 

@@ -1,6 +1,7 @@
 """The nodes of a growing tree: partition, which to split next, and the tasks that follow."""
 
-from fastens.engine.splits.gain cimport ValueLimits, limited_value, sums_difference
+from fastens.engine.histograms.cells cimport sums_difference
+from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
 from fastens.engine.splits.search cimport count_task, merge_partials, run_task, search_task, threads_of_task
 from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint32_t

@@ -17,13 +17,14 @@ from fastens.engine.grow.frontier cimport (
     next_set, place_rows, run_tasks, search_tasks, threads_for_rows
 )
 from fastens.engine.splits.gain cimport SplitRules
+from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.grow.leaves cimport add_to_all, dispersion, end_where_it_pays, is_left, node_sums, sums_of_output
 from fastens.engine.lock cimport FEW_ROWS
 from fastens.engine.histograms.quantise cimport Moments, Quantised, Scales, quantise
 from fastens.engine.splits.search cimport counted_histogram
 from fastens.engine.structs cimport (
-    Column, Feature, Histogram, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+    Column, Feature, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
     uint64_t
 )
 from fastens.engine.team cimport MAX_THREADS

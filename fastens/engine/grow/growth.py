@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fastens.engine.grow.grow import Grower
 from fastens.engine.grow.joint_grow import JointGrower
 from fastens.engine.grow.values import bind_values, leaf_means
+from fastens.engine.limits import Limits
 from fastens.engine.trees.trees import Tree
-from fastens.engine.whole import cap_limits
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binned import BinnedMatrix
@@ -22,22 +22,14 @@ if TYPE_CHECKING:
 Reduce = Callable[[Sequence[NDArray[np.int64]]], None]
 
 
-@dataclass(frozen=True)
-class GrowthRules:
-    """What limits a tree and its leaf values.
+@dataclass(frozen=True, kw_only=True)
+class GrowthRules(Limits):
+    """Limits of a tree of Newton steps and of its leaf values, beside those of any tree.
 
     Attributes
     ----------
-    max_leaf_nodes : int or None
-        Grow best-first up to this many leaves; None grows level by level without that limit.
-    max_depth : int or None
-        Largest number of splits between the root and a leaf.
-    min_samples_leaf : int
-        Smallest number of rows in a leaf, exactly, whatever their weights.
     min_child_weight : float
         Smallest sum of hessians in a leaf; where the weights' mean is below 1, times that mean.
-    min_weight_leaf : float
-        Smallest sum of sample weights in a leaf.
     min_gain_to_split : float
         A split must gain more than this; the gain is G^2/(H + l2), children minus parent.
     split_penalty : float
@@ -46,18 +38,8 @@ class GrowthRules:
     l2_regularization : float
         Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016); where the weights' mean is below
         1, times that mean.
-    features_per_split : int or None
-        How many features, drawn at random, a node may split on; None for all.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
-    feature_weights : float64 array of shape (n_features,) or None
-        Chances of the features where some are drawn; None for equal ones. A feature of weight 0 is in no tree.
-    monotone : int8 array of shape (n_features,) or None
-        1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
-    max_features_on_path : int or None
-        How many different features may stand between the root and a leaf.
-    feature_groups : uint8 array of shape (n_groups, n_features) or None
-        The features between the root and a leaf are all in one of these groups.
     path_smooth : float
         Pulls a node's value towards its parent's, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None
@@ -77,19 +59,12 @@ class GrowthRules:
     """
 
     max_leaf_nodes: int | None = 31
-    max_depth: int | None = None
     min_samples_leaf: int = 20
     min_child_weight: float = 1e-3
-    min_weight_leaf: float = 0.0
     min_gain_to_split: float = 0.0
     split_penalty: float = 0.0
     l2_regularization: float = 0.0
-    features_per_split: int | None = None
     features_per_tree: int | None = None
-    feature_weights: NDArray[np.float64] | None = None
-    monotone: NDArray[np.int8] | None = None
-    max_features_on_path: int | None = None
-    feature_groups: NDArray[np.uint8] | None = None
     path_smooth: float = 0.0
     max_delta_step: float | None = None
     category_l2: float = 10.0
@@ -97,9 +72,6 @@ class GrowthRules:
     min_samples_category: int = 1
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
-
-    def __post_init__(self) -> None:
-        cap_limits(self)
 
     def for_weights(self, sample_weight: NDArray[np.float64] | None) -> GrowthRules:
         """The limits for weighted rows: small weights, such as shares of 1, do not mean that there are few rows."""

@@ -9,7 +9,8 @@ from fastens.engine.grow.grow cimport Grower
 from fastens.engine.splits.joint_search cimport Joint, JointRoom, Output, run_joint_tasks
 from fastens.engine.grow.leaves cimport dispersion, node_sums, sums_of_output
 from fastens.engine.histograms.quantise cimport quantise
-from fastens.engine.structs cimport Histogram, Sums, float32_t, float64_t, int32_t, int64_t, uint64_t
+from fastens.engine.histograms.cells cimport Histogram, Sums
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint64_t
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-from fastens.engine.structs cimport CellLayout, Column, Feature, Histogram, Sums, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums
+from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     # Cells from one column to the next where codes are bytes: known to the compiler, and not a multiple of the
@@ -8,10 +9,8 @@ cdef enum:
 
 cdef struct RowStatistics:
     # Each row's quantised gradient and hessian, in one of two forms.
-    # narrow: a 4-byte payload, inside the row's record or apart: gradient << hessian_bits | hessian
-    # wide:   three words a row: gradient, hessian, weight << 32 | 1
+    # narrow: a payload, inside the row's record or apart.  wide: three words a row.  See cells.h.
     bint narrow
-    int32_t hessian_bits
     const int64_t* wide
 
 
@@ -39,10 +38,6 @@ cdef struct Columns:
 
 cdef inline Columns all_columns(const Table* table) noexcept nogil:
     return Columns(0, table.n_columns)
-
-
-cdef inline Py_ssize_t words_per_cell(const Histogram* histogram) noexcept nogil:
-    return 1 if histogram.packed else 3
 
 
 cdef void build_histogram(

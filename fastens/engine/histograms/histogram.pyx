@@ -6,9 +6,12 @@ from the bundle's cells, which are whole numbers: to the bit what counting the f
 
 from libc.string cimport memcpy, memset
 
+from fastens.engine.histograms.cells cimport (
+    CellLayout, Histogram, Sums, add_row, cell_sums, flush_cell, set_cell, sums_difference, word_of_payload,
+    words_per_cell
+)
 from fastens.engine.structs cimport (
-    PREFETCH_AHEAD, CellLayout, Column, Feature, Histogram, Sums, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t,
-    uint32_t, uint64_t
+    PREFETCH_AHEAD, Column, Feature, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t, uint64_t
 )
 
 
@@ -18,19 +21,11 @@ cdef enum:
     COLUMN_BLOCK = 32
 
 
-cdef inline uint64_t _word(
-    const Table* table, uint32_t row, const CellLayout* layout, int32_t hessian_bits, bint is_ready
-) noexcept nogil:
-    """What a row adds to each of its cells: gradient, hessian and a count of 1."""
-    cdef uint32_t payload
+cdef inline uint64_t _word(const Table* table, uint32_t row, const CellLayout* layout, bint is_ready) noexcept nogil:
+    """What a row adds to each of its cells."""
     if is_ready:
         return table.words[row]
-    payload = (<const uint32_t*>(table.payloads + row * table.payload_stride))[0]
-    return (
-        <uint64_t>(payload >> hessian_bits) << layout.gradient_shift
-        | <uint64_t>(payload & ((<uint32_t>1 << hessian_bits) - 1)) << layout.hessian_shift
-        | 1
-    )
+    return word_of_payload((<const uint32_t*>(table.payloads + row * table.payload_stride))[0], layout)
 
 
 cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
@@ -44,8 +39,8 @@ cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word
 
 
 cdef inline void _add_rows_of_bytes(
-    const Table* table, const CellLayout* layout, int32_t hessian_bits,
-    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last, bint is_ready,
+    const Table* table, const CellLayout* layout, const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells,
+    int32_t first, int32_t last, bint is_ready,
 ) noexcept nogil:
     """Add rows, two at a time, to the columns first..last-1: the additions of the two are independent."""
     cdef Py_ssize_t i = 0, ahead = PREFETCH_AHEAD
@@ -64,11 +59,11 @@ cdef inline void _add_rows_of_bytes(
             elif apart:
                 prefetch(table.payloads + rows[i + ahead] * table.payload_stride)
         a = table.records + rows[i] * table.stride
-        word_a = _word(table, rows[i], layout, hessian_bits, is_ready)
+        word_a = _word(table, rows[i], layout, is_ready)
         b, word_b = a, 0
         if i + 1 < n_rows:
             b = table.records + rows[i + 1] * table.stride
-            word_b = _word(table, rows[i + 1], layout, hessian_bits, is_ready)
+            word_b = _word(table, rows[i + 1], layout, is_ready)
         f = first
         feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
         while f + 4 <= last:
@@ -85,8 +80,8 @@ cdef inline void _add_rows_of_bytes(
 
 
 cdef void _add_rows_of_pairs(
-    const Table* table, const CellLayout* layout, int32_t hessian_bits,
-    const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells, int32_t first, int32_t last,
+    const Table* table, const CellLayout* layout, const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells,
+    int32_t first, int32_t last,
 ) noexcept nogil:
     """The same for codes of two bytes."""
     cdef Py_ssize_t i
@@ -95,14 +90,14 @@ cdef void _add_rows_of_pairs(
     cdef uint64_t word
     for i in range(n_rows):
         record = table.records + rows[i] * table.stride
-        word = _word(table, rows[i], layout, hessian_bits, table.words != NULL)
+        word = _word(table, rows[i], layout, table.words != NULL)
         for f in range(first, last):
             cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
 
 
 cdef void _build_packed(
-    const Table* table, const RowStatistics* statistics, const CellLayout* layout,
-    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* cells,
+    const Table* table, const CellLayout* layout, const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns,
+    uint64_t* cells,
 ) noexcept nogil:
     cdef Py_ssize_t begin = 0, size
     cdef int32_t first, last
@@ -112,13 +107,11 @@ cdef void _build_packed(
         while first < columns.end:
             last = min(first + <int32_t>COLUMN_BLOCK, columns.end)
             if table.code_size == 1 and table.words != NULL:
-                _add_rows_of_bytes(table, layout, 0, rows + begin, size, cells, first, last, True)
+                _add_rows_of_bytes(table, layout, rows + begin, size, cells, first, last, True)
             elif table.code_size == 1:
-                _add_rows_of_bytes(
-                    table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last, False
-                )
+                _add_rows_of_bytes(table, layout, rows + begin, size, cells, first, last, False)
             else:
-                _add_rows_of_pairs(table, layout, statistics.hessian_bits, rows + begin, size, cells, first, last)
+                _add_rows_of_pairs(table, layout, rows + begin, size, cells, first, last)
             first = last
         begin += size
 
@@ -131,7 +124,6 @@ cdef inline void _add_rows_wide(
     cdef int32_t f
     cdef const code_t* codes
     cdef const int64_t* row
-    cdef int64_t* cell
     for i in range(n_rows):
         if i + PREFETCH_AHEAD < n_rows:
             prefetch(table.records + rows[i + PREFETCH_AHEAD] * table.stride)
@@ -139,10 +131,7 @@ cdef inline void _add_rows_wide(
         codes = <const code_t*>(table.records + rows[i] * table.stride)
         row = statistics + 3 * <Py_ssize_t>rows[i]
         for f in range(columns.first, columns.end):
-            cell = cells + 3 * <Py_ssize_t>(table.columns[f].offset + codes[f])
-            cell[0] += row[0]
-            cell[1] += row[1]
-            cell[2] += row[2]
+            add_row(cells + 3 * <Py_ssize_t>(table.columns[f].offset + codes[f]), row)
 
 
 cdef void _build_wide(
@@ -161,16 +150,11 @@ cdef void _flush(
     """Add packed cells to wide ones and clear them."""
     cdef Py_ssize_t i
     cdef int32_t f
-    cdef int64_t count
     cdef const Column* column
     for f in range(columns.first, columns.end):
         column = &table.columns[f]
         for i in range(column.offset, column.offset + column.n_codes):
-            count = packed[i] & layout.count_mask
-            wide[3 * i] += <int64_t>(packed[i] >> layout.gradient_shift) - layout.gradient_bias * count
-            wide[3 * i + 1] += (packed[i] >> layout.hessian_shift) & layout.hessian_mask
-            wide[3 * i + 2] += count << 32 | count
-            packed[i] = 0
+            flush_cell(&packed[i], &wide[3 * i], layout)
 
 
 cdef void _clear(const Table* table, const Columns* columns, Histogram* histogram) noexcept nogil:
@@ -193,14 +177,14 @@ cdef void build_histogram(
     cdef Py_ssize_t begin = 0, size
     _clear(table, columns, out)
     if out.packed:
-        _build_packed(table, statistics, layout, rows, n_rows, columns, <uint64_t*>out.cells)
+        _build_packed(table, layout, rows, n_rows, columns, <uint64_t*>out.cells)
         return
     if not statistics.narrow:
         _build_wide(table, statistics.wide, rows, n_rows, columns, out.cells)
         return
     while begin < n_rows:
         size = min(layout.max_rows, n_rows - begin)
-        _build_packed(table, statistics, layout, rows + begin, size, columns, scratch)
+        _build_packed(table, layout, rows + begin, size, columns, scratch)
         _flush(scratch, out.cells, table, layout, columns)
         begin += layout.max_rows
 
@@ -219,50 +203,16 @@ cdef void subtract_histogram(
 
     out may be the parent where both have the same form.
     """
+    cdef Sums whole, part
     cdef Py_ssize_t i, width = words_per_cell(out)
     if parent.packed == child.packed and parent.packed == out.packed:
         for i in range(width * column.first_own, width * (column.first_own + column.n_own)):
             out.cells[i] = parent.cells[i] - child.cells[i]
         return
     for i in range(column.first_own, column.first_own + column.n_own):
-        _subtract_cell(parent.cells + 3 * i, child, out, layout, i)
-
-
-cdef inline void _subtract_cell(
-    const int64_t* parent, const Histogram* child, Histogram* out, const CellLayout* layout, Py_ssize_t i
-) noexcept nogil:
-    """From a wide cell, where the child, or the difference, or both are packed."""
-    cdef int64_t gradient = parent[0], hessian = parent[1], count = parent[2], rows
-    cdef uint64_t word
-    if child.packed:
-        word = <uint64_t>child.cells[i]
-        rows = <int64_t>(word & layout.count_mask)
-        gradient -= <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * rows
-        hessian -= (word >> layout.hessian_shift) & layout.hessian_mask
-        count -= rows << 32 | rows
-    else:
-        gradient -= child.cells[3 * i]
-        hessian -= child.cells[3 * i + 1]
-        count -= child.cells[3 * i + 2]
-    _put(out, i, gradient, hessian, count, layout)
-
-
-cdef inline void _put(
-    Histogram* out, Py_ssize_t i, int64_t gradient, int64_t hessian, int64_t count, const CellLayout* layout
-) noexcept nogil:
-    """Write a cell; `count` is weight << 32 | count."""
-    cdef int64_t rows
-    if out.packed:
-        rows = <int64_t><uint32_t>count
-        out.cells[i] = <int64_t>(
-            <uint64_t>(gradient + layout.gradient_bias * rows) << layout.gradient_shift
-            | <uint64_t>hessian << layout.hessian_shift
-            | <uint64_t>rows
-        )
-    else:
-        out.cells[3 * i] = gradient
-        out.cells[3 * i + 1] = hessian
-        out.cells[3 * i + 2] = count
+        whole, part = cell_sums(parent, i, layout), cell_sums(child, i, layout)
+        whole = sums_difference(&whole, &part)
+        set_cell(out, i, &whole, layout)
 
 
 cdef inline void _sum_members(
@@ -301,7 +251,7 @@ cdef void unbundle(
     cdef const Feature* feature
     cdef int32_t i
     whole.cells, whole.packed = &sums[0], histogram.packed
-    _put(&whole, 0, total.gradient, total.hessian, total.weight << 32 | total.count, layout)
+    set_cell(&whole, 0, total, layout)
     for i in range(column.n_features):
         feature = &features[column.features[i]]
         if histogram.packed:

@@ -1,5 +1,6 @@
+from fastens.engine.histograms.cells cimport CellLayout
 from fastens.engine.histograms.histogram cimport RowStatistics
-from fastens.engine.structs cimport CellLayout, float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef struct RowGradients:

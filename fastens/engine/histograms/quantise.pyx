@@ -12,8 +12,11 @@ from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint, log2
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
+from fastens.engine.histograms.cells cimport (
+    HESSIAN_BITS, NARROW_BITS, CellLayout, make_layout, payload_of_row, word_of_row, write_row
+)
 from fastens.engine.structs cimport (
-    PREFETCH_AHEAD, CellLayout, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t, uint64_t
+    PREFETCH_AHEAD, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t
 )
 from fastens.engine.team cimport MAX_THREADS, share
 
@@ -25,9 +28,6 @@ cdef extern from "engine/histograms/quantise_loops.h" nogil:
     )
 
 cdef enum:
-    COUNT_BITS = 14                 # packed cells hold 2**14 - 1 rows of weight 1
-    NARROW_BITS = 22                # of a row's gradient and hessian together
-    HESSIAN_BITS = 10
     FINE_BITS = 38
     # Of a gradient that is squared: what is too small for them is lost beside the square of the largest.
     ROOT_BITS = 15
@@ -153,18 +153,14 @@ cdef inline void _put_rows(
 ) noexcept nogil:
     """Where the histograms read them: as words, or else as payloads."""
     cdef Py_ssize_t i
-    cdef int64_t bias = out.layout.gradient_bias
-    cdef int32_t shift = out.statistics.hessian_bits
-    cdef int32_t gradient_shift = out.layout.gradient_shift, hessian_shift = out.layout.hessian_shift
+    cdef CellLayout layout = out.layout     # a local copy: what is written could be one of its fields
     cdef uint8_t* payload = out.payload.first + begin * out.payload.stride
     if out.words != NULL:
         for i in range(n):
-            out.words[begin + i] = (
-                <uint64_t>(gradients[i] + bias) << gradient_shift | <uint64_t>hessians[i] << hessian_shift | 1
-            )
+            out.words[begin + i] = word_of_row(gradients[i], hessians[i], &layout)
         return
     for i in range(n):
-        (<uint32_t*>payload)[0] = <uint32_t>(gradients[i] + bias) << shift | <uint32_t>hessians[i]
+        (<uint32_t*>payload)[0] = payload_of_row(gradients[i], hessians[i], &layout)
         payload += out.payload.stride
 
 
@@ -183,9 +179,7 @@ cdef inline Totals _write_wide(
         totals.hessian += hessian
         if weighting == FACTORS:
             copies = llrint(source.weights[i] * source.weight_scale)
-        out.wide[3 * i] = gradient
-        out.wide[3 * i + 1] = hessian
-        out.wide[3 * i + 2] = copies << 32 | 1
+        write_row(&out.wide[3 * i], gradient, hessian, copies)
     return totals
 
 
@@ -254,22 +248,6 @@ cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fin
     scales.root = (1 << ROOT_BITS) / extent.max_gradient
 
 
-cdef void _set_layout(const RowGradients* source, Quantised* out) noexcept nogil:
-    cdef int64_t weight = <int64_t>source.max_weight if source.whole_weights else 1
-    cdef int32_t extra = 0
-    cdef CellLayout* layout = &out.layout
-    cdef int32_t hessian_bits = 1 if source.constant_hessian else HESSIAN_BITS
-    while (1 << extra) < weight:
-        extra += 1
-    out.statistics.hessian_bits = hessian_bits + extra
-    layout.hessian_shift = COUNT_BITS
-    layout.gradient_shift = 2 * COUNT_BITS + hessian_bits
-    layout.count_mask = (<uint64_t>1 << COUNT_BITS) - 1
-    layout.hessian_mask = (<uint64_t>1 << (hessian_bits + COUNT_BITS)) - 1
-    layout.gradient_bias = weight << (NARROW_BITS - hessian_bits - 1)
-    layout.max_rows = ((1 << COUNT_BITS) - 1) // weight
-
-
 cdef bint quantise(
     const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
 ) noexcept nogil:
@@ -291,7 +269,10 @@ cdef bint quantise(
         extent.max_gradient = max(extent.max_gradient, over.extents[t].max_gradient)
         extent.max_hessian = max(extent.max_hessian, over.extents[t].max_hessian)
 
-    _set_layout(source, out)
+    out.layout = make_layout(
+        1 if source.constant_hessian else HESSIAN_BITS,
+        <int64_t>source.max_weight if source.whole_weights else 1,
+    )
     _set_scales(source, &extent, False, &out.scales)
     out.statistics.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
     if not out.statistics.narrow and not _need_wide(source, out):

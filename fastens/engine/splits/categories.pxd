@@ -1,5 +1,6 @@
-from fastens.engine.splits.gain cimport Scan, ScanRoom, SplitRules
-from fastens.engine.structs cimport CellLayout, Feature, Histogram, Split, float64_t, int32_t, int64_t, uint32_t
+from fastens.engine.histograms.cells cimport CellLayout, Histogram
+from fastens.engine.splits.gain cimport Scan, ScanRoom, Split, SplitRules
+from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint32_t
 
 cdef enum:
     POOL = -1                       # stands for all the rare categories of a node

@@ -6,10 +6,9 @@ the order is smoothed, the gain is penalised and the smaller side may be limited
 one of them off instead, without any of that.
 """
 
-from fastens.engine.splits.gain cimport (
-    Scan, ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, consider, is_large_enough, leaves_enough, unpack
-)
-from fastens.engine.structs cimport CellLayout, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
+from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, unpack
+from fastens.engine.splits.gain cimport Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, leaves_enough
+from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t
 
 cdef enum:
     FEW_CODES = 32                  # are sorted soonest by insertion

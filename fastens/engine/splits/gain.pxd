@@ -1,6 +1,7 @@
 # What a split gains, and the record of a search: shared by the searches over thresholds and over sets of categories.
 
-from fastens.engine.structs cimport CellLayout, Feature, Histogram, Sums, float64_t, int32_t, int64_t, uint32_t, uint64_t
+from fastens.engine.histograms.cells cimport Sums, clear_sums, sums_difference
+from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_t, uint64_t
 
 
 cdef struct SplitRules:
@@ -25,6 +26,16 @@ cdef struct ValueLimits:
     float64_t upper
     float64_t value                 # the node's own, where it is not free
     bint is_free                    # nothing does
+
+
+cdef struct Split:
+    # The best split of a node; feature -1 where there is none.
+    float64_t gain
+    int32_t feature
+    int32_t bin
+    int32_t category_set            # first word of the set of codes that go left, -1 for a numeric feature
+    uint8_t missing_left
+    Sums left
 
 
 cdef struct ScanRoom:
@@ -73,48 +84,6 @@ cdef inline float64_t limited_value(
     if hessian > 0:
         value = (path_smooth * parent.value - <float64_t>sums.gradient) / hessian
     return min(max(value, parent.lower), parent.upper)
-
-
-cdef inline Sums sums_difference(const Sums* whole, const Sums* part) noexcept nogil:
-    cdef Sums rest
-    rest.gradient = whole.gradient - part.gradient
-    rest.hessian = whole.hessian - part.hessian
-    rest.count = whole.count - part.count
-    rest.weight = whole.weight - part.weight
-    return rest
-
-
-cdef inline Sums unpack(uint64_t word, const CellLayout* layout) noexcept nogil:
-    cdef Sums sums
-    sums.count = <int64_t>(word & layout.count_mask)
-    sums.hessian = <int64_t>((word >> layout.hessian_shift) & layout.hessian_mask)
-    sums.gradient = <int64_t>(word >> layout.gradient_shift) - layout.gradient_bias * sums.count
-    sums.weight = sums.count
-    return sums
-
-
-cdef inline Sums cell_sums(const Histogram* histogram, Py_ssize_t cell, const CellLayout* layout) noexcept nogil:
-    cdef Sums sums
-    cdef int64_t counts
-    if histogram.packed:
-        return unpack(<uint64_t>histogram.cells[cell], layout)
-    sums.gradient = histogram.cells[3 * cell]
-    sums.hessian = histogram.cells[3 * cell + 1]
-    counts = histogram.cells[3 * cell + 2]
-    sums.count = <int64_t><uint32_t>counts
-    sums.weight = counts >> 32
-    return sums
-
-
-cdef inline void clear_sums(Sums* sums) noexcept nogil:
-    sums.gradient = sums.hessian = sums.count = sums.weight = 0
-
-
-cdef inline void add_sums(Sums* into, const Sums* other) noexcept nogil:
-    into.gradient += other.gradient
-    into.hessian += other.hessian
-    into.count += other.count
-    into.weight += other.weight
 
 
 cdef inline Scan start_scan(

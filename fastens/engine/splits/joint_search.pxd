@@ -1,7 +1,8 @@
 from fastens.engine.splits.gain cimport SplitRules
 from fastens.engine.histograms.histogram cimport Table
 from fastens.engine.histograms.quantise cimport Quantised, RowGradients
-from fastens.engine.structs cimport Histogram, Sums, float64_t, int32_t, int64_t, uint64_t
+from fastens.engine.histograms.cells cimport Histogram, Sums
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint64_t
 from fastens.engine.splits.workspace cimport Workspace
 
 

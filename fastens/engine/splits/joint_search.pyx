@@ -6,15 +6,18 @@ kernels of single outputs do it. A split on a monotone feature gains nothing for
 wrong order: they get one value.
 """
 
+from fastens.engine.histograms.cells cimport (
+    Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference
+)
 from fastens.engine.splits.categories cimport POOL, category_penalty, is_one_hot, is_rare, order_categories, write_category_set
 from fastens.engine.splits.features cimport allow_features
 from fastens.engine.splits.gain cimport (
-    ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, is_large_enough, leaves_enough, node_score, sums_difference
+    ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, node_score
 )
 from fastens.engine.histograms.histogram cimport Columns, all_columns, build_histogram, subtract_histogram
 from fastens.engine.splits.scan cimport ScanNode, first_largest, joint_gains, running_sums
-from fastens.engine.splits.split cimport column_sums, first_with
-from fastens.engine.structs cimport Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint64_t
+from fastens.engine.splits.split cimport column_sums
+from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_t, uint64_t
 from fastens.engine.team cimport next_item, share
 from fastens.engine.splits.workspace cimport Node, Task, Workspace
 
@@ -92,11 +95,7 @@ cdef void _count_output(Workspace* ws, Joint* joint, const Task* task, int32_t o
 cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2, int32_t monotone) noexcept nogil:
     """A node as one output sees it: what `gain.pxd` says of Scan, with the factor H that differs between outputs."""
     cdef ScanNode node
-    node.count_mask = out.quantised.layout.count_mask
-    node.hessian_mask = out.quantised.layout.hessian_mask
-    node.gradient_shift = out.quantised.layout.gradient_shift
-    node.hessian_shift = out.quantised.layout.hessian_shift
-    node.gradient_bias = <float64_t>out.quantised.layout.gradient_bias
+    node.layout = out.quantised.layout
     node.l2 = l2
     node.hessian = <float64_t>total.hessian + 2.0 * l2
     node.ratio = <float64_t>total.gradient / node.hessian if node.hessian > 0 else 0.0
@@ -184,10 +183,10 @@ cdef void _scan(
             start = cells[0] if missing_left else 0
             running_sums(cells + 1, last, start, room.sums)
             if o == 0:
-                i = <Py_ssize_t>(start & node.count_mask) + 1
-                first = first_with(room.sums, last, node.count_mask, max(out.rules.min_count, i))
-                end = first_with(
-                    room.sums, last, node.count_mask, side.totals[0].count - out.rules.min_count + 1
+                i = count_of(start, &node.layout) + 1
+                first = first_with_count(room.sums, last, &node.layout, max(out.rules.min_count, i))
+                end = first_with_count(
+                    room.sums, last, &node.layout, side.totals[0].count - out.rules.min_count + 1
                 )
                 end = max(first, end)
         elif o == 0:

@@ -7,12 +7,11 @@
 #include <string.h>
 
 #include "engine/dispatch.h"
+#include "engine/histograms/cells.h"
 
-/* A node as the loop reads it; see Scan in split.pyx. */
+/* A node as the loop reads it; see Scan in gain.pxd. */
 typedef struct {
-    uint64_t count_mask, hessian_mask;
-    int32_t gradient_shift, hessian_shift;
-    double gradient_bias;
+    CellLayout layout;
     double ratio, hessian, l2;
     double min_hessian, max_hessian; /* of the left side */
     int32_t monotone;                /* 1: the right side must not be lower; -1: not higher; 0: either */
@@ -24,15 +23,6 @@ typedef struct {
     /* of several outputs: what this one's gain and hessian are multiplied with before they are summed up */
     double gain_unit, hessian_unit;
 } ScanNode;
-
-/* A whole number below 2^52 as a double: or-ing it into the bits of 2^52 needs no conversion, which old vectors lack. */
-FASTENS_INLINE double number_of(uint64_t field)
-{
-    double value;
-    field |= 0x4330000000000000u;
-    memcpy(&value, &field, 8);
-    return value - 4503599627370496.0;
-}
 
 /* sums[i] = start + cells[0] + ... + cells[i]. Four a turn: a loop of so few instructions is up to a third slower where
  * its branch happens to lie across 32 bytes of code. */
@@ -129,8 +119,8 @@ typedef struct {
 FASTENS_INLINE LeftSide left_side(uint64_t sums, const ScanNode* s)
 {
     LeftSide left;
-    left.hessian = number_of((sums >> s->hessian_shift) & s->hessian_mask);
-    left.gradient = number_of(sums >> s->gradient_shift) - s->gradient_bias * number_of(sums & s->count_mask);
+    left.hessian = hessian_number(sums, &s->layout);
+    left.gradient = gradient_number(sums, &s->layout);
     left.is_allowed = (left.hessian >= s->min_hessian) & (left.hessian <= s->max_hessian);
     return left;
 }

@@ -1,15 +1,12 @@
 # Gains of the splits of one feature from the running sums of its packed cells.
 
+from fastens.engine.histograms.cells cimport CellLayout
 from fastens.engine.structs cimport float64_t, int32_t, uint64_t
 
 
 cdef extern from "engine/splits/scan.h" nogil:
     ctypedef struct ScanNode:
-        uint64_t count_mask
-        uint64_t hessian_mask
-        int32_t gradient_shift
-        int32_t hessian_shift
-        float64_t gradient_bias
+        CellLayout layout
         float64_t ratio
         float64_t hessian
         float64_t l2

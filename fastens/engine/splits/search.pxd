@@ -1,4 +1,5 @@
-from fastens.engine.structs cimport Histogram, int32_t
+from fastens.engine.histograms.cells cimport Histogram
+from fastens.engine.structs cimport int32_t
 from fastens.engine.splits.workspace cimport Task, Workspace
 
 

@@ -2,10 +2,11 @@
 
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features
-from fastens.engine.splits.gain cimport Scan, limited_value, start_scan
+from fastens.engine.histograms.cells cimport Histogram
+from fastens.engine.splits.gain cimport Scan, Split, limited_value, start_scan
 from fastens.engine.histograms.histogram cimport Columns, all_columns, build_histogram, merge_histogram, subtract_histogram, unbundle
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums
-from fastens.engine.structs cimport Column, Feature, Histogram, Split, int32_t, int64_t, uint8_t
+from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint8_t
 from fastens.engine.team cimport share
 from fastens.engine.splits.workspace cimport Node, Task, Workspace, slot_histogram
 

@@ -5,13 +5,15 @@ set of rows is G^2 / (H + lambda) (Chen & Guestrin 2016, eq. 7, without the fact
 so the gains do not depend on the order in which rows were added.
 """
 
+from fastens.engine.histograms.cells cimport (
+    CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference, unpack
+)
 from fastens.engine.splits.categories cimport scan_categories
 from fastens.engine.splits.gain cimport (
-    Scan, ScanRoom, SplitRules, add_sums, cell_sums, clear_sums, consider, is_large_enough, keep_split,
-    leaves_enough, node_score, sums_difference, unpack
+    Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score
 )
 from fastens.engine.splits.scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
-from fastens.engine.structs cimport CellLayout, Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint64_t
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint64_t
 
 
 cdef Sums column_sums(
@@ -29,11 +31,7 @@ cdef Sums column_sums(
 
 cdef ScanNode _node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
     cdef ScanNode node
-    node.count_mask = layout.count_mask
-    node.hessian_mask = layout.hessian_mask
-    node.gradient_shift = layout.gradient_shift
-    node.hessian_shift = layout.hessian_shift
-    node.gradient_bias = <float64_t>layout.gradient_bias
+    node.layout = layout[0]
     node.ratio, node.hessian, node.l2 = scan.ratio, scan.hessian, scan.l2
     node.min_hessian = <float64_t>rules.min_hessian
     node.max_hessian = <float64_t>(scan.total.hessian - rules.min_hessian)
@@ -64,12 +62,12 @@ cdef void _scan_packed(
     """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
     cdef ScanNode node = _node_of_scan(layout, rules, scan)
     cdef uint64_t start = cells[0] if missing_left else 0
-    cdef int64_t some_value = <int64_t>(start & layout.count_mask) + 1
+    cdef int64_t some_value = count_of(start, layout) + 1
     cdef Py_ssize_t i, first, end
     cdef float64_t gain
     running_sums(cells + 1, last, start, room.sums)
-    first = first_with(room.sums, last, layout.count_mask, max(rules.min_count, some_value))
-    end = first_with(room.sums, last, layout.count_mask, scan.total.count - rules.min_count + 1)
+    first = first_with_count(room.sums, last, layout, max(rules.min_count, some_value))
+    end = first_with_count(room.sums, last, layout, scan.total.count - rules.min_count + 1)
     _gains(room.sums + first, end - first, &node, scan, room.keys)
     i = first_largest(room.keys, end - first, &gain)
     if gain > scan.gain:

@@ -1,8 +1,9 @@
-from fastens.engine.splits.gain cimport ScanRoom, SplitRules, ValueLimits
+from fastens.engine.histograms.cells cimport Histogram, Sums
+from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, ValueLimits
 from fastens.engine.histograms.histogram cimport Table
 from fastens.engine.splits.partition cimport Decision
 from fastens.engine.histograms.quantise cimport Moments, Quantised
-from fastens.engine.structs cimport Column, Feature, Histogram, Split, Sums, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef struct Node:
     # rows[begin:end] of the workspace; left_child 0 while it is a leaf, the right child is the next one.

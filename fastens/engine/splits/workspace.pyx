@@ -2,9 +2,10 @@
 
 from libc.stdlib cimport calloc, free, malloc, realloc
 
-from fastens.engine.splits.gain cimport ScanRoom
+from fastens.engine.histograms.cells cimport Histogram
+from fastens.engine.splits.gain cimport ScanRoom, Split
 from fastens.engine.histograms.quantise cimport Moments
-from fastens.engine.structs cimport Column, Feature, Histogram, Split, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef void _place_cells(Workspace* ws) noexcept nogil:

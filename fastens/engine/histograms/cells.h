@@ -1,0 +1,179 @@
+/* A cell of a histogram: the sums over the rows of one code. This file alone knows its bits.
+ *
+ *     packed   one word:     gradient + bias * count | hessian | count       from the top bit down
+ *     wide     three words:  gradient, hessian, weight << 32 | count
+ *
+ * A row is added to packed cells by one addition of its own word. Where that word is not stored, it is made from the
+ * row's payload, four bytes: gradient + bias | hessian. The bias keeps gradients from being negative.
+ */
+#ifndef FASTENS_CELLS_H
+#define FASTENS_CELLS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "engine/dispatch.h"
+
+enum {
+    COUNT_BITS = 14,  /* packed cells hold 2**14 - 1 rows of weight 1 */
+    NARROW_BITS = 22, /* of a row's gradient and hessian together */
+    HESSIAN_BITS = 10
+};
+
+/* Fixed-point sums over a set of rows. `weight` equals `count` where rows have no weights. */
+typedef struct {
+    int64_t gradient, hessian, count, weight;
+} Sums;
+
+/* A node of at most `max_rows` rows fits in packed cells; a larger one has wide cells. */
+typedef struct {
+    int32_t gradient_shift, hessian_shift, payload_shift;
+    uint64_t hessian_mask, count_mask;
+    int64_t gradient_bias, max_rows;
+} CellLayout;
+
+typedef struct {
+    int64_t* cells;
+    int packed;
+} Histogram;
+
+/* Rows of whole weights up to max_weight, with this many bits for the hessian of a row of weight 1. */
+static inline CellLayout make_layout(int32_t hessian_bits, int64_t max_weight)
+{
+    CellLayout layout;
+    int32_t extra = 0;
+    while ((int64_t)1 << extra < max_weight)
+        extra++;
+    layout.payload_shift = hessian_bits + extra;
+    layout.hessian_shift = COUNT_BITS;
+    layout.gradient_shift = 2 * COUNT_BITS + hessian_bits;
+    layout.count_mask = ((uint64_t)1 << COUNT_BITS) - 1;
+    layout.hessian_mask = ((uint64_t)1 << (hessian_bits + COUNT_BITS)) - 1;
+    layout.gradient_bias = max_weight << (NARROW_BITS - hessian_bits - 1);
+    layout.max_rows = ((1 << COUNT_BITS) - 1) / max_weight;
+    return layout;
+}
+
+FASTENS_INLINE uint32_t payload_of_row(int64_t gradient, int64_t hessian, const CellLayout* layout)
+{
+    return (uint32_t)(gradient + layout->gradient_bias) << layout->payload_shift | (uint32_t)hessian;
+}
+
+FASTENS_INLINE uint64_t word_of_payload(uint32_t payload, const CellLayout* layout)
+{
+    uint32_t hessian = payload & (((uint32_t)1 << layout->payload_shift) - 1);
+    return (uint64_t)(payload >> layout->payload_shift) << layout->gradient_shift
+        | (uint64_t)hessian << layout->hessian_shift | 1;
+}
+
+FASTENS_INLINE uint64_t word_of_row(int64_t gradient, int64_t hessian, const CellLayout* layout)
+{
+    return (uint64_t)(gradient + layout->gradient_bias) << layout->gradient_shift
+        | (uint64_t)hessian << layout->hessian_shift | 1;
+}
+
+FASTENS_INLINE int64_t count_of(uint64_t word, const CellLayout* layout)
+{
+    return (int64_t)(word & layout->count_mask);
+}
+
+FASTENS_INLINE Sums unpack(uint64_t word, const CellLayout* layout)
+{
+    Sums sums;
+    sums.count = sums.weight = count_of(word, layout);
+    sums.hessian = (int64_t)((word >> layout->hessian_shift) & layout->hessian_mask);
+    sums.gradient = (int64_t)(word >> layout->gradient_shift) - layout->gradient_bias * sums.count;
+    return sums;
+}
+
+FASTENS_INLINE uint64_t pack(const Sums* sums, const CellLayout* layout)
+{
+    return (uint64_t)(sums->gradient + layout->gradient_bias * sums->count) << layout->gradient_shift
+        | (uint64_t)sums->hessian << layout->hessian_shift | (uint64_t)sums->count;
+}
+
+/* A whole number below 2^52 as a double: or-ing it into the bits of 2^52 needs no conversion, which old vectors lack. */
+FASTENS_INLINE double number_of(uint64_t field)
+{
+    double value;
+    field |= 0x4330000000000000u;
+    memcpy(&value, &field, 8);
+    return value - 4503599627370496.0;
+}
+
+/* Fields of a packed cell as doubles, for loops that the compiler vectorises. */
+FASTENS_INLINE double hessian_number(uint64_t word, const CellLayout* layout)
+{
+    return number_of((word >> layout->hessian_shift) & layout->hessian_mask);
+}
+
+FASTENS_INLINE double gradient_number(uint64_t word, const CellLayout* layout)
+{
+    return number_of(word >> layout->gradient_shift)
+        - (double)layout->gradient_bias * number_of(word & layout->count_mask);
+}
+
+/* A row as wide cells add it. */
+FASTENS_INLINE void write_row(int64_t* row, int64_t gradient, int64_t hessian, int64_t weight)
+{
+    row[0] = gradient;
+    row[1] = hessian;
+    row[2] = weight << 32 | 1;
+}
+
+FASTENS_INLINE void add_row(int64_t* cell, const int64_t* row)
+{
+    cell[0] += row[0];
+    cell[1] += row[1];
+    cell[2] += row[2];
+}
+
+static inline ptrdiff_t words_per_cell(const Histogram* histogram)
+{
+    return histogram->packed ? 1 : 3;
+}
+
+FASTENS_INLINE Sums cell_sums(const Histogram* histogram, ptrdiff_t cell, const CellLayout* layout)
+{
+    if (histogram->packed)
+        return unpack((uint64_t)histogram->cells[cell], layout);
+    const int64_t* words = histogram->cells + 3 * cell;
+    Sums sums = {words[0], words[1], (int64_t)(uint32_t)words[2], words[2] >> 32};
+    return sums;
+}
+
+FASTENS_INLINE void set_cell(const Histogram* histogram, ptrdiff_t cell, const Sums* sums, const CellLayout* layout)
+{
+    if (histogram->packed) {
+        histogram->cells[cell] = (int64_t)pack(sums, layout);
+    } else {
+        int64_t* words = histogram->cells + 3 * cell;
+        words[0] = sums->gradient;
+        words[1] = sums->hessian;
+        words[2] = sums->weight << 32 | sums->count;
+    }
+}
+
+/* Add a packed cell to a wide one, and clear it. */
+FASTENS_INLINE void flush_cell(uint64_t* packed, int64_t* wide, const CellLayout* layout)
+{
+    Sums sums = unpack(*packed, layout);
+    wide[0] += sums.gradient;
+    wide[1] += sums.hessian;
+    wide[2] += sums.count << 32 | sums.count;
+    *packed = 0;
+}
+
+/* The first of n running sums that counts so many rows, or n: without branches, which nobody could foretell. */
+static inline ptrdiff_t first_with_count(const uint64_t* sums, ptrdiff_t n, const CellLayout* layout, int64_t count)
+{
+    ptrdiff_t first = 0;
+    while (n > 1) {
+        ptrdiff_t half = n / 2;
+        first += half * (count_of(sums[first + half - 1], layout) < count);
+        n -= half;
+    }
+    return first + (n == 1 && count_of(sums[first], layout) < count);
+}
+
+#endif

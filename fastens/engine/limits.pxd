@@ -1,0 +1,41 @@
+# The limits of limits.py as the kernels of all growers read them.
+
+from fastens.engine.structs cimport float64_t, int8_t, int32_t, uint8_t
+
+
+cdef struct Limits:
+    # The arrays belong to the Python record, which the grower keeps.
+    int32_t max_leaves              # 0: no limit
+    int32_t max_depth
+    int32_t min_samples_leaf
+    float64_t min_weight_leaf
+    int32_t features_per_split
+    int32_t max_features_on_path    # 0: no limit
+    const float64_t* feature_weights    # NULL: all alike
+    const int8_t* monotone          # NULL: no constraint
+    const uint8_t* feature_groups   # (n_groups, n_features); NULL: no constraint
+    int32_t n_groups
+
+
+cdef inline Limits read_limits(limits, int32_t n_features):
+    """The fields of a Limits record of Python."""
+    cdef const float64_t[::1] weights
+    cdef const int8_t[::1] monotone
+    cdef const uint8_t[:, ::1] groups
+    cdef Limits out
+    out.max_leaves = limits.max_leaf_nodes or 0
+    out.max_depth = 0x7FFFFFFF if limits.max_depth is None else limits.max_depth
+    out.min_samples_leaf, out.min_weight_leaf = limits.min_samples_leaf, limits.min_weight_leaf
+    out.features_per_split = limits.features_per_split or n_features
+    out.max_features_on_path = limits.max_features_on_path or 0
+    out.feature_weights, out.monotone, out.feature_groups, out.n_groups = NULL, NULL, NULL, 0
+    if limits.feature_weights is not None:
+        weights = limits.feature_weights
+        out.feature_weights = &weights[0]
+    if limits.monotone is not None:
+        monotone = limits.monotone
+        out.monotone = &monotone[0]
+    if limits.feature_groups is not None:
+        groups = limits.feature_groups
+        out.feature_groups, out.n_groups = &groups[0, 0], groups.shape[0]
+    return out
