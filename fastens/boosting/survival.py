@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
@@ -18,6 +17,7 @@ from fastens.boosting.times import read_times
 from fastens.checked_parameters import with_parameters
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events
+from fastens.engine.parts import map_parts
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of
@@ -141,7 +141,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         if self.loss == "cox":
-            raw = self._ensemble.predict_raw(data.X.toarray() if issparse(data.X) else data.X)[:, 0]
+            raw = map_parts(self._ensemble.predict_raw, data.X)[:, 0]
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)

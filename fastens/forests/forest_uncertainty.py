@@ -14,12 +14,12 @@ from fastens.conformal.quantiles import ConformalScores
 from fastens.conformal.scores import COVERAGE, SetScore, SetScores, intervals, sets
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.losses.losses import weighted_quantile
+from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.engine.trees.walks import Walker
 from fastens.engine.whole import as_copies
 from fastens.forests.out_of_bag import OutOfBag
-from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 _PREFIX = "uncertainty."
@@ -293,7 +293,7 @@ class NumberUncertainty(ForestUncertainty):
         self._leaf_values, rank = np.unique(data.y, return_inverse=True)
         ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         weight_in = self.in_bag if self._bootstrap is not None else lambda tree: ones
-        leaf = np.concatenate([self._ensemble.apply(part) for part in _dense(data.X)])
+        leaf = map_parts(self._ensemble.apply, data.X)
         self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
@@ -364,7 +364,3 @@ class _Moments:
 
 def _of_rows(weight: Array | None, rows: NDArray[np.bool_]) -> Array | None:
     return None if weight is None else as_copies(weight[rows])
-
-
-def _dense(X: Any) -> Iterator[Any]:
-    return iter([X]) if isinstance(X, np.ndarray) else (block for _, block in dense_blocks(X))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.options import Categories, options_in
-from fastens.table.tables import TableEncoder
+from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, TargetStatistics
 
 # With categorical_encoding="auto", columns of more categories are encoded by target statistics.
@@ -22,7 +22,7 @@ class EncodesCategories:
     """
 
     n_features_in_: int
-    _encoder: TableEncoder
+    _encoder: InputEncoder
     _statistics: TargetStatistics | None = None
 
     def _category_options(self) -> Categories:
