@@ -2,7 +2,7 @@
 
 python asv_benchmarks/compare_categories.py                          the tables that no default was chosen on
 python asv_benchmarks/compare_categories.py --tables insteval okc --libraries fastens LightGBM --seeds 3
-python asv_benchmarks/compare_categories.py --variants '{"ordered": {"categorical_encoding": "ordered"}}'
+python asv_benchmarks/compare_categories.py --variants '{"ordered": {"categories__encoding": "ordered"}}'
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ WORKLOADS: dict[str, Callable[[int], Workload]] = {
     "monotone-4": lambda n_rows: monotone({2: -1, 7: 1, 10: 1, 12: -1}, n_rows),
     "monotone-28": lambda n_rows: monotone(dict.fromkeys(range(28), 1), n_rows),
     "categories": categories,
-    "categories-sets": lambda n_rows: categories(n_rows, categorical_encoding="partition"),
+    "categories-sets": lambda n_rows: categories(n_rows, categories__encoding="partition"),
     "classes": several_classes,
     **{name: partial(real_table, name) for name in REAL_TABLES + SMALL_TABLES},
 }

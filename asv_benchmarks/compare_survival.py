@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import data_folder
-from fastens import GradientBoostingSurvival
+from fastens import AFTLoss, GradientBoostingSurvival, Growth
 from fastens.engine.losses.survival_losses import concordance
 
 LOSSES = (("cox", "normal"), ("aft", "normal"), ("aft", "logistic"), ("aft", "extreme"))
@@ -65,8 +65,9 @@ TABLES: dict[str, Callable[[argparse.Namespace, int], Times]] = {
 
 def fastens(loss: str, distribution: str, args: argparse.Namespace) -> Callable:
     model = GradientBoostingSurvival(
-        loss, distribution=distribution, scale=args.scale, n_estimators=args.rounds, max_leaf_nodes=args.leaves,
-        min_samples_leaf=1, min_child_weight=args.child_weight, early_stopping=False, n_jobs=args.threads,
+        "cox" if loss == "cox" else AFTLoss(distribution, args.scale), n_estimators=args.rounds, n_jobs=args.threads,
+        max_leaf_nodes=args.leaves, min_samples_leaf=1, growth=Growth(min_child_weight=args.child_weight),
+        early_stopping=False,
     )  # fmt: skip
 
     def fit(X: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

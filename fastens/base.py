@@ -144,7 +144,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     def _reading(self) -> Reading:
         return Reading(
             getattr(self, "categorical_features", None),
-            getattr(self, "categorical_missing", "missing") == "category",
+            self._category_options().missing == "category",
             self._reads_codes,
         )
 

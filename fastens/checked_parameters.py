@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from inspect import Parameter, signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
 from fastens.foreign_names import hint
+from fastens.options import Options, options_in
 from fastens.parameters import Need, Rule
 from fastens.warn import warn
 
 # What `sklearn.utils.estimator_checks` sets on every estimator that has such a parameter.
-_SET_BY_CHECKS = ("alpha", "n_iter_no_change")
+_SET_BY_CHECKS = ("n_iter_no_change",)
+Kind = TypeVar("Kind", bound=type)
 
 
 class ChecksParameters(BaseEstimator):
@@ -35,7 +38,7 @@ class ChecksParameters(BaseEstimator):
                 setattr(cls, name, _knowing_names(vars(cls)[name]))
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, also of nested estimators as ``<part>__<parameter>``; return the estimator itself.
+        """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.
 
         Parameters
         ----------
@@ -47,6 +50,7 @@ class ChecksParameters(BaseEstimator):
         ValueError
             For names that there are not.
         """
+        params = self._with_records(params)
         try:
             return super().set_params(**params)
         except ValueError as error:
@@ -56,6 +60,26 @@ class ChecksParameters(BaseEstimator):
             if not help_:
                 raise
             raise ValueError(f"{error}{help_}") from None
+
+    def _with_records(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters with those of records put into the records, which do not change themselves."""
+        nested: dict[str, dict[str, Any]] = {}
+        found = dict(params)
+        for key in params:
+            parameter, _, option = key.partition("__")
+            if option and options_in(parameter, params.get(parameter, getattr(self, parameter, None))) is not None:
+                nested.setdefault(parameter, {})[option] = found.pop(key)
+            elif option and isinstance(getattr(self, parameter, None), bool | str):
+                value = getattr(self, parameter)
+                raise ValueError(f"{parameter} must be a record to set {key}; got {value!r}.")
+        for parameter, options in nested.items():
+            value = options_in(parameter, params.get(parameter, getattr(self, parameter)))
+            found[parameter] = value.replaced(options)
+        return found
+
+    def _options(self, parameter: str) -> Any:
+        """The record that a parameter holds or is short for; None where it is neither."""
+        return options_in(parameter, getattr(self, parameter))
 
     def _keep_parameters(self, parameters: dict[str, Any]) -> None:
         """Take the arguments of `__init__`, its `locals()`, as attributes."""
@@ -68,6 +92,8 @@ class ChecksParameters(BaseEstimator):
             value = getattr(self, name)
             if name not in defaults or value is not defaults[name]:
                 rule.check(name, value)
+            if isinstance(value, Options):
+                value.check(name)
 
     def _check_all_read(self) -> None:
         """Raise ValueError, or warn, for parameters of a fit that would be ignored."""
@@ -96,6 +122,14 @@ class ChecksParameters(BaseEstimator):
                     f"{name} is read where {need.text}, and must be {default!r} with {need.parameter}={other!r}; "
                     f"got {value!r}.",
                 )
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def with_parameters(kind: Kind) -> Kind:
+    """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor."""
+    made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
+    made.__init__ = _knowing_names(made.__init__)
+    return made
 
 
 def constructor_defaults(model: Any) -> dict[str, Any]:

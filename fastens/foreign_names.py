@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-# Ours by the names of LightGBM, XGBoost, CatBoost and scikit-learn. Of several, those that an estimator has are meant.
+# Ours by the names of LightGBM, XGBoost, CatBoost and scikit-learn, and of options by their own names. Of several,
+# those that an estimator has are meant.
 _OURS: dict[str, tuple[str, ...]] = {
     (
         "n_rounds num_rounds num_round num_boost_round num_iterations num_iteration n_iter max_iter iterations "
@@ -15,20 +16,31 @@ _OURS: dict[str, tuple[str, ...]] = {
     "num_leaves num_leaf max_leaves max_leaf": ("max_leaf_nodes",),
     "depth max_tree_depth": ("max_depth",),
     "min_child_samples min_data_in_leaf min_data min_data_per_leaf min_samples_split": ("min_samples_leaf",),
-    "min_sum_hessian_in_leaf min_sum_hessian": ("min_child_weight",),
-    "min_weight_fraction_leaf": ("min_weight_leaf",),
+    "min_sum_hessian_in_leaf min_sum_hessian min_child_weight": ("growth=Growth(min_child_weight=...)",),
+    "min_weight_fraction_leaf min_weight_leaf": ("growth=Growth(min_weight_leaf=...)",),
     "reg_lambda lambda lambda_l2 l2_leaf_reg l2": ("l2_regularization",),
-    "gamma min_split_loss min_split_gain min_impurity_decrease": ("min_gain_to_split", "min_impurity_decrease"),
+    "gamma min_split_loss min_split_gain min_impurity_decrease min_gain_to_split": (
+        "growth=Growth(min_gain_to_split=...)",
+        "min_impurity_decrease",
+    ),
+    "path_smooth path_smoothing": ("growth=Growth(path_smooth=...)",),
+    "max_delta_step max_leaf_output": ("growth=Growth(max_delta_step=...)",),
     "ccp_alpha": ("split_penalty",),
     "subsample bagging_fraction subsample_freq bagging_freq max_samples sample_fraction": ("subsample", "max_samples"),
     "colsample_bytree feature_fraction rsm colsample": ("max_features_per_tree",),
     "colsample_bynode colsample_bylevel feature_fraction_bynode mtry": ("max_features",),
     "max_bin border_count n_bins": ("max_bins",),
     "objective loss_function application": ("loss",),
-    "criterion split_evaluator": ("split_criterion",),
+    "criterion split_evaluator split_criterion": ("growth=Growth(split_criterion=...)",),
     "boosting_type booster": ("boosting",),
     "data_sample_strategy bootstrap_type sampling_method": ("sampling",),
-    "drop_rate": ("rate_drop",),
+    "drop_rate rate_drop": ("boosting=Dart(rate_drop=...)",),
+    "skip_drop": ("boosting=Dart(skip_drop=...)",),
+    "max_drop": ("boosting=Dart(max_drop=...)",),
+    "dart_normalize normalize_type": ("boosting=Dart(normalize=...)",),
+    "top_rate": ("sampling=Goss(top_rate=...)",),
+    "other_rate": ("sampling=Goss(other_rate=...)",),
+    "mvs_lambda mvs_reg": ("sampling=Mvs(regularization=...)",),
     "seed random_seed": ("random_state",),
     "nthread n_threads num_threads num_thread thread_count": ("n_jobs",),
     "monotone_constraints monotonic_constraints": ("monotonic_cst",),
@@ -37,14 +49,28 @@ _OURS: dict[str, tuple[str, ...]] = {
     "early_stopping_rounds early_stopping_round od_wait": ("early_stopping", "n_iter_no_change"),
     "early_stopping_tolerance min_delta": ("tol",),
     "use_best_model": ("early_stopping",),
-    "metric metrics custom_metric feval scoring": ("eval_metric",),
+    "metric metrics custom_metric feval scoring eval_metric": ("early_stopping=EarlyStopping(eval_metric=...)",),
+    "refit": ("early_stopping=EarlyStopping(refit=...)",),
+    "validation": ("early_stopping=EarlyStopping(validation=...)",),
+    "checkpoint_path checkpoint_every": ("callbacks=[Checkpoint(path, every=...)]",),
+    "huber_slope": ("loss=HuberLoss(alpha=...)",),
+    "alpha": ("loss=HuberLoss(alpha=...)",),
+    "tweedie_variance_power": ("loss=TweedieLoss(variance_power=...)",),
+    "lambdarank_truncation_level truncation_level": ("loss=LambdaRankLoss(truncation_level=...)",),
+    "label_gain": ("loss=LambdaRankLoss(label_gain=...)",),
+    "lambdarank_norm lambdarank_normalization normalize": ("loss=LambdaRankLoss(normalize=...)",),
+    "aft_loss_distribution distribution": ("loss=AFTLoss(distribution=...)",),
+    "aft_loss_distribution_scale scale": ("loss=AFTLoss(scale=...)",),
     "linear_tree": ("linear_leaves",),
-    "linear_lambda": ("linear_l2",),
+    "linear_lambda linear_l2": ("linear_leaves=LinearLeaves(l2=...)",),
     "categorical_feature cat_features enable_categorical categorical_columns": ("categorical_features",),
-    "cat_smooth": ("category_smoothing",),
-    "max_cat_threshold": ("max_categories_per_split",),
-    "max_cat_to_onehot": ("one_hot_max_size",),
-    "min_data_per_group": ("min_samples_category",),
+    "categorical_encoding": ("categories=Categories(encoding=...)",),
+    "categorical_missing": ("categories=Categories(missing=...)",),
+    "cat_l2 category_l2": ("categories=Categories(l2=...)",),
+    "cat_smooth category_smoothing": ("categories=Categories(smoothing=...)",),
+    "max_cat_threshold max_categories_per_split": ("categories=Categories(max_per_split=...)",),
+    "max_cat_to_onehot one_hot_max_size": ("categories=Categories(one_hot_max_size=...)",),
+    "min_data_per_group min_samples_category": ("categories=Categories(min_samples=...)",),
     "base_score init init_model_score base_margin init_scores": ("init_score",),
     "base_margin_eval_set eval_init_score": ("init_score_val",),
     "base_estimator base_learner weak_learner": ("estimator",),
@@ -93,7 +119,7 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
     wanted = (name,) if name in of_fit or name in of_constructor else OURS.get(name, ())
     found = []
     for place, known in (("fit", of_fit), ("the constructor", of_constructor)):
-        ours = [each for each in wanted if each in known]
+        ours = [each for each in wanted if each.partition("=")[0] in known]
         if ours:
             found.append(f"{' and '.join(ours)}, {'a parameter' if len(ours) == 1 else 'parameters'} of {place}")
     if found:

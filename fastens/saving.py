@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fastens.options import Options
 from fastens.storage import ModelFileError, from_pickle, pickles_allowed, save_model, to_pickle
 
 STATISTICS = "statistics."
@@ -138,7 +139,9 @@ def plain_parameter(value: Any) -> Any:
 
 
 def _plain_object(value: Any) -> dict[str, Any]:
-    """An estimator of ours by its parameters; others, and splitters, as a pickle."""
+    """A record, or an estimator of ours, by its parameters; others, and splitters, as a pickle."""
+    if isinstance(value, Options):
+        return {"options": type(value).__name__, "parameters": plain_parameter(value.get_params())}
     if isinstance(value, SavedEstimator) and type(value).__name__ in SavedEstimator._kinds:
         return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
     content = to_pickle(value, "A parameter")
@@ -157,6 +160,10 @@ def restored_parameter(value: Any) -> Any:
         return value
     if "pickle" in value:
         return from_pickle(np.frombuffer(base64.b64decode(value["pickle"]), dtype=np.uint8), "a parameter")
+    if "options" in value:
+        if value["options"] not in Options.kinds:
+            raise ModelFileError(f"holds a {value['options']!r}, which this fastens does not know")
+        return Options.kinds[value["options"]](**restored_parameter(value["parameters"]))
     if "estimator" in value:
         return _kind(value["estimator"])(**restored_parameter(value["parameters"]))
     return {_hashable(restored_parameter(key)): restored_parameter(item) for key, item in value["pairs"]}

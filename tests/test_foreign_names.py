@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 from sklearn.base import clone
@@ -16,6 +17,7 @@ from fastens import (
     RandomForestClassifier,
 )
 from fastens.foreign_names import ABSENT, OURS
+from fastens.options import Options
 
 X, Y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
 ESTIMATORS = [getattr(fastens, name) for name in fastens.__all__ if hasattr(getattr(fastens, name), "set_params")]
@@ -25,7 +27,7 @@ ESTIMATORS = [getattr(fastens, name) for name in fastens.__all__ if hasattr(geta
     ("name", "ours"),
     [
         ("eval_set", "Use X_val and y_val, parameters of fit."),
-        ("eval_metric", "Use eval_metric, a parameter of the constructor."),
+        ("eval_metric", "Use early_stopping=EarlyStopping(eval_metric=...), a parameter of the constructor."),
         ("early_stopping_rounds", "Use early_stopping and n_iter_no_change, parameters of the constructor."),
         ("callbacks", "Use callbacks, a parameter of the constructor."),
         ("verbose", "Use verbose, a parameter of the constructor."),
@@ -53,7 +55,7 @@ def test_what_fit_is_given_elsewhere(name, ours):
         (GradientBoostingRegressor, "min_child_samples", "min_samples_leaf"),
         (GradientBoostingRegressor, "objective", "loss"),
         (GradientBoostingRegressor, "eta", "learning_rate"),
-        (GradientBoostingRegressor, "criterion", "split_criterion"),
+        (GradientBoostingRegressor, "criterion", r"growth=Growth\(split_criterion=\.\.\.\)"),
         (AdaBoostClassifier, "base_estimator", "estimator"),
         (RandomForestClassifier, "subsample", "max_samples"),
         (RandomForestClassifier, "n_trees", "n_estimators"),
@@ -100,5 +102,9 @@ def test_every_estimator_keeps_its_signatures(kind):
 def test_every_name_stands_for_something():
     known = {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters}
     known |= {name for kind in ESTIMATORS for name in inspect.signature(kind.fit).parameters}
-    assert {each for ours in OURS.values() for each in ours} <= known
+    wanted = {each for ours in OURS.values() for each in ours}
+    assert {each.partition("=")[0] for each in wanted} <= known
+    options = {name: set(kind().get_params()) for name, kind in Options.kinds.items()}
+    for record, option in re.findall(r"=(\w+)\((\w+)=\.\.\.\)", " ".join(wanted)):
+        assert option in options[record]
     assert not set(OURS) & set(ABSENT)

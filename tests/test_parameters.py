@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -45,6 +47,6 @@ ESTIMATORS = [
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_defaults_break_no_rule(kind):
     """Estimators rely on it: they check what is not the default."""
-    for name, default in (kind.__init__.__kwdefaults__ or {}).items():
-        if name in kind._parameter_rules:
-            kind._parameter_rules[name].check(name, default)
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if name in kind._parameter_rules and parameter.default is not inspect.Parameter.empty:
+            kind._parameter_rules[name].check(name, parameter.default)

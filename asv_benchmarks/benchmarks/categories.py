@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fastens import GradientBoostingRegressor
+from fastens import GradientBoostingRegressor, options
 
 
 def table(n_categories: int, n_rows: int = 50_000) -> tuple[pd.DataFrame, np.ndarray]:
@@ -30,17 +30,22 @@ class Categories:
         self.X, self.y = table(n_categories)
 
     def time_fit(self, n_categories: int, encoding: str) -> None:
-        GradientBoostingRegressor(categorical_encoding=encoding, random_state=0, n_jobs=1).fit(self.X, self.y)
+        categories = options.Categories(encoding=encoding)
+        GradientBoostingRegressor(categories=categories, random_state=0, n_jobs=1).fit(self.X, self.y)
 
 
 class Constraints:
     """Time to fit with a constraint, and without any."""
 
-    params = (["none", "monotonic_cst", "interaction_cst", "path_smooth"],)
+    params = (["none", "monotonic_cst", "interaction_cst", "growth"],)
     param_names = ("constraint",)
 
     def setup(self, constraint: str) -> None:
-        values = {"monotonic_cst": [1, 0, 0, 0], "interaction_cst": "pairwise", "path_smooth": 10.0}
+        values = {
+            "monotonic_cst": [1, 0, 0, 0],
+            "interaction_cst": "pairwise",
+            "growth": options.Growth(path_smooth=10.0),
+        }
         self.options = {constraint: values[constraint]} if constraint in values else {}
         self.X, self.y = np.ascontiguousarray(table(2)[0].iloc[:, :4]), table(2)[1]
 

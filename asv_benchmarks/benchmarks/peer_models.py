@@ -73,12 +73,11 @@ def make_fastens(settings: Settings) -> Any:
         learning_rate=LEARNING_RATE,
         max_leaf_nodes=settings.n_leaves,
         min_samples_leaf=settings.min_samples_leaf,
-        min_child_weight=0.0,
         l2_regularization=L2,
         max_bins=MAX_BINS,
         n_jobs=settings.n_threads,
         random_state=0,
-    )
+    ).set_params(growth__min_child_weight=0.0)
 
 
 def make_lightgbm(settings: Settings, **options: Any) -> Any:

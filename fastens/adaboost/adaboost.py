@@ -22,7 +22,7 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
 from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, taken
-from fastens.boosting.parameters import NEEDS, RULES
+from fastens.boosting.parameters import CATEGORY_RULES, NEEDS, RULES
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.start import start_rounds
 from fastens.combining.members import check_kind
@@ -56,8 +56,6 @@ _SHARED = (
     "n_iter_no_change",
     "tol",
     "categorical_features",
-    "categorical_encoding",
-    "categorical_missing",
     "verbose",
     "random_state",
     "n_jobs",
@@ -177,6 +175,8 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
 
     _parameter_rules: ClassVar = {
         **{name: RULES[name] for name in _SHARED},
+        **CATEGORY_RULES,
+        "early_stopping": FLAG | one_of("auto"),
         "estimator": ESTIMATOR | NONE,
         "algorithm": one_of(*VOTING, "gentle", "logit"),
         "resample": FLAG,

@@ -22,7 +22,7 @@ from fastens.adaboost.weak_learners import (
 )
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
-from fastens.boosting.parameters import RULES
+from fastens.boosting.parameters import CATEGORY_RULES, RULES
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
@@ -51,8 +51,6 @@ _SHARED = (
     "learning_rate",
     "max_bins",
     "categorical_features",
-    "categorical_encoding",
-    "categorical_missing",
     "random_state",
     "n_jobs",
 )
@@ -138,6 +136,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         "max_depth": whole(1, 30),
         **CONSTRAINTS,
         **{name: RULES[name] for name in _SHARED},
+        **CATEGORY_RULES,
     }
     _parameter_needs: ClassVar = OF_OWN_TREES
 

@@ -30,6 +30,7 @@ class BoostedClassifier(BaseClassifier):
     """Predictions of boosted trees of classes, for one target or several."""
 
     _takes_several_targets = True
+    _has_plain_form = True
     _calibration_type: ClassVar[Any] = SetCalibration
     _n_targets: int
     _loss: Any

@@ -21,6 +21,7 @@ class BoostedRegressor(BaseRegressor):
     """Predictions of boosted trees of numbers, for one target or several."""
 
     _takes_several_targets = True
+    _has_plain_form = True
     _calibration_type: ClassVar[Any] = IntervalCalibration
     _n_targets: int
     _loss: Any

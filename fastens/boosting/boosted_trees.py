@@ -27,7 +27,7 @@ from fastens.boosting.fit_arguments import (
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import NEEDS, PARAMETERS
+from fastens.boosting.parameters import NEEDS, PARAMETERS, BoostingParameters
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.boosting.start import start_rounds
@@ -36,20 +36,19 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.metrics import LOSS, Metrics, OwnMetric
+from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
-from fastens.parameters import Need
+from fastens.options import EarlyStopping
+from fastens.parameters import Need, Rule
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 _BEST = "best."
-# What only fitting needs, and a file cannot hold.
-_OF_FITTING: dict[str, Any] = {"callbacks": None, "validation": None, "checkpoint_path": None}
 _OUT_OF_BAG = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
 
 
-class BoostedTrees(CallbackSupportMixin, TreeModel):
+class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
     """Trees grown in rounds, each on the gradients that the ones before left."""
 
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = NEEDS
@@ -57,6 +56,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     _calibration_type: ClassVar[Any] = None
     _ensemble: TreeEnsemble
     validation_scores_: dict[str, Array]
+    # Whether trees may be fitted by least squares.
+    _has_plain_form: ClassVar[bool] = False
+    _metrics_rule: ClassVar[Rule] = METRICS
     _seed: int
     _n_targets: int = 1
     # What rows that training has not seen have shown; a further fit, or new leaf values, drop it.
@@ -106,9 +108,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         init_score_val : array, optional
             The same for X_val.
         groups : array of shape (n_samples,), optional
-            For the splitter given as `validation`.
+            For the splitter given as `EarlyStopping.validation`.
         resume : path, optional
-            A file that `checkpoint_path` left: go on from there, with the same rows, to the model that one fit without
+            A file that a `Checkpoint` left: go on from there, with the same rows, to the model that one fit without
             a stop makes.
 
         Returns
@@ -145,7 +147,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             self._finish(rounds)
         if rounds.out_of_bag is not None:
             self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
-        if self.refit:
+        if self._stopping.refit:
             self._fit_again(data, earlier)
         return self
 
@@ -159,7 +161,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
         check_together(self)
+
+    @property
+    def _stopping(self) -> EarlyStopping:
+        """The options of early stopping."""
+        return self._options("early_stopping") or EarlyStopping()
 
     def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
         """The rows with raw predictions to start from, given one for each of `y`."""
@@ -173,7 +181,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if earlier is not None:
             return earlier.seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
-        if not (splits or self.boosting == "dart" or draws):
+        if not (splits or self._options("boosting") is not None or draws):
             return 0
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return int(self._comm.gather(seed)[0])
@@ -187,7 +195,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if held_out is not None:
             training, validation = (taken(data, rows) for rows in held_out)
         check_validated(self, validation)
-        if self.refit and held_out is None:
+        if self._stopping.refit and held_out is None:
             raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
         if given.is_given and validation is not None:
             validation = self._with_offset(validation, given.init_score, given.y)
@@ -215,12 +223,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
         """Let rows to validate on be measured by `eval_metric`."""
         labels = self._labels_of_targets(validation.y)
-        metrics = [self.eval_metric] if isinstance(self.eval_metric, str) else self.eval_metric
-        if LOSS in (metrics if isinstance(metrics, list | tuple) else [metrics]):
+        metric = self._stopping.eval_metric
+        if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
             self._loss.check_measured()
         rounds.validate_on(validation)
         assert rounds.validation is not None
-        rounds.measure_by(Metrics(self.eval_metric, self, rounds.validation.rows, rounds.loss, labels))
+        rounds.measure_by(Metrics(metric, self, rounds.validation.rows, rounds.loss, labels))
 
     # After the rounds --------------------------------------------------
 
@@ -303,10 +311,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return (*scores, "best_iteration_", "_seed", *n_targets)
 
     def _saved_parameters(self) -> dict[str, Any]:
-        parameters = super()._saved_parameters() | _OF_FITTING
-        metrics = parameters["eval_metric"]
-        given = metrics if isinstance(metrics, list | tuple) else [metrics]
-        return parameters if all(isinstance(each, str) for each in given) else parameters | {"eval_metric": LOSS}
+        parameters = super()._saved_parameters() | {"callbacks": None}
+        if isinstance(self.early_stopping, EarlyStopping):  # less what only fitting needs, and a file cannot hold
+            metric = self.early_stopping.eval_metric
+            is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
+            kept = {"validation": None, "eval_metric": metric if is_plain else LOSS}
+            parameters["early_stopping"] = self.early_stopping.replaced(kept)
+        return parameters
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         scores = {f"scores.{name}": values for name, values in self.validation_scores_.items()}

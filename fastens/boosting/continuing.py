@@ -19,8 +19,8 @@ from fastens.storage import load_model
 Array = NDArray[np.float64]
 # What may differ between a fit that stopped and the one that goes on: nothing of it changes the rounds before.
 _MAY_DIFFER = {
-    "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "validation", "checkpoint_path",
-    "checkpoint_every", "eval_metric", "early_stopping", "n_iter_no_change", "tol", "refit",
+    "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "early_stopping",
+    "n_iter_no_change", "tol",
 }  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def find_earlier(model: Any, resume: Any) -> Earlier | None:
     loss = model._get_loss().name
     if loss != model._loss.name:
         raise ValueError(f"loss must be as in the last fit, {model._loss.name!r}, with warm_start=True; got {loss!r}.")
-    if model._ensemble.has_constant_leaves == model.linear_leaves:
+    if model._ensemble.has_constant_leaves == bool(model.linear_leaves):
         raise ValueError(
             f"linear_leaves must be as in the last fit, {not model.linear_leaves}, with warm_start=True; "
             f"got {model.linear_leaves}."

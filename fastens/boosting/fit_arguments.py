@@ -85,26 +85,27 @@ def check_arguments(model: Any, y: Any, init_score: Any, groups: Any, given: Giv
         raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
     if given.sample_weight is not None and given.X is None:
         raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
-    if given.X is not None and model.validation is not None:
+    if given.X is not None and model._stopping.validation is not None:
         raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
     if groups is None:
         return
-    if model.validation is None:
-        raise ValueError("validation must be the splitter that groups are for, where fit gets groups; got None.")
+    if model._stopping.validation is None:
+        raise ValueError(
+            "early_stopping.validation must be the splitter that groups are for, where fit gets groups; got None."
+        )
     if np.shape(groups) != np.shape(y)[:1]:
         raise ValueError(f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}.")
 
 
 def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
     """Rows to train and to validate on by the splitter's last split, or at random; None for no validation."""
-    if model.validation is None:
+    splitter = model._stopping.validation
+    if splitter is None:
         return model._hold_out_rows(data, model._seed) if holds_out(model) else None
-    if not model.early_stopping:
-        raise ValueError("validation is for early stopping; early_stopping must not be False with it.")
     if groups is not None:
         groups = np.asarray(groups)[slice(None) if data.rows is None else data.rows]
     target = model._target_for_hashing(data.y)
-    *_, (train, validation) = model.validation.split(np.empty((len(data.y), 0)), target, groups)
+    *_, (train, validation) = splitter.split(np.empty((len(data.y), 0)), target, groups)
     return np.sort(train), np.sort(validation)
 
 

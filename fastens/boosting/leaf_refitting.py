@@ -35,7 +35,7 @@ def refitted(model: Any, X: Any, y: Any, decay_rate: float, sample_weight: Any) 
     step = LeafStep(loss, model.learning_rate, model._growth_rules().for_weights(data.sample_weight))
     trees, model = model._ensemble, copy(model)
     if isinstance(trees, LinearEnsemble):
-        model._ensemble = LinearRefit(trees, data, step, decay_rate, model.linear_l2).run()
+        model._ensemble = LinearRefit(trees, data, step, decay_rate, model._options("linear_leaves").l2).run()
     else:
         model._ensemble = LeafRefit(trees, data, step, decay_rate).run()
     return model, data

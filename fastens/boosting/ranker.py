@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -16,9 +17,11 @@ from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.parameters import RULES
 from fastens.boosting.relevance import RelevanceLabels, row_weights
+from fastens.checked_parameters import with_parameters
 from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
-from fastens.parameters import FLAG, NONE, one_of, whole
+from fastens.options import LambdaRankLoss, record
+from fastens.parameters import NONE, one_of, whole
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -30,6 +33,7 @@ METRICS = metrics_rule(
 )
 
 
+@with_parameters
 class GradientBoostingRanker(BoostedTrees):
     """Gradient boosting that puts the rows of each query in order: LambdaMART.
 
@@ -37,19 +41,15 @@ class GradientBoostingRanker(BoostedTrees):
     the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
     the same score and relevance none comes first, so the model does not depend on the order of the rows.
 
-    `eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places ("ndcg@5"), and
-    functions of (y, scores), the columns of y being the relevance and the number of the query.
+    `EarlyStopping.eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places
+    ("ndcg@5"), and functions of (y, scores), the columns of y being the relevance and the number of the query.
 
     Parameters
     ----------
+    loss : "lambdarank" or LambdaRankLoss, default="lambdarank"
+        The loss to lower; a record says which pairs count, and how much.
     ndcg_at : int or None, default=10
         Places that count in `score`, in `train_score_` and for early stopping; None for all.
-    truncation_level : int, default=30
-        Places whose documents are compared with all below; a little more than `ndcg_at` is good.
-    label_gain : {"exponential", "linear"}, default="exponential"
-        What a document of relevance r is worth: 2**r - 1 or r.
-    normalize : bool, default=True
-        Whether close pairs count more than those far apart, and queries of many pairs no more than others.
     {parameters}
 
     Attributes
@@ -90,75 +90,14 @@ class GradientBoostingRanker(BoostedTrees):
 
     _parameter_rules: ClassVar = {
         **RULES,
-        "eval_metric": METRICS,
+        "loss": one_of("lambdarank") | record(LambdaRankLoss),
         "ndcg_at": whole(1) | NONE,
-        "truncation_level": whole(1),
-        "label_gain": one_of("exponential", "linear"),
-        "normalize": FLAG,
     }
 
-    def __init__(
-        self,
-        *,
-        ndcg_at: int | None = 10,
-        truncation_level: int = 30,
-        label_gain: str = "exponential",
-        normalize: bool = True,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int | None = 31,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        min_child_weight: float = 1e-3,
-        min_gain_to_split: float = 0.0,
-        split_penalty: float | None = None,
-        l2_regularization: float = 1.0,
-        max_bins: int = 255,
-        max_features: int | float | str | None = 1.0,
-        max_features_per_tree: int | float | str | None = 1.0,
-        feature_weights: Any = None,
-        subsample: float = 1.0,
-        boosting: str = "gbdt",
-        rate_drop: float = 0.1,
-        skip_drop: float = 0.5,
-        max_drop: int | None = 50,
-        dart_normalize: str = "tree",
-        sampling: str = "uniform",
-        top_rate: float = 0.2,
-        other_rate: float = 0.1,
-        mvs_lambda: float | None = None,
-        min_weight_leaf: float = 0.0,
-        validation_fraction: float = 0.1,
-        early_stopping: bool | str = "auto",
-        validation: Any = None,
-        eval_metric: Any = "loss",
-        refit: bool = False,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-7,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        path_smooth: float = 0.0,
-        max_delta_step: float | None = None,
-        linear_leaves: bool = False,
-        linear_l2: float = 10.0,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        one_hot_max_size: int = 2,
-        min_samples_category: int | None = None,
-        max_categories_per_split: int | None = None,
-        category_smoothing: float = 5.0,
-        category_l2: float = 3.0,
-        oob_score: bool = False,
-        callbacks: Any = None,
-        warm_start: bool = False,
-        checkpoint_path: Any = None,
-        checkpoint_every: int = 10,
-        verbose: int | bool | str = 0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _metrics_rule: ClassVar = METRICS
+
+    loss: str | LambdaRankLoss = field(default="lambdarank", kw_only=False)
+    ndcg_at: int | None = 10
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -211,9 +150,9 @@ class GradientBoostingRanker(BoostedTrees):
         init_score, init_score_val : arrays of shape (n_samples,), optional
             Scores to start from, of X and X_val; give those of new rows to `predict`.
         groups : array of shape (n_samples,), optional
-            For the splitter given as `validation`, in place of the queries.
+            For the splitter given as `EarlyStopping.validation`, in place of the queries.
         resume : path, optional
-            A file that `checkpoint_path` left: go on from there.
+            A file that a `Checkpoint` left: go on from there.
 
         Returns
         -------
@@ -310,7 +249,7 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
         queries = data.y[:, QUERY]
-        if groups is None and self.validation is not None:
+        if groups is None and self._stopping.validation is not None:
             groups = np.zeros(len(queries) if data.rows is None else data.rows.max() + 1)
             groups[slice(None) if data.rows is None else data.rows] = queries
         held_out = super()._split_rows(data, groups)
@@ -323,7 +262,7 @@ class GradientBoostingRanker(BoostedTrees):
         return super()._learn_statistics(data._replace(y=relevance), seed)._replace(y=data.y)
 
     def _get_loss(self) -> LambdaRank:
-        return LambdaRank(RankingOptions(self.ndcg_at, self.truncation_level, self.label_gain, self.normalize))
+        return LambdaRank(RankingOptions(self.ndcg_at, **self._options("loss").get_params()))
 
     def _own_metric(self, name: str) -> OwnMetric:
         kind, places = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastens.boosting.dart import DartRules
@@ -11,7 +10,9 @@ from fastens.boosting.rounds import BoostingRules
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
+from fastens.monitoring.callbacks import Checkpoint
 from fastens.monitoring.metrics import LOSS
+from fastens.options import Goss, Mvs
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
 if TYPE_CHECKING:
@@ -23,13 +24,14 @@ AKAIKE = 2.0
 def growth_rules(model: Any) -> GrowthRules:
     """The limits of trees, with constraints on columns of X said of the columns that trees see."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of))
+    growth, categories = model._options("growth"), model._options("categories")
     return GrowthRules(
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
         min_samples_leaf=model.min_samples_leaf,
-        min_child_weight=model.min_child_weight,
-        min_weight_leaf=model.min_weight_leaf,
-        min_gain_to_split=model.min_gain_to_split,
+        min_child_weight=growth.min_child_weight,
+        min_weight_leaf=growth.min_weight_leaf,
+        min_gain_to_split=growth.min_gain_to_split,
         split_penalty=_split_penalty(model),
         l2_regularization=model.l2_regularization,
         features_per_split=count_of(model.max_features, per_tree),
@@ -37,13 +39,13 @@ def growth_rules(model: Any) -> GrowthRules:
         feature_weights=column_chances(model),
         monotone=monotone_columns(model),
         **path_rules(model),
-        path_smooth=model.path_smooth,
-        max_delta_step=model.max_delta_step,
-        category_l2=model.category_l2,
-        category_smoothing=model.category_smoothing,
-        min_samples_category=model.min_samples_category or min(10, model.min_samples_leaf),
-        max_categories_per_split=model.max_categories_per_split,
-        one_hot_max_size=model.one_hot_max_size,
+        path_smooth=growth.path_smooth,
+        max_delta_step=growth.max_delta_step,
+        category_l2=categories.l2,
+        category_smoothing=categories.smoothing,
+        min_samples_category=categories.min_samples or min(10, model.min_samples_leaf),
+        max_categories_per_split=categories.max_per_split,
+        one_hot_max_size=categories.one_hot_max_size,
     )
 
 
@@ -55,7 +57,7 @@ def _split_penalty(model: Any) -> float:
 
 def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
     """What the rounds do besides growing trees."""
-    dart = DartRules(model.rate_drop, model.skip_drop, model.max_drop, model.dart_normalize)
+    dart, linear = model._options("boosting"), model._options("linear_leaves")
     return BoostingRules(
         n_rounds=model.n_estimators,
         learning_rate=model.learning_rate,
@@ -65,20 +67,20 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         n_threads=n_threads,
         sampling=row_sampling(model),
         out_of_bag=model.oob_score,
-        dart=dart if model.boosting == "dart" else None,
-        linear_l2=model.linear_l2 if model.linear_leaves else None,
-        jointly=model._n_targets > 1 and not model.linear_leaves,
+        dart=None if dart is None else DartRules(**dart.get_params()),
+        linear_l2=None if linear is None else linear.l2,
+        jointly=model._n_targets > 1 and linear is None,
     )
-
-
-def _fits_residuals(model: Any) -> bool:
-    """Whether trees are fitted by least squares; the ranker and survival have no such parameter."""
-    return getattr(model, "split_criterion", "newton") == "squared_error"
 
 
 def row_sampling(model: Any) -> RowSampling:
     """Which rows a round's trees are grown on."""
-    return RowSampling(model.sampling, model.subsample, model.top_rate, model.other_rate, model.mvs_lambda)
+    options = model._options("sampling")
+    if isinstance(options, Goss):
+        return RowSampling("goss", model.subsample, options.top_rate, options.other_rate)
+    if isinstance(options, Mvs):
+        return RowSampling("mvs", model.subsample, mvs_lambda=options.regularization)
+    return RowSampling("uniform", model.subsample)
 
 
 def draws_features(model: Any) -> bool:
@@ -89,12 +91,13 @@ def draws_features(model: Any) -> bool:
 
 def check_parts(model: Any, data: TrainingData, rules: BoostingRules) -> None:
     """Raise ValueError, on all ranks, for what cannot be trained on several; `data` are the rows of one."""
+    stopping = model._stopping
     obstacles = {
         "linear leaves": rules.linear_l2 is not None,
         "oob_score=True": rules.out_of_bag,
-        "checkpoints": model.checkpoint_path is not None,
-        "a splitter as validation": model.validation is not None,
-        f"eval_metric={model.eval_metric!r}": model.eval_metric not in (LOSS, [LOSS]),
+        "checkpoints": any(isinstance(callback, Checkpoint) for callback in model.callbacks or ()),
+        "a splitter as validation": stopping.validation is not None,
+        f"eval_metric={stopping.eval_metric!r}": stopping.eval_metric not in (LOSS, [LOSS]),
         "several targets": data.y.ndim > 1,
         "categories encoded by their targets": bool(model._columns_of_statistics(data.y)[1]),
     }
@@ -118,19 +121,18 @@ def _check_called_after(callbacks: Iterable[Any]) -> None:
 def check_together(model: Any) -> None:
     """Raise ValueError for parameters that do not go together."""
     _check_called_after(model.callbacks or ())
-    if model.linear_leaves and _fits_residuals(model):
-        raise ValueError("split_criterion must be 'newton' with linear_leaves=True; got 'squared_error'.")
-    if model.sampling == "goss":
-        if model.subsample != 1:
-            rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"
-            raise ValueError(f"{rule}; got {model.subsample}.")
-        if model.top_rate + model.other_rate > 1:
-            raise ValueError(f"top_rate + other_rate must be at most 1; got {model.top_rate} + {model.other_rate}.")
-    if model.sampling == "mvs" and model.subsample == 1:
+    if model._options("growth").split_criterion == "squared_error" and (
+        model.linear_leaves or not model._has_plain_form
+    ):
+        found = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
+        raise ValueError(f"growth.split_criterion must be 'newton' with {found}; got 'squared_error'.")
+    sampling = model._options("sampling")
+    if isinstance(sampling, Goss) and model.subsample != 1:
+        rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"
+        raise ValueError(f"{rule}; got {model.subsample}.")
+    if isinstance(sampling, Mvs) and model.subsample == 1:
         raise ValueError("subsample must be below 1 with sampling='mvs': the share of the rows to draw; got 1.")
-    if model.checkpoint_path is not None and not Path(model.checkpoint_path).absolute().parent.is_dir():
-        raise ValueError(f"checkpoint_path must be in a folder that is there; got {str(model.checkpoint_path)!r}.")
-    if model.oob_score and model.boosting == "dart":
+    if model.oob_score and model._options("boosting") is not None:
         raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
     if model.oob_score and not row_sampling(model).draws:
         raise ValueError("oob_score must be False where every round sees all rows; set subsample below 1.")

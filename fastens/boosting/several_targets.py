@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import Loss
+from fastens.options import Categories, Growth
 
 # Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
 PLAIN: dict[str, Any] = {
-    "split_criterion": "squared_error",
     "max_leaf_nodes": None,
     "max_depth": 3,
     "min_samples_leaf": 1,
-    "min_child_weight": 0.0,
+    "growth": Growth(split_criterion="squared_error", min_child_weight=0.0),
     "l2_regularization": 0.0,
     "split_penalty": 0.0,
-    "categorical_encoding": "partition",
-    "category_smoothing": 0.0,
-    "category_l2": 0.0,
+    "categories": Categories(encoding="partition", smoothing=0.0, l2=0.0),
 }
 
 
@@ -35,7 +33,7 @@ def check_n_targets(model: Any, y: NDArray[Any]) -> None:
 
 def loss_of_targets(model: Any, parts: Sequence[Loss]) -> Loss:
     """The loss of all targets, given that of each."""
-    if model.split_criterion == "squared_error":
+    if model._options("growth").split_criterion == "squared_error":
         l2 = model.l2_regularization
         parts = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
     return parts[0] if len(parts) == 1 else ColumnLosses(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,19 +11,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.parameters import NEEDS, RULES
+from fastens.boosting.parameters import RULES
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import read_times
+from fastens.checked_parameters import with_parameters
 from fastens.engine.losses.losses import Loss
-from fastens.engine.losses.survival_losses import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard, events
+from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events
 from fastens.engine.parts import map_parts
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
-from fastens.parameters import one_of, read_with, real
+from fastens.options import AFTLoss, record
+from fastens.parameters import one_of
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 
 
+@with_parameters
 class GradientBoostingSurvival(BoostedTrees):
     """Gradient boosting for times that may be censored: Cox's proportional hazards, or accelerated failure times.
 
@@ -31,14 +35,10 @@ class GradientBoostingSurvival(BoostedTrees):
 
     Parameters
     ----------
-    loss : {"cox", "aft"}, default="cox"
+    loss : "cox", "aft" or AFTLoss, default="cox"
         "cox": the partial likelihood, times that are equal as in Breslow; `predict` gives the logarithm of the hazard
         ratio. "aft": log(time) = prediction + scale * error; `predict` gives the prediction. It takes rows censored
         on the left or known within an interval, too.
-    distribution : {"normal", "logistic", "extreme"}, default="normal"
-        With loss="aft": that of the error. "extreme" makes the times Weibull.
-    scale : float, default=1.0
-        With loss="aft": the factor of the error.
     {parameters}
 
     Attributes
@@ -85,74 +85,12 @@ class GradientBoostingSurvival(BoostedTrees):
 
     _parameter_rules: ClassVar = {
         **RULES,
-        "eval_metric": metrics_rule("'concordance'", lambda name: name == "concordance"),
-        "loss": one_of("cox", "aft"),
-        "distribution": one_of(*DISTRIBUTIONS),
-        "scale": real(0, open_low=True),
+        "loss": one_of("cox", "aft") | record(AFTLoss),
     }
-    _parameter_needs: ClassVar = {**NEEDS, **dict.fromkeys(("distribution", "scale"), read_with("loss", "aft"))}
 
-    def __init__(
-        self,
-        loss: str = "cox",
-        *,
-        distribution: str = "normal",
-        scale: float = 1.0,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int | None = 31,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        min_child_weight: float = 1e-3,
-        min_gain_to_split: float = 0.0,
-        split_penalty: float | None = None,
-        l2_regularization: float = 1.0,
-        max_bins: int = 255,
-        max_features: int | float | str | None = 1.0,
-        max_features_per_tree: int | float | str | None = 1.0,
-        feature_weights: Any = None,
-        subsample: float = 1.0,
-        boosting: str = "gbdt",
-        rate_drop: float = 0.1,
-        skip_drop: float = 0.5,
-        max_drop: int | None = 50,
-        dart_normalize: str = "tree",
-        sampling: str = "uniform",
-        top_rate: float = 0.2,
-        other_rate: float = 0.1,
-        mvs_lambda: float | None = None,
-        min_weight_leaf: float = 0.0,
-        validation_fraction: float = 0.1,
-        early_stopping: bool | str = "auto",
-        validation: Any = None,
-        eval_metric: Any = "loss",
-        refit: bool = False,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-7,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        path_smooth: float = 0.0,
-        max_delta_step: float | None = None,
-        linear_leaves: bool = False,
-        linear_l2: float = 10.0,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        one_hot_max_size: int = 2,
-        min_samples_category: int | None = None,
-        max_categories_per_split: int | None = None,
-        category_smoothing: float = 5.0,
-        category_l2: float = 3.0,
-        oob_score: bool = False,
-        callbacks: Any = None,
-        warm_start: bool = False,
-        checkpoint_path: Any = None,
-        checkpoint_every: int = 10,
-        verbose: int | bool | str = 0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance")
+
+    loss: str | AFTLoss = field(default="cox", kw_only=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -187,7 +125,8 @@ class GradientBoostingSurvival(BoostedTrees):
     # Fit --------------------------------------------------
 
     def _get_loss(self) -> Loss:
-        return Cox() if self.loss == "cox" else AFT(self.distribution, self.scale)
+        options = self._options("loss")
+        return Cox() if options is None else AFT(options.distribution, options.scale)
 
     def _own_metric(self, name: str) -> OwnMetric:
         return lambda rows: self._score_of_raw(rows.raw.T, rows.y, rows.weight)

@@ -1,4 +1,4 @@
-"""What happens after each round of boosting: callbacks are called, checkpoints written."""
+"""What happens after each round of boosting: callbacks are called."""
 
 from __future__ import annotations
 
@@ -41,13 +41,11 @@ class RoundWatch:
     def is_needed(self) -> bool:
         """Whether there is anything to call."""
         model = self._model
-        return bool(self._callbacks or self._tasks.are_watched or model.checkpoint_path or model._on_round)
+        return bool(self._callbacks or self._tasks.are_watched or model._on_round)
 
     def __call__(self, index: int, n_rounds: int, train: float, validation: float | None) -> bool:
         """Call all of them; whether to stop."""
         model = self._model
-        if model.checkpoint_path and (index + 1) % model.checkpoint_every == 0:
-            self._partial().save(model.checkpoint_path)
         if model._on_round is not None:
             model._on_round(index, n_rounds, train, validation)
         env = CallbackEnv(

@@ -7,11 +7,12 @@ from typing import Any
 from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.options import Growth
 
 Members = list[tuple[str, Any]]
 
 # Boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.
-BOOSTING: dict[str, Any] = {"min_samples_leaf": 1, "min_child_weight": 5.0}
+BOOSTING: dict[str, Any] = {"min_samples_leaf": 1, "growth": Growth(min_child_weight=5.0)}
 
 
 def default_classifiers() -> Members:

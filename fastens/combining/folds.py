@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.responses import METHODS, MemberError, class_response, number_response
 from fastens.combining.tasks import Task, run_tasks
@@ -385,8 +386,9 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     member = spec.estimator
     if data.sample_weight is not None:
         found[_weight_name(spec)] = data.sample_weight
-    # Boosting takes groups for the splitter given as `validation`, and refuses them without one.
-    wants_groups = has_fit_parameter(member, "groups") and getattr(member, "validation", member) is not None
+    # Boosting takes groups for the splitter of its early stopping, and refuses them without one.
+    has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
+    wants_groups = has_fit_parameter(member, "groups") and has_splitter
     if data.groups is not None and wants_groups:
         found["groups"] = data.groups
     stops_early = getattr(member, "early_stopping", True) is not False

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from fastens.parameters import whole
 
 logger = logging.getLogger("fastens")
 
@@ -76,6 +80,48 @@ class CallbackEnv:
 
 
 Callback = Callable[[CallbackEnv], Any]
+
+
+class Checkpoint:
+    """A callback that saves the model every so many rounds; ``fit(..., resume=path)`` goes on from the file.
+
+    Parameters
+    ----------
+    path : path
+        The file, in a folder that is there. Each save replaces it as a whole.
+    every : int, default=10
+        Rounds between saves.
+
+    Raises
+    ------
+    ValueError
+        For a folder that is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import Checkpoint, GradientBoostingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.fastens"
+    ...     first = GradientBoostingRegressor(n_estimators=20, callbacks=[Checkpoint(path)]).fit(X, y)
+    ...     more = GradientBoostingRegressor(n_estimators=30).fit(X, y, resume=path)
+    >>> more.n_iter_
+    30
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: int = 10) -> None:
+        whole(1).check("every", every)
+        if not Path(path).absolute().parent.is_dir():
+            raise ValueError(f"path must be in a folder that is there; got {os.fspath(path)!r}.")
+        self.path, self.every = path, every
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Save the model after the rounds that are due."""
+        if (env.iteration + 1) % self.every == 0:
+            env.model.save(self.path)
 
 
 class OptunaPruning:

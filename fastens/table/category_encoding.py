@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.options import Categories, options_in
 from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, TargetStatistics
 
@@ -15,7 +16,7 @@ MOST_PARTITIONED = 32
 
 
 class EncodesCategories:
-    """An estimator with the parameter `categorical_encoding`; without it, categories stay as they are.
+    """An estimator with the parameter `categories`, or `categorical_encoding`; without, categories stay as they are.
 
     `fit` gives its training rows to `_learn_statistics`, and its validation rows to `_apply_statistics`.
     """
@@ -23,6 +24,14 @@ class EncodesCategories:
     n_features_in_: int
     _encoder: InputEncoder
     _statistics: TargetStatistics | None = None
+
+    def _category_options(self) -> Categories:
+        """How trees see categories."""
+        if hasattr(self, "categories"):
+            found: Categories = options_in("categories", self.categories)
+            return found
+        encoding, missing = (getattr(self, f"categorical_{name}", None) for name in ("encoding", "missing"))
+        return Categories(encoding=encoding or "partition", missing=missing or "missing")
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         """Encode TrainingData, each row from other rows than itself."""
@@ -36,7 +45,7 @@ class EncodesCategories:
 
     def _columns_of_statistics(self, y: NDArray[np.float64]) -> tuple[str, list[int]]:
         """How categories are encoded by the target, and the columns where they are."""
-        method = getattr(self, "categorical_encoding", "partition")
+        method = self._category_options().encoding
         sizes = [0 if found is None else len(found) for found in self._encoder.categories]
         if method == "auto":
             fewest = MOST_PARTITIONED + 1 if self._n_classes_of(y) <= 2 else np.inf

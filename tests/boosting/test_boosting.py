@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import Growth, HuberLoss
 from reference.models import LOSSES, make_model, make_target, outputs
 
 
@@ -24,11 +25,12 @@ def X(rng):
 # Parameters --------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "value", "other"), [("quantile", 0.2, 0.8), ("alpha", 0.5, 0.9)])
+@pytest.mark.parametrize(("name", "value", "other"), [("quantile", 0.2, 0.8), ("loss", HuberLoss(0.5), "huber")])
 def test_parameters_of_losses_act(name, value, other, X, rng):
     loss = "quantile" if name == "quantile" else "huber"
     y = make_target(loss, X, rng)
-    low, high = (GradientBoostingRegressor(loss, **{name: given}).fit(X, y).predict(X) for given in (value, other))
+    models = (GradientBoostingRegressor(**{"loss": loss, name: given}) for given in (value, other))
+    low, high = (model.fit(X, y).predict(X) for model in models)
     assert not np.array_equal(low, high)
     if name == "quantile":
         assert np.mean(y <= low) == pytest.approx(0.2, abs=0.1)
@@ -154,7 +156,7 @@ def test_leaf_values_are_newton_steps():
 def test_units_of_the_target_do_not_matter(loss, factor, X, rng):
     y = make_target(loss, X, rng)
     # What hessians are compared with is in units of the target for the losses with a log link.
-    options = {"min_child_weight": 0.0, "l2_regularization": 0.0}
+    options = {"growth": Growth(min_child_weight=0.0), "l2_regularization": 0.0}
     expected = make_model(loss, **options).fit(X, y).predict(X)
     found = make_model(loss, **options).fit(X, y * factor).predict(X)
     np.testing.assert_allclose(found / factor, expected, rtol=1e-3, atol=1e-3)
@@ -234,7 +236,8 @@ def test_rows_of_no_weight_are_absent(loss, X, rng):
 def test_scale_of_weights_does_not_matter(loss, scale, X, rng):
     y = make_target(loss, X, rng)
     weight = rng.random(len(X)) + 0.1
-    options = {"min_child_weight": 0}
+    # Large weights are many rows, beside which a penalty counts for less.
+    options = {"growth": Growth(min_child_weight=0), "l2_regularization": 1.0 if scale < 1 else 0.0}
     first, second = (make_model(loss, **options).fit(X, y, w) for w in (weight, scale * weight))
     np.testing.assert_allclose(outputs(first, X), outputs(second, X), rtol=2e-3, atol=2e-3)
 

@@ -10,8 +10,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import Categories, Growth
 
-ENCODED = {"categorical_encoding": "ordered", "categorical_missing": "category", "random_state": 0}
+ENCODED = {"categories": Categories(encoding="ordered", missing="category"), "random_state": 0}
 
 
 @parametrize_with_checks([GradientBoostingClassifier(**ENCODED), GradientBoostingRegressor(**ENCODED)])
@@ -42,25 +43,25 @@ def test_the_default_does_not_follow_noise(rng):
     frame, _ = make_frame(rng)
     noise = rng.normal(size=len(frame))
     test, _ = make_frame(rng)
-    for model in (fit(frame, noise), fit(frame, noise, categorical_encoding="partition")):
+    for model in (fit(frame, noise), fit(frame, noise, categories=Categories(encoding="partition"))):
         assert np.var(model.predict(test)) < 0.1
-    told_apart = {"categorical_encoding": "partition", "min_samples_category": 1, "category_l2": 0.0}
-    assert np.var(fit(frame, noise, category_smoothing=0.0, **told_apart).predict(test)) > 0.15
+    told_apart = Categories(encoding="partition", min_samples=1, smoothing=0.0, l2=0.0)
+    assert np.var(fit(frame, noise, categories=told_apart).predict(test)) > 0.15
 
 
 @pytest.mark.parametrize("encoding", ["auto", "target", "ordered"])
 def test_statistics_find_the_effects(rng, encoding):
     (frame, y), (test, truth) = make_frame(rng), make_frame(rng, noise=0.0)
-    score = fit(frame, y, categorical_encoding=encoding).score(test, truth)
+    score = fit(frame, y, categories=Categories(encoding=encoding)).score(test, truth)
     assert score > 0.8
     if encoding == "auto":
-        assert score > fit(frame, y, categorical_encoding="partition").score(test, truth) + 0.02
+        assert score > fit(frame, y, categories=Categories(encoding="partition")).score(test, truth) + 0.02
 
 
 def test_auto_leaves_few_categories_alone(rng):
     frame, y = make_frame(rng, n_categories=32)
     np.testing.assert_array_equal(
-        fit(frame, y).predict(frame), fit(frame, y, categorical_encoding="partition").predict(frame)
+        fit(frame, y).predict(frame), fit(frame, y, categories=Categories(encoding="partition")).predict(frame)
     )
     assert fit(frame, y)._statistics is None
     assert fit(*make_frame(rng, n_categories=33))._statistics.columns == [0]
@@ -81,7 +82,7 @@ def test_classifiers_in_files(rng, tmp_path, encoding, missing, n_classes):
     frame, y = make_frame(rng, n_rows=500, n_categories=20)
     frame.loc[rng.random(500) < 0.2, "many"] = None
     labels = np.digitize(y, [0.0, 1.0][: n_classes - 1])
-    options = {"categorical_encoding": encoding, "categorical_missing": missing, "n_estimators": 10, "random_state": 0}
+    options = {"categories": Categories(encoding=encoding, missing=missing), "n_estimators": 10, "random_state": 0}
     model = GradientBoostingClassifier(**options).fit(frame, labels)
     model.save(tmp_path / "model")
     unseen = frame.assign(many="new")
@@ -98,7 +99,9 @@ def test_classifiers_in_files(rng, tmp_path, encoding, missing, n_classes):
 def test_contributions_are_those_of_the_columns(rng):
     frame, y = make_frame(rng, n_rows=400, n_categories=20)
     labels = np.digitize(y, [0.0, 1.0])
-    model = GradientBoostingClassifier(n_estimators=5, categorical_encoding="target", random_state=0).fit(frame, labels)
+    model = GradientBoostingClassifier(n_estimators=5, categories=Categories(encoding="target"), random_state=0).fit(
+        frame, labels
+    )
     found = model.predict_contributions(frame)
     assert found.shape == (400, 3, 4)
     np.testing.assert_allclose(found.sum(axis=2), model.decision_function(frame), atol=1e-9)
@@ -122,7 +125,7 @@ def test_validation_rows_are_not_in_the_statistics(rng):
 def test_constraints_speak_of_the_columns_of_the_table(rng):
     frame, y = make_frame(rng, n_rows=400, n_categories=20)
     labels = np.digitize(y, [0.0, 1.0])
-    options = {"n_estimators": 5, "categorical_encoding": "target", "random_state": 0}
+    options = {"n_estimators": 5, "categories": Categories(encoding="target"), "random_state": 0}
     model = GradientBoostingClassifier(
         feature_weights={"many": 0}, max_features=1, interaction_cst=[["few", "number"]], **options
     ).fit(frame, labels)
@@ -141,7 +144,7 @@ def test_missing_as_a_category_of_its_own(rng):
     frame = pd.DataFrame({"c": values})
     unseen, missing = pd.DataFrame({"c": ["z"]}), pd.DataFrame({"c": np.array([None], dtype=object)})
     as_missing, as_category = (
-        fit(frame, y, categorical_missing=kind, learning_rate=0.5) for kind in ("missing", "category")
+        fit(frame, y, categories=Categories(missing=kind), learning_rate=0.5) for kind in ("missing", "category")
     )
     for model in (as_missing, as_category):
         np.testing.assert_allclose(model.predict(frame), y, atol=0.01)
@@ -152,7 +155,7 @@ def test_missing_as_a_category_of_its_own(rng):
 
 def test_unseen_categories_get_the_mean(rng):
     frame, y = make_frame(rng, noise=0.1)
-    model = fit(frame[["many"]], y, categorical_encoding="target")
+    model = fit(frame[["many"]], y, categories=Categories(encoding="target"))
     assert model.predict(pd.DataFrame({"many": ["new"]}))[0] == pytest.approx(y.mean(), abs=0.4)
 
 
@@ -174,7 +177,8 @@ def make_twelve(rng, n_rows=4000):
 
 
 @pytest.mark.parametrize(
-    ("options", "most"), [({}, 6), ({"max_categories_per_split": 2}, 2), ({"one_hot_max_size": 12}, 1)]
+    ("options", "most"),
+    [({}, 6), ({"categories": Categories(max_per_split=2)}, 2), ({"categories": Categories(one_hot_max_size=12)}, 1)],
 )
 def test_size_of_the_smaller_side(rng, options, most):
     frame, y = make_twelve(rng)
@@ -183,19 +187,22 @@ def test_size_of_the_smaller_side(rng, options, most):
     assert max(splits(model)) == most
 
 
-@pytest.mark.parametrize("options", [{"category_l2": 1e9}, {"min_samples_category": 10_000}])
+@pytest.mark.parametrize(
+    "options", [{"categories": Categories(l2=1e9)}, {"categories": Categories(min_samples=10_000)}]
+)
 def test_penalty_and_pool_forbid_sets(rng, options):
     frame, y = make_twelve(rng)
-    assert not list(splits(fit(frame, y, min_gain_to_split=1.0, **options)))
-    assert list(splits(fit(frame, y, min_gain_to_split=1.0)))
+    assert not list(splits(fit(frame, y, growth=Growth(min_gain_to_split=1.0), **options)))
+    assert list(splits(fit(frame, y, growth=Growth(min_gain_to_split=1.0))))
 
 
 def test_smoothing_changes_the_order(rng):
     """A category of 25 rows with the largest mean comes after one of 500 once it is smoothed."""
     frame = pd.DataFrame({"c": np.repeat(["a", "b", "c"], [25, 500, 500])})
     y = np.repeat([1.2, 1.0, 0.0], [25, 500, 500])
-    options = {"max_leaf_nodes": 2, "n_estimators": 1, "one_hot_max_size": 0, "max_categories_per_split": 1}
-    first, smoothed = (fit(frame, y - 0.5, category_smoothing=s, category_l2=0.0, **options) for s in (0.0, 100.0))
+    options = {"max_leaf_nodes": 2, "n_estimators": 1}
+    ways = (Categories(one_hot_max_size=0, max_per_split=1, smoothing=s, l2=0.0) for s in (0.0, 100.0))
+    first, smoothed = (fit(frame, y - 0.5, categories=way, **options) for way in ways)
     rows = pd.DataFrame({"c": ["a", "b", "c"]})
     assert len(np.unique(first.predict(rows))) == len(np.unique(smoothed.predict(rows))) == 2
     assert fit(frame, y, **{**options, "max_leaf_nodes": 3}).predict(rows)[0] > 0
@@ -204,6 +211,8 @@ def test_smoothing_changes_the_order(rng):
 def test_small_weights_leave_categories_in_use(rng):
     frame, y = make_frame(rng, n_categories=12)
     weight = rng.uniform(0.5, 2, len(y))
-    model = GradientBoostingRegressor(n_estimators=40, categorical_encoding="partition", min_child_weight=0.0)
+    model = GradientBoostingRegressor(
+        n_estimators=40, categories=Categories(encoding="partition"), growth=Growth(min_child_weight=0.0)
+    )
     one, tiny = (clone(model).fit(frame, y, sample_weight=scale * weight) for scale in (1, 1e-6))
     assert tiny.feature_importances_[0] == pytest.approx(one.feature_importances_[0], abs=0.05)

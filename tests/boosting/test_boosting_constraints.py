@@ -11,8 +11,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import Dart, Growth
 
-CONSTRAINED = {"path_smooth": 1.0, "max_delta_step": 3.0, "interaction_cst": "pairwise", "max_features_per_tree": 0.7}
+CONSTRAINED = {
+    "growth": Growth(path_smooth=1.0, max_delta_step=3.0),
+    "interaction_cst": "pairwise",
+    "max_features_per_tree": 0.7,
+}
 
 
 @parametrize_with_checks([GradientBoostingClassifier(**CONSTRAINED), GradientBoostingRegressor(**CONSTRAINED)])
@@ -80,7 +85,15 @@ LOSSES = ["squared_error", "log_loss", "absolute_error", "quantile", "huber", "p
     loss=st.sampled_from(LOSSES),
     signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
     leaves=st.sampled_from([4, 31, None]),
-    extra=st.sampled_from([{}, {"path_smooth": 5.0}, {"max_delta_step": 0.3}, {"subsample": 0.5}, {"max_bins": 300}]),
+    extra=st.sampled_from(
+        [
+            {},
+            {"growth": Growth(path_smooth=5.0)},
+            {"growth": Growth(max_delta_step=0.3)},
+            {"subsample": 0.5},
+            {"max_bins": 300},
+        ]
+    ),
     n_rows=st.sampled_from([30, 400]),
 )
 def test_predictions_are_monotone(seed, loss, signs, leaves, extra, n_rows):
@@ -103,11 +116,11 @@ def test_predictions_are_monotone(seed, loss, signs, leaves, extra, n_rows):
 
 ROUNDS = [
     {},
-    {"boosting": "dart", "rate_drop": 0.5, "skip_drop": 0.0},
+    {"boosting": Dart(rate_drop=0.5, skip_drop=0.0)},
     {"sampling": "goss"},
     {"sampling": "mvs", "subsample": 0.5},
-    {"path_smooth": 5.0},
-    {"max_delta_step": 0.3},
+    {"growth": Growth(path_smooth=5.0)},
+    {"growth": Growth(max_delta_step=0.3)},
     {"max_features": 0.5, "max_features_per_tree": 0.7},
     {"interaction_cst": "pairwise"},
     {"max_bins": 300, "min_samples_leaf": 1},
@@ -159,7 +172,7 @@ def test_ways_to_grow_and_refit_are_monotone(seed, loss, signs, leaves, extra, r
 
 def test_refitting_moves_leaves_within_their_limits():
     X, y = make_rows(0)
-    model = fit(X, y, monotonic_cst=[1, 0, 0, -1], max_delta_step=0.2, learning_rate=0.5)
+    model = fit(X, y, monotonic_cst=[1, 0, 0, -1], growth=Growth(max_delta_step=0.2), learning_rate=0.5)
     moved = model.refit_leaves(X, y + 5, decay_rate=0.0)
     assert moved.predict(X).mean() > model.predict(X).mean()
     assert np.abs(moved._ensemble.value).max() <= 0.1 + 1e-12
@@ -207,7 +220,10 @@ def test_threads_do_not_matter(loss, options):
     np.testing.assert_array_equal(raw(one, X), raw(three, X))
 
 
-@pytest.mark.parametrize("options", [{"monotonic_cst": [1, -1, 0, 1]}, {"path_smooth": 3.0}, {"max_delta_step": 0.2}])
+@pytest.mark.parametrize(
+    "options",
+    [{"monotonic_cst": [1, -1, 0, 1]}, {"growth": Growth(path_smooth=3.0)}, {"growth": Growth(max_delta_step=0.2)}],
+)
 def test_weights_are_repetition(options):
     X, y = make_rows(2)
     weight = np.random.default_rng(0).integers(0, 4, len(y))
@@ -299,15 +315,19 @@ def test_weights_of_features(parameter):
 
 def test_steps_are_bounded():
     X, y = make_rows(6)
-    model = fit(X, y, max_delta_step=0.05, learning_rate=0.5)
+    model = fit(X, y, growth=Growth(max_delta_step=0.05), learning_rate=0.5)
     assert np.abs(model._ensemble.value).max() == pytest.approx(0.025)
     for loss in ("absolute_error", "log_loss"):
-        assert np.abs(fit(X, y, loss, max_delta_step=0.05, learning_rate=1.0)._ensemble.value).max() <= 0.05
+        assert (
+            np.abs(fit(X, y, loss, growth=Growth(max_delta_step=0.05), learning_rate=1.0)._ensemble.value).max() <= 0.05
+        )
 
 
 def test_smoothing_pulls_towards_the_parent():
     X, y = make_rows(6)
-    spread = [fit(X, y, path_smooth=smooth, n_estimators=1).predict(X).std() for smooth in (0, 1, 10, 1e3, 1e9)]
+    spread = [
+        fit(X, y, growth=Growth(path_smooth=smooth), n_estimators=1).predict(X).std() for smooth in (0, 1, 10, 1e3, 1e9)
+    ]
     assert spread == sorted(spread, reverse=True)
     assert spread[-1] < 1e-5 * spread[0]
 
@@ -315,7 +335,7 @@ def test_smoothing_pulls_towards_the_parent():
 def test_smoothed_value_of_a_leaf():
     X = np.repeat([[0.0], [1.0]], 10, axis=0)
     options = {"n_estimators": 1, "learning_rate": 1.0, "l2_regularization": 0.0, "min_samples_leaf": 1}
-    model = GradientBoostingRegressor(path_smooth=5.0, **options).fit(X, 3 * X[:, 0])
+    model = GradientBoostingRegressor(growth=Growth(path_smooth=5.0), **options).fit(X, 3 * X[:, 0])
     # Root 0; leaves of 10 rows: 10 / (10 + 5) of their step of 1.5 away from the mean.
     np.testing.assert_allclose(model.predict([[0.0], [1.0]]), [0.5, 2.5])
 
@@ -331,7 +351,7 @@ def test_smoothed_values_along_a_path(smooth):
         "min_samples_leaf": 1,
         "max_leaf_nodes": 4,
     }
-    model = GradientBoostingRegressor(path_smooth=smooth, **options).fit(X, y)
+    model = GradientBoostingRegressor(growth=Growth(path_smooth=smooth), **options).fit(X, y)
     nodes = model.to_dataframe().set_index("node")
     rows = {0: np.arange(100)}
     expected = {0: 0.0}
@@ -353,7 +373,7 @@ def test_steps_are_cut_at_the_limit(limit):
     X = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
     y = np.array([-2.0, 0.5, 4.0])[X[:, 0].astype(int)]
     options = {"n_estimators": 1, "learning_rate": 0.5, "l2_regularization": 0.0, "min_samples_leaf": 1}
-    model = GradientBoostingRegressor(max_delta_step=limit, **options).fit(X, y)
+    model = GradientBoostingRegressor(growth=Growth(max_delta_step=limit), **options).fit(X, y)
     expected = y.mean() + 0.5 * np.clip(y - y.mean(), -limit, limit)
     # A leaf of rows that would all be cut alike need not be split.
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-6)

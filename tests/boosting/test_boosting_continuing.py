@@ -10,6 +10,8 @@ import pytest
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.monitoring.callbacks import Checkpoint
+from fastens.options import Categories, EarlyStopping
 from reference.models import LOSSES, make_model, make_target, outputs
 
 OPTIONS = {
@@ -46,7 +48,11 @@ def test_more_rounds_later_are_all_at_once(loss, options, X, rng):
 
 def test_warm_start_with_validation(X, rng):
     y = make_target("binary", X, rng)
-    options = {"early_stopping": True, "random_state": 3, "learning_rate": 0.2, "eval_metric": ["roc_auc", "loss"]}
+    options = {
+        "early_stopping": EarlyStopping(eval_metric=["roc_auc", "loss"]),
+        "random_state": 3,
+        "learning_rate": 0.2,
+    }
     at_once = GradientBoostingClassifier(n_estimators=300, **options).fit(X, y)
     assert at_once.best_iteration_ < len(at_once.validation_score_) < 300
     model = GradientBoostingClassifier(n_estimators=4, warm_start=True, **options).fit(X, y)
@@ -59,7 +65,7 @@ def test_warm_start_with_categories(encoding, rng):
     names = np.array([f"c{i}" for i in range(30)])
     X = pd.DataFrame({"a": rng.choice(names, 500), "b": rng.standard_normal(500), "c": rng.choice(["u", None], 500)})
     y = X["a"].map({name: i % 3 for i, name in enumerate(names)}) + X["b"]
-    options = {"categorical_encoding": encoding, "random_state": 0}
+    options = {"categories": Categories(encoding=encoding), "random_state": 0}
     at_once = GradientBoostingRegressor(n_estimators=12, **options).fit(X, y)
     model = GradientBoostingRegressor(n_estimators=5, warm_start=True, **options).fit(X, y)
     assert_same(model.set_params(n_estimators=12).fit(X, y), at_once, X)
@@ -93,7 +99,7 @@ def test_errors_of_warm_start(X, rng):
 )
 def test_out_of_bag_estimates_of_all_rounds(options, X, rng, tmp_path):
     y, path = make_target("squared_error", X, rng), tmp_path / "model.fastens"
-    options = {"oob_score": True, "random_state": 0, "checkpoint_path": path, "checkpoint_every": 5} | options
+    options = {"oob_score": True, "random_state": 0, "callbacks": [Checkpoint(path, 5)]} | options
     at_once = GradientBoostingRegressor(n_estimators=9, **options).fit(X, y)
     warm = GradientBoostingRegressor(n_estimators=5, warm_start=True, **options).fit(X, y)
     resumed = GradientBoostingRegressor(n_estimators=9, **options).fit(X, y, resume=path)
@@ -121,7 +127,7 @@ def test_resume_gives_the_same_model(loss, options, X, rng, tmp_path):
         if env.iteration == 9:
             raise Lost
 
-    stopped = make_model(loss, checkpoint_path=path, checkpoint_every=4, callbacks=[lose], **options)
+    stopped = make_model(loss, callbacks=[Checkpoint(path, 4), lose], **options)
     with pytest.raises(Lost):
         stopped.fit(X[:300], y[:300], **validation)
     assert fastens.load(path).n_iter_ == 8
@@ -132,7 +138,7 @@ def test_resume_gives_the_same_model(loss, options, X, rng, tmp_path):
 def test_errors_of_resume(X, rng, tmp_path):
     y = make_target("squared_error", X, rng)
     path = tmp_path / "checkpoint"
-    GradientBoostingRegressor(n_estimators=6, checkpoint_path=path, checkpoint_every=3).fit(X, y)
+    GradientBoostingRegressor(n_estimators=6, callbacks=[Checkpoint(path, 3)]).fit(X, y)
     with pytest.raises(ValueError, match=r"learning_rate must be as in .*checkpoint, 0.1, to resume; got 0.2"):
         GradientBoostingRegressor(learning_rate=0.2).fit(X, y, resume=path)
     with pytest.raises(ValueError, match=r"n_estimators must be at least 6, the rounds in .*; got 2"):

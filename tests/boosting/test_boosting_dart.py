@@ -6,14 +6,17 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.dart import DartRules
+from fastens.monitoring.callbacks import Checkpoint
+from fastens.options import Dart
 from reference.models import LOSSES, make_model, make_target, outputs
 
-DART = {"boosting": "dart", "rate_drop": 0.3, "skip_drop": 0.2, "random_state": 0}
+DART = {"boosting": Dart(rate_drop=0.3, skip_drop=0.2), "random_state": 0}
 
 
 @pytest.fixture
@@ -97,7 +100,7 @@ def test_a_checkpoint_keeps_the_best_round(kind, best_is_before, X, rng, tmp_pat
     rows = {"X_val": X[250:], "y_val": y[250:]}
     at_once = make(n_estimators=60, **options).fit(X[:250], y[:250], **rows)
     path = tmp_path / "model"
-    stopped = make(n_estimators=43, checkpoint_path=path, checkpoint_every=20, **options).fit(X[:250], y[:250], **rows)
+    stopped = make(n_estimators=43, callbacks=[Checkpoint(path, 20)], **options).fit(X[:250], y[:250], **rows)
     assert (at_once.best_iteration_ < 40) == best_is_before
     checkpoint = fastens.load(path)
     assert checkpoint.n_estimators_ == 40
@@ -115,12 +118,12 @@ def test_a_checkpoint_keeps_the_best_round(kind, best_is_before, X, rng, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("rate_drop", 0.6), ("skip_drop", 0.9), ("max_drop", 1), ("dart_normalize", "forest")]
+    ("name", "value"), [("rate_drop", 0.6), ("skip_drop", 0.9), ("max_drop", 1), ("normalize", "forest")]
 )
 def test_every_parameter_acts(name, value, X, rng):
     y = make_target("squared_error", X, rng)
     base = GradientBoostingRegressor(n_estimators=30, **DART).fit(X, y)
-    other = GradientBoostingRegressor(n_estimators=30, **{**DART, name: value}).fit(X, y)
+    other = clone(base).set_params(**{f"boosting__{name}": value}).fit(X, y)
     plain = GradientBoostingRegressor(n_estimators=30).fit(X, y)
     assert not np.array_equal(base.predict(X), other.predict(X))
     assert not np.array_equal(base.predict(X), plain.predict(X))
@@ -129,11 +132,11 @@ def test_every_parameter_acts(name, value, X, rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"boosting": "darts"}, "boosting must be 'gbdt' or 'dart'; got 'darts'"),
-        ({"rate_drop": 1.1}, "rate_drop must be a number"),
-        ({"skip_drop": -0.1}, "skip_drop must be a number"),
-        ({"max_drop": 0}, "max_drop must be a whole number"),
-        ({"dart_normalize": "all"}, "dart_normalize must be 'tree' or 'forest'"),
+        ({"boosting": "darts"}, "boosting must be 'gbdt' or 'dart' or Dart; got 'darts'"),
+        ({"boosting": Dart(rate_drop=1.1)}, "boosting.rate_drop must be a number"),
+        ({"boosting": Dart(skip_drop=-0.1)}, "boosting.skip_drop must be a number"),
+        ({"boosting": Dart(max_drop=0)}, "boosting.max_drop must be a whole number"),
+        ({"boosting": Dart(normalize="all")}, "boosting.normalize must be 'tree' or 'forest'"),
         ({"oob_score": True, "subsample": 0.5}, "oob_score must be False with boosting='dart'"),
     ],
 )
@@ -183,8 +186,8 @@ def test_leaves_without_rows_keep_their_values(X, rng):
 
 @parametrize_with_checks(
     [
-        GradientBoostingClassifier(boosting="dart", n_estimators=20, rate_drop=0.3, skip_drop=0.0),
-        GradientBoostingRegressor(boosting="dart", n_estimators=20, dart_normalize="forest", min_samples_leaf=1),
+        GradientBoostingClassifier(boosting=Dart(rate_drop=0.3, skip_drop=0.0), n_estimators=20),
+        GradientBoostingRegressor(boosting=Dart(normalize="forest"), n_estimators=20, min_samples_leaf=1),
     ]
 )
 def test_sklearn_check(estimator, check):

@@ -13,6 +13,8 @@ import fastens
 from fastens import GradientBoostingRanker, GradientBoostingSurvival
 from fastens.engine.losses.ranking_loss import Queries
 from fastens.engine.losses.survival_losses import concordance
+from fastens.monitoring.callbacks import Checkpoint
+from fastens.options import Dart, EarlyStopping, Growth
 from reference.average_precision import average_precision
 
 SMALL = {"n_estimators": 14, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
@@ -26,7 +28,7 @@ OPTIONS = {
     "subsample": {"subsample": 0.5, "max_features": 0.6},
     "goss": {"sampling": "goss"},
     "mvs": {"sampling": "mvs", "subsample": 0.5},
-    "dart": {"boosting": "dart", "rate_drop": 0.3, "skip_drop": 0.2},
+    "dart": {"boosting": Dart(rate_drop=0.3, skip_drop=0.2)},
     "linear": {"linear_leaves": True},
 }
 
@@ -81,7 +83,7 @@ def test_warm_start_resume_and_threads(options, case, tmp_path):
     assert not np.array_equal(at_once.predict(case.X), case.fit(case.model(n_estimators=13)).predict(case.X))
     path = tmp_path / "checkpoint"
     model = case.fit(case.model(warm_start=True, **{"n_estimators": 8, **options}))
-    case.fit(case.model(checkpoint_path=path, checkpoint_every=8, **options))
+    case.fit(case.model(callbacks=[Checkpoint(path, 8)], **options))
     assert fastens.load(path).n_iter_ == 8
     np.testing.assert_array_equal(case.outputs(fastens.load(path)), case.outputs(model))
     resumed = case.fit(case.model(**options), resume=path)
@@ -97,14 +99,16 @@ def test_warm_start_resume_and_threads(options, case, tmp_path):
         {"subsample": 0.6},
         {"sampling": "goss"},
         {"sampling": "mvs", "subsample": 0.6},
-        {"boosting": "dart", "skip_drop": 0.0},
+        {"boosting": Dart(skip_drop=0.0)},
     ],
     ids=str,
 )
 def test_weights_are_repetition_however_rows_are_drawn(options, case, rng):
     times = rng.integers(0, 3, 400)
-    model = case.model(**options, min_samples_leaf=1, min_child_weight=2.0)
-    weighted = case.fit(case.model(**options, min_samples_leaf=1, min_child_weight=2.0), sample_weight=times)
+    model = case.model(**options, min_samples_leaf=1, growth=Growth(min_child_weight=2.0))
+    weighted = case.fit(
+        case.model(**options, min_samples_leaf=1, growth=Growth(min_child_weight=2.0)), sample_weight=times
+    )
     rows = np.repeat(np.arange(400), times)
     repeated = case.fit(model, rows)
     np.testing.assert_allclose(weighted.predict(case.X), repeated.predict(case.X), rtol=1e-6, atol=1e-9)
@@ -135,8 +139,7 @@ def test_init_score(case):
 
 
 def test_refit_on_all_rows(case):
-    options = {"early_stopping": True, "n_estimators": 100, "learning_rate": 0.3}
-    model = case.fit(case.model(refit=True, **options))
+    model = case.fit(case.model(early_stopping=EarlyStopping(refit=True), n_estimators=100, learning_rate=0.3))
     plain = case.fit(case.model(n_estimators=model.best_iteration_, learning_rate=0.3))
     np.testing.assert_array_equal(case.outputs(model), case.outputs(plain))
     assert len(model.validation_score_) >= model.best_iteration_
@@ -179,7 +182,7 @@ def test_metrics_of_ranking(rng):
         return float(np.mean([y[y[:, 1] == q, 0][scores[y[:, 1] == q].argmax()] for q in np.unique(y[:, 1])]))
 
     metrics = ["ndcg@3", "loss", "ndcg", "map", "map@2", best_first]
-    model = case.validated(case.model(eval_metric=metrics, n_estimators=40))
+    model = case.validated(case.model(early_stopping=EarlyStopping(eval_metric=metrics), n_estimators=40))
     scores = model.validation_scores_
     X, y, qid = case.X[300:], case.y[300:], case.qid[300:]
     last = model.best_iteration_ - 1
@@ -216,7 +219,9 @@ def test_average_precision_is_the_mean_over_orders(at, rng):
 @pytest.mark.parametrize("kind", ["cox", "aft"])
 def test_concordance_by_name(kind, rng):
     case = Case(kind, rng)
-    model = case.validated(case.model(eval_metric=["concordance", "loss"], n_estimators=40))
+    model = case.validated(
+        case.model(early_stopping=EarlyStopping(eval_metric=["concordance", "loss"]), n_estimators=40)
+    )
     last = model.best_iteration_ - 1
     assert model.validation_scores_["concordance"][last] == pytest.approx(model.score(case.X[300:], case.y[300:]))
     sign = -1 if kind == "cox" else 1
@@ -235,7 +240,7 @@ def test_concordance_by_name(kind, rng):
 def test_errors_of_metrics(kind, metric, message, rng):
     case = Case(kind, rng)
     with pytest.raises(ValueError, match=message):
-        case.fit(case.model(eval_metric=metric))
+        case.fit(case.model(early_stopping=EarlyStopping(eval_metric=metric)))
 
 
 # Validation --------------------------------------------------
@@ -243,7 +248,7 @@ def test_errors_of_metrics(kind, metric, message, rng):
 
 def test_splitters_keep_queries_together(rng):
     case = Case("ranker", rng)
-    model = case.fit(case.model(validation=GroupKFold(4), n_estimators=50))
+    model = case.fit(case.model(early_stopping=EarlyStopping(validation=GroupKFold(4)), n_estimators=50))
     *_, (train, test) = GroupKFold(4).split(case.X, groups=case.qid)
     same = case.model(n_estimators=50)
     same.fit(
@@ -252,15 +257,17 @@ def test_splitters_keep_queries_together(rng):
     )  # fmt: skip
     assert_same(case, model, same)
     with pytest.raises(ValueError, match="validation must keep the rows of a query together"):
-        case.fit(case.model(validation=KFold(3, shuffle=True, random_state=0)))
-    halves = case.fit(case.model(validation=GroupKFold(2), n_estimators=5), groups=case.qid // 20)
+        case.fit(case.model(early_stopping=EarlyStopping(validation=KFold(3, shuffle=True, random_state=0))))
+    halves = case.fit(
+        case.model(early_stopping=EarlyStopping(validation=GroupKFold(2)), n_estimators=5), groups=case.qid // 20
+    )
     assert len(halves.validation_score_) == 5
 
 
 @parametrize_with_checks(
     [
         GradientBoostingRanker(n_estimators=10, sampling="goss", warm_start=True, min_samples_leaf=1),
-        GradientBoostingSurvival("cox", n_estimators=10, boosting="dart", skip_drop=0.0, min_samples_leaf=1),
+        GradientBoostingSurvival("cox", n_estimators=10, boosting=Dart(skip_drop=0.0), min_samples_leaf=1),
     ]
 )
 def test_sklearn_check(estimator, check):

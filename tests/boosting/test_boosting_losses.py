@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import TweedieLoss
 
 QUICK = {"n_estimators": 40, "learning_rate": 0.2, "min_samples_leaf": 100, "random_state": 0}
 
@@ -68,7 +69,7 @@ def test_tweedie_finds_the_mean_of_claims(rng):
     model = GradientBoostingRegressor(loss="tweedie", **QUICK).fit(X, y)
     assert np.corrcoef(model.predict(X), mean)[0, 1] > 0.8
     assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.03)
-    other = GradientBoostingRegressor(loss="tweedie", tweedie_variance_power=1.9, **QUICK).fit(X, y)
+    other = GradientBoostingRegressor(loss=TweedieLoss(variance_power=1.9), **QUICK).fit(X, y)
     assert (other.predict(X) != model.predict(X)).any()
 
 
@@ -167,7 +168,7 @@ def test_early_stopping_needs_a_loss(rng):
 
 def test_new_losses_are_saved(rng, tmp_path):
     X, y = skewed(rng, 300)
-    for options in ({"loss": "quantile", "quantile": [0.1, 0.9]}, {"loss": "tweedie", "tweedie_variance_power": 1.2}):
+    for options in ({"loss": "quantile", "quantile": [0.1, 0.9]}, {"loss": TweedieLoss(variance_power=1.2)}):
         model = GradientBoostingRegressor(n_estimators=5, **options).fit(X, abs(y))
         model.save(tmp_path / "model.fastens")
         same = fastens.load(tmp_path / "model.fastens")
@@ -179,7 +180,7 @@ def test_new_losses_are_saved(rng, tmp_path):
     ("options", "message"),
     [
         ({"loss": "hinge"}, "loss must be one of .* or a function or object that gives derivatives; got 'hinge'"),
-        ({"loss": "tweedie", "tweedie_variance_power": 2.0}, "tweedie_variance_power must be a number greater than 1"),
+        ({"loss": TweedieLoss(variance_power=2.0)}, "loss.variance_power must be a number greater than 1"),
         ({"loss": "quantile", "quantile": [0.9, 0.1]}, "quantile must hold ascending levels"),
         ({"quantile": []}, "quantile must be a number greater than 0 and less than 1 or a list of such numbers"),
         (

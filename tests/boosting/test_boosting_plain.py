@@ -10,6 +10,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import BinaryLogLoss, Poisson
+from fastens.options import Growth
 from reference import gradient_boosting
 
 N_ROUNDS, RATE = 15, 0.3
@@ -59,7 +60,7 @@ def test_splits_of_residuals_are_not_those_of_newton_steps(table):
     roots = []
     for criterion in ("newton", "squared_error"):
         options = {"n_estimators": 30, "l2_regularization": 0.0}
-        model = GradientBoostingClassifier(split_criterion=criterion, **options).fit(X, y)
+        model = GradientBoostingClassifier(growth=Growth(split_criterion=criterion), **options).fit(X, y)
         roots.append(model._ensemble.threshold[model._ensemble.node_offsets[:-1]].tolist())
     assert roots[0][0] == roots[1][0]  # at first all hessians are alike
     assert roots[0] != roots[1]
@@ -73,7 +74,7 @@ OPTIONS = [
     {"subsample": 0.6, "random_state": 0, "oob_score": True},
     {"sampling": "goss", "random_state": 0},
     {"boosting": "dart", "random_state": 0},
-    {"max_delta_step": 0.2},
+    {"growth": Growth(max_delta_step=0.2)},
     {"monotonic_cst": [1, 0, 0, 0, 0]},
 ]
 
@@ -82,7 +83,8 @@ OPTIONS = [
 def test_weights_threads_order_saving(rng, tmp_path, options):
     X, y = make_classification(300, 5, flip_y=0.2, random_state=1)
     weight = rng.integers(0, 4, 300)
-    options = {"n_estimators": 12, "split_criterion": "squared_error", "min_samples_leaf": 1, **options}
+    growth = options.get("growth", Growth()).replaced({"split_criterion": "squared_error"})
+    options = {"n_estimators": 12, "min_samples_leaf": 1, **options, "growth": growth}
     weighted = GradientBoostingClassifier(**options, n_jobs=1).fit(X, y, weight)
     rows = rng.permutation(np.repeat(np.arange(300), weight))
     repeated = GradientBoostingClassifier(**options, n_jobs=2).fit(X[rows], y[rows])
@@ -92,14 +94,16 @@ def test_weights_threads_order_saving(rng, tmp_path, options):
     np.testing.assert_array_equal(weighted.predict_proba(X), threads.predict_proba(X))
     weighted.save(tmp_path / "model.fastens")
     loaded = fastens.load(tmp_path / "model.fastens")
-    assert loaded.split_criterion == "squared_error"
+    assert loaded.growth == growth
     np.testing.assert_array_equal(loaded.predict_proba(X), weighted.predict_proba(X))
 
 
 def test_several_classes_side_by_side_give_the_same_bits():
     X, y = make_classification(6000, 8, n_informative=6, n_classes=4, random_state=0)
     one, two = (
-        GradientBoostingClassifier(n_estimators=4, split_criterion="squared_error", n_jobs=n_jobs).fit(X, y)
+        GradientBoostingClassifier(n_estimators=4, growth=Growth(split_criterion="squared_error"), n_jobs=n_jobs).fit(
+            X, y
+        )
         for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
@@ -111,14 +115,15 @@ def test_several_classes_side_by_side_give_the_same_bits():
 def test_all_losses_learn(loss):
     X, y = load_diabetes(return_X_y=True)
     options = {"quantile": 0.5} if loss == "expectile" else {}
-    model = GradientBoostingRegressor(loss, split_criterion="squared_error", n_estimators=60, **options)
+    model = GradientBoostingRegressor(loss, growth=Growth(split_criterion="squared_error"), n_estimators=60, **options)
     assert model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.3
 
 
 def test_where_leaves_have_no_hessian_nothing_changes():
     X, y = load_diabetes(return_X_y=True)
     a, b = (
-        GradientBoostingRegressor("absolute_error", split_criterion=c).fit(X, y) for c in ("newton", "squared_error")
+        GradientBoostingRegressor("absolute_error", growth=Growth(split_criterion=c)).fit(X, y)
+        for c in ("newton", "squared_error")
     )
     np.testing.assert_array_equal(a.predict(X), b.predict(X))
 
@@ -126,9 +131,11 @@ def test_where_leaves_have_no_hessian_nothing_changes():
 def test_several_targets_and_levels(table):
     X, y = table
     Y = np.column_stack([y, np.abs(y)])
-    model = GradientBoostingRegressor(split_criterion="squared_error", n_estimators=80).fit(X, Y)
+    model = GradientBoostingRegressor(growth=Growth(split_criterion="squared_error"), n_estimators=80).fit(X, Y)
     assert model.score(X, Y) > 0.7
-    levels = GradientBoostingRegressor("expectile", quantile=[0.2, 0.8], split_criterion="squared_error").fit(X, Y)
+    levels = GradientBoostingRegressor(
+        "expectile", quantile=[0.2, 0.8], growth=Growth(split_criterion="squared_error")
+    ).fit(X, Y)
     assert levels.predict(X).shape == (240, 2, 2)
     labels = GradientBoostingClassifier.plain(n_estimators=60).fit(X, np.digitize(Y, [-0.5, 0.5]))
     assert labels.score(X, np.digitize(Y, [-0.5, 0.5])) > 0.9
@@ -155,10 +162,12 @@ def test_rows_that_cannot_be_right_leave_everything_finite():
 
 
 def test_what_does_not_go_together():
-    with pytest.raises(ValueError, match="split_criterion must be 'newton' with linear_leaves=True"):
-        GradientBoostingRegressor(split_criterion="squared_error", linear_leaves=True).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="split_criterion must be 'newton' with linear_leaves"):
+        GradientBoostingRegressor(growth=Growth(split_criterion="squared_error"), linear_leaves=True).fit(
+            [[0.0], [1.0]], [0, 1]
+        )
     with pytest.raises(ValueError, match="split_criterion must be 'newton' or 'squared_error'; got 'gini'"):
-        GradientBoostingClassifier(split_criterion="gini").fit([[0.0], [1.0]], [0, 1])
+        GradientBoostingClassifier(growth=Growth(split_criterion="gini")).fit([[0.0], [1.0]], [0, 1])
 
 
 # The sums of leaves --------------------------------------------------

@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss, mean_gamma_deviance, mean_pinball_loss, me
 from threadpoolctl import threadpool_limits
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import Growth
 
 MOST_ROWS = 9000
 # Table and target; what must be left out, for it tells the target.
@@ -28,7 +29,7 @@ NUMBERS = {
 TELLS = {"adult": ["split"], "bike_sharing_hour": ["casual", "registered"]}
 
 # Everything that the libraries have in common is the same: 100 rounds, learning rate 0.1, 31 leaves, 255 bins.
-OURS = {"l2_regularization": 1.0, "min_child_weight": 0.0}
+OURS = {"l2_regularization": 1.0, "growth": Growth(min_child_weight=0.0)}
 LIGHTGBM = {
     "reg_lambda": 1.0,
     "min_child_samples": 20,
@@ -149,7 +150,7 @@ def test_counts_of_claims(split):
     X, y, X_test, y_test = split("fremtpl2_freq", "ClaimNb")
     keep = [column for column in X if column not in ("Exposure", "IDpol")]
     exposure, exposure_test = X["Exposure"].to_numpy(), X_test["Exposure"].to_numpy()
-    options = {"min_child_weight": 1.0, "learning_rate": 0.05, "max_leaf_nodes": 8}
+    options = {"growth": Growth(min_child_weight=1.0), "learning_rate": 0.05, "max_leaf_nodes": 8}
     model = GradientBoostingRegressor("poisson", **options)
     found = model.fit(X[keep], y / exposure, exposure).predict(X_test[keep])
     constant = np.full(len(y_test), y.sum() / exposure.sum())

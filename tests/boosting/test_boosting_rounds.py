@@ -20,6 +20,7 @@ from fastens import (
     StackingRegressor,
     StopTraining,
 )
+from fastens.options import EarlyStopping, Goss, Mvs
 from reference.models import make_target, outputs
 
 
@@ -43,7 +44,9 @@ def labels(X, rng):
 
 def test_a_splitter_gives_the_rows_to_validate_on(X, y):
     splitter = TimeSeriesSplit(4)
-    model = GradientBoostingRegressor(n_estimators=60, validation=splitter, learning_rate=0.3).fit(X, y)
+    model = GradientBoostingRegressor(
+        n_estimators=60, early_stopping=EarlyStopping(validation=splitter), learning_rate=0.3
+    ).fit(X, y)
     *_, (train, test) = splitter.split(X)
     same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3).fit(X[train], y[train], None, X[test], y[test])
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
@@ -54,16 +57,18 @@ def test_groups_reach_the_splitter(X, y):
     groups = np.repeat(np.arange(20), 20)
     weight = np.where(groups == 3, 0.0, 1.0)
     splitter = GroupShuffleSplit(1, test_size=0.3, random_state=0)
-    model = GradientBoostingRegressor(validation=splitter).fit(X, y, weight, groups=groups)
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit(
+        X, y, weight, groups=groups
+    )
     present = np.flatnonzero(weight)
     train, test = next(splitter.split(X[present], groups=groups[present]))
     train, test = present[train], present[test]
     same = GradientBoostingRegressor().fit(X[train], y[train], X_val=X[test], y_val=y[test])
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
     with pytest.raises(ValueError, match="groups"):
-        GradientBoostingRegressor(validation=splitter).fit(X, y)
+        GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit(X, y)
     with pytest.raises(ValueError, match=r"groups must have one for each of the 400 rows; got shape \(3,\)"):
-        GradientBoostingRegressor(validation=splitter).fit(X, y, groups=[1, 2, 3])
+        GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit(X, y, groups=[1, 2, 3])
     for options in ({}, {"early_stopping": True}):
         with pytest.raises(ValueError, match=r"validation must be the splitter that groups are for, .* got None"):
             GradientBoostingRegressor(**options).fit(X, y, groups=groups)
@@ -79,9 +84,9 @@ def test_a_stack_keeps_groups_from_members_that_have_no_splitter(X, y):
 
 def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
     growing = {"learning_rate": 0.3, "l2_regularization": 0.0}
-    options = {"early_stopping": True, "random_state": 0, "validation_fraction": 0.3, **growing}
-    model = GradientBoostingRegressor(refit=True, **options).fit(X, y)
-    stopped = GradientBoostingRegressor(**options).fit(X, y)
+    options = {"random_state": 0, "validation_fraction": 0.3, **growing}
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True), **options).fit(X, y)
+    stopped = GradientBoostingRegressor(early_stopping=True, **options).fit(X, y)
     assert model.best_iteration_ == stopped.best_iteration_ < len(model.validation_score_)
     plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, **growing).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
@@ -104,7 +109,9 @@ def test_several_metrics(X, labels):
     metrics[-1]._score_func = types.FunctionType(accuracy_score.__wrapped__.__code__, globals(), "own")
     validation = {"X_val": X[250:], "y_val": labels[250:]}
     metrics = metrics[:-1]
-    model = GradientBoostingClassifier(eval_metric=metrics, n_estimators=80, learning_rate=0.3)
+    model = GradientBoostingClassifier(
+        early_stopping=EarlyStopping(eval_metric=metrics), n_estimators=80, learning_rate=0.3
+    )
     model.fit(X[:250], labels[:250], **validation)
     scores = model.validation_scores_
     assert list(scores) == ["accuracy", "loss", "roc_auc", "error_rate", "hits"]
@@ -119,7 +126,9 @@ def test_several_metrics(X, labels):
 
 def test_the_first_metric_decides(X, labels):
     def rounds(metric):
-        model = GradientBoostingClassifier(eval_metric=metric, n_estimators=300, learning_rate=0.3)
+        model = GradientBoostingClassifier(
+            early_stopping=EarlyStopping(eval_metric=metric), n_estimators=300, learning_rate=0.3
+        )
         return model.fit(X[:250], labels[:250], X_val=X[250:], y_val=labels[250:]).best_iteration_
 
     assert rounds(["loss", "accuracy"]) == rounds("loss")
@@ -129,7 +138,7 @@ def test_the_first_metric_decides(X, labels):
 
 def test_scorers_of_regression_and_weights(X, y):
     weight = np.random.default_rng(0).random(400)
-    options = {"eval_metric": ["neg_mean_absolute_error", mean_absolute_error], "early_stopping": True}
+    options = {"early_stopping": EarlyStopping(eval_metric=["neg_mean_absolute_error", mean_absolute_error])}
     model = GradientBoostingRegressor(n_estimators=10, random_state=0, **options).fit(X, y)
     scores = model.validation_scores_
     np.testing.assert_allclose(-scores["neg_mean_absolute_error"], scores["mean_absolute_error"])
@@ -142,7 +151,9 @@ def test_scorers_of_regression_and_weights(X, y):
 def test_multiclass_probabilities_reach_the_metric(X, rng):
     y = make_target("multiclass", X, rng)
     shapes = []
-    model = GradientBoostingClassifier(n_estimators=3, eval_metric=lambda y, p: shapes.append(p.shape) or 0.0)
+    model = GradientBoostingClassifier(
+        n_estimators=3, early_stopping=EarlyStopping(eval_metric=lambda y, p: shapes.append(p.shape) or 0.0)
+    )
     model.fit(X, y, X_val=X[:50], y_val=y[:50])
     assert set(shapes) == {(50, 3)}
 
@@ -150,23 +161,25 @@ def test_multiclass_probabilities_reach_the_metric(X, rng):
 @pytest.mark.parametrize("metric", ["nonsense", 3, [], ["loss", "loss"], ["loss", 3]])
 def test_errors_of_metrics(metric, X, y):
     with pytest.raises(ValueError, match="eval_metric must be 'loss', the name of a scorer, a callable"):
-        GradientBoostingRegressor(eval_metric=metric).fit(X, y)
+        GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=metric)).fit(X, y)
 
 
 def test_a_metric_must_give_numbers(X, y):
     for answer in (np.nan, "much", ("name", 1.0)):
-        model = GradientBoostingRegressor(eval_metric=lambda y, p, answer=answer: answer)
+        model = GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=lambda y, p, answer=answer: answer))
         with pytest.raises(ValueError, match="eval_metric must give numbers"):
             model.fit(X, y, X_val=X, y_val=y)
     classes = np.arange(400) % 3
     with pytest.raises(ValueError, match="eval_metric must give numbers for these targets; 'roc_auc' failed"):
-        GradientBoostingClassifier(eval_metric="roc_auc").fit(X, classes, X_val=X, y_val=classes)
+        GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="roc_auc")).fit(
+            X, classes, X_val=X, y_val=classes
+        )
 
 
 def test_weights_of_rows_to_validate_on_are_copies(X, labels):
     weight = np.arange(100) % 3
     copies = np.repeat(np.arange(300, 400), weight)
-    options = {"eval_metric": ["loss", "accuracy"], "n_estimators": 20}
+    options = {"early_stopping": EarlyStopping(eval_metric=["loss", "accuracy"]), "n_estimators": 20}
     model = GradientBoostingClassifier(**options).fit(
         X[:300], labels[:300], X_val=X[300:], y_val=labels[300:], sample_weight_val=weight
     )
@@ -188,23 +201,19 @@ def test_errors_of_rows_to_validate_on_say_so(X, y):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"validation": 5}, "validation must be a splitter"),
-        ({"validation": TimeSeriesSplit(), "early_stopping": False}, "early_stopping must not be False"),
-        ({"refit": 1}, "refit must be True or False"),
+        ({"early_stopping": EarlyStopping(validation=5)}, "early_stopping.validation must be a splitter"),
+        ({"early_stopping": EarlyStopping(refit=1)}, "early_stopping.refit must be True or False"),
         ({"callbacks": [1]}, "callbacks must be a list of callables"),
         ({"callbacks": print}, "callbacks must be a list of callables"),
         ({"verbose": "loud"}, "verbose must be"),
         ({"sampling": "some"}, "sampling must be one of"),
         ({"sampling": "goss", "subsample": 0.5}, "subsample must be 1 with sampling='goss'"),
         ({"sampling": "mvs"}, "subsample must be below 1 with sampling='mvs'"),
-        ({"sampling": "goss", "top_rate": 0.8, "other_rate": 0.3}, "top_rate \\+ other_rate must be at most 1"),
-        ({"top_rate": 1.0}, "top_rate must be"),
-        ({"other_rate": 0.0}, "other_rate must be"),
-        ({"mvs_lambda": -1.0}, "mvs_lambda must be"),
+        ({"sampling": Goss(top_rate=0.8, other_rate=0.3)}, "top_rate \\+ sampling.other_rate must be at most 1"),
+        ({"sampling": Goss(top_rate=1.0)}, "top_rate must be"),
+        ({"sampling": Goss(other_rate=0.0)}, "other_rate must be"),
+        ({"sampling": Mvs(regularization=-1.0)}, "sampling.regularization must be"),
         ({"oob_score": True}, "oob_score must be False where every round sees all rows"),
-        ({"checkpoint_every": 0}, "checkpoint_every must be"),
-        ({"checkpoint_path": 3}, "checkpoint_path must be"),
-        ({"checkpoint_path": "/no/folder/model"}, "checkpoint_path must be in a folder that is there; got '/no/folder"),
         ({"warm_start": "yes"}, "warm_start must be"),
     ],
 )
@@ -219,7 +228,7 @@ SAMPLING = [
     {"subsample": 0.5},
     {"sampling": "goss"},
     {"sampling": "mvs", "subsample": 0.4},
-    {"sampling": "mvs", "subsample": 0.4, "mvs_lambda": 5.0},
+    {"sampling": Mvs(regularization=5.0), "subsample": 0.4},
 ]
 
 
@@ -245,10 +254,10 @@ def test_parameters_of_sampling_act(X, y):
         return outputs(GradientBoostingRegressor(random_state=0, n_estimators=5, **options).fit(X, y), X)
 
     base = fitted(sampling="goss")
-    assert not np.array_equal(base, fitted(sampling="goss", top_rate=0.4))
-    assert not np.array_equal(base, fitted(sampling="goss", other_rate=0.4))
+    assert not np.array_equal(base, fitted(sampling=Goss(top_rate=0.4)))
+    assert not np.array_equal(base, fitted(sampling=Goss(other_rate=0.4)))
     mvs = fitted(sampling="mvs", subsample=0.5)
-    assert not np.array_equal(mvs, fitted(sampling="mvs", subsample=0.5, mvs_lambda=10.0))
+    assert not np.array_equal(mvs, fitted(sampling=Mvs(regularization=10.0), subsample=0.5))
     assert not np.array_equal(mvs, fitted(sampling="uniform", subsample=0.5))
 
 
@@ -277,7 +286,9 @@ def test_out_of_bag_estimates(X, labels, y):
 
 def test_what_a_callback_is_told(X, y):
     seen = []
-    model = GradientBoostingRegressor(n_estimators=4, callbacks=[seen.append], eval_metric=["r2", "loss"])
+    model = GradientBoostingRegressor(
+        n_estimators=4, callbacks=[seen.append], early_stopping=EarlyStopping(eval_metric=["r2", "loss"])
+    )
     model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     assert [env.iteration for env in seen] == [0, 1, 2, 3]
     assert {(env.begin_iteration, env.end_iteration) for env in seen} == {(0, 4)}
@@ -355,7 +366,9 @@ def test_pruning_of_trials(X, y, monkeypatch):
 
 
 def test_callbacks_are_not_saved(X, y, tmp_path):
-    model = GradientBoostingRegressor(n_estimators=5, callbacks=[print], eval_metric=["r2", mean_absolute_error])
+    model = GradientBoostingRegressor(
+        n_estimators=5, callbacks=[print], early_stopping=EarlyStopping(eval_metric=["r2", mean_absolute_error])
+    )
     model.fit(X, y, X_val=X, y_val=y)
     model.save(tmp_path / "model")
     again = fastens.load(tmp_path / "model")
@@ -412,7 +425,7 @@ def test_sklearn_check(estimator, check):
 
 def test_rows_to_validate_on_are_given_once(rng):
     X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
-    model = GradientBoostingRegressor(early_stopping=True, validation=TimeSeriesSplit(3))
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(validation=TimeSeriesSplit(3)))
     with pytest.raises(ValueError, match="validation must be None where X_val is given"):
         model.fit(X, y, X_val=X, y_val=y)
 

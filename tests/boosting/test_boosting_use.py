@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
+from fastens.options import EarlyStopping
 from reference.models import LOSSES, make_model, make_target, outputs, same_python
 
 
@@ -304,7 +305,7 @@ def test_pipeline(X, rng):
     "options",
     [
         {},
-        {"early_stopping": True, "eval_metric": ["loss", "neg_mean_absolute_error"]},
+        {"early_stopping": EarlyStopping(eval_metric=["loss", "neg_mean_absolute_error"])},
         {"callbacks": [lambda env: None]},
         {"boosting": "dart"},
         {"linear_leaves": True},

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import Growth
 
 QUICK = {"n_estimators": 20, "min_samples_leaf": 10, "random_state": 0}
 
@@ -81,7 +82,7 @@ def test_rounds_threads_weights_and_validation(X, y, rng):
     for other in (later, threads):
         np.testing.assert_array_equal(other.predict_proba(X), at_once.predict_proba(X))
     times = rng.integers(0, 3, 500)
-    options = {"min_samples_leaf": 1, "min_weight_leaf": 5.0}
+    options = {"min_samples_leaf": 1, "growth": Growth(min_weight_leaf=5.0)}
     weighted = GradientBoostingClassifier(LogLoss(), **{**QUICK, **options}).fit(X, y, times)
     repeated = GradientBoostingClassifier(LogLoss(), **{**QUICK, **options}).fit(
         np.repeat(X, times, axis=0), np.repeat(y, times)

@@ -13,6 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.engine.linear.linear_leaves import read_trees
+from fastens.monitoring.callbacks import Checkpoint
+from fastens.options import Growth, LinearLeaves
 from reference import contributions as naive_shapley
 from reference.linear_leaves import predict, slopes_of_leaf
 from reference.models import make_model, make_target, outputs
@@ -36,8 +38,8 @@ def test_sklearn_check(estimator, check):
 def test_a_line_needs_one_leaf(rng):
     X = rng.standard_normal((400, 3))
     y = 2 * X[:, 0] + 5
-    options = {"max_leaf_nodes": 4, "learning_rate": 1.0, "n_estimators": 3, "linear_l2": 0.0}
-    linear = GradientBoostingRegressor(**LINEAR, **options).fit(X, y)
+    options = {"max_leaf_nodes": 4, "learning_rate": 1.0, "n_estimators": 3, "linear_leaves": LinearLeaves(l2=0.0)}
+    linear = GradientBoostingRegressor(**options).fit(X, y)
     np.testing.assert_allclose(linear.predict(X), y, atol=1e-5)
     # Lines end where the rows did.
     far = np.array([[10.0, 0.0, 0.0], [-10.0, 0.0, 0.0]])
@@ -48,8 +50,14 @@ def test_a_naive_twin(X, rng):
     """Squared error: every round by least squares in the leaves."""
     y = make_target("squared_error", X, rng)
     weight = rng.integers(1, 4, len(y)).astype(float)
-    options = {"n_estimators": 4, "learning_rate": 0.5, "max_leaf_nodes": 5, "linear_l2": 2.0, "l2_regularization": 0.0}
-    model = GradientBoostingRegressor(**LINEAR, **options).fit(X, y, weight)
+    options = {
+        "n_estimators": 4,
+        "learning_rate": 0.5,
+        "max_leaf_nodes": 5,
+        "linear_leaves": LinearLeaves(l2=2.0),
+        "l2_regularization": 0.0,
+    }
+    model = GradientBoostingRegressor(**options).fit(X, y, weight)
     trees = model._ensemble
     raw = np.full(len(y), np.average(y, weights=weight))
     for index in range(4):
@@ -102,7 +110,7 @@ def test_more_rounds_later_are_all_at_once(loss, X, rng, tmp_path):
     later = pickle.loads(pickle.dumps(model)).set_params(n_estimators=12).fit(X, y)
     np.testing.assert_array_equal(outputs(later, X), outputs(at_once, X))
     path = tmp_path / "checkpoint"
-    make_model(loss, n_estimators=6, checkpoint_path=path, checkpoint_every=3, **LINEAR).fit(X, y)
+    make_model(loss, n_estimators=6, callbacks=[Checkpoint(path, 3)], **LINEAR).fit(X, y)
     resumed = make_model(loss, n_estimators=12, **LINEAR).fit(X, y, resume=path)
     np.testing.assert_array_equal(outputs(resumed, X), outputs(at_once, X))
     for leaves in (True, False):
@@ -115,7 +123,7 @@ def test_more_rounds_later_are_all_at_once(loss, X, rng, tmp_path):
 def test_weights_are_copies(loss, X, rng):
     y = make_target(loss, X, rng)
     weight = rng.integers(0, 3, len(y))
-    options = {"min_samples_leaf": 1, "min_child_weight": 5.0, **LINEAR}
+    options = {"min_samples_leaf": 1, "growth": Growth(min_child_weight=5.0), **LINEAR}
     weighted = make_model(loss, **options).fit(X, y, weight)
     rows = rng.permutation(np.repeat(np.arange(len(y)), weight))
     copied = make_model(loss, **options).fit(X[rows], y[rows])
@@ -173,12 +181,14 @@ def test_a_larger_penalty_gives_flatter_leaves(X, rng):
     y = make_target("squared_error", X, rng)
     steepness = [
         np.abs(
-            GradientBoostingRegressor(**LINEAR, linear_l2=l2, n_estimators=1).fit(X, y)._ensemble.linear.slopes
+            GradientBoostingRegressor(linear_leaves=LinearLeaves(l2=l2), n_estimators=1)
+            .fit(X, y)
+            ._ensemble.linear.slopes
         ).sum()
         for l2 in (0.0, 1.0, 10.0, 1e3)
     ]
     assert steepness == sorted(steepness, reverse=True)
-    flat = GradientBoostingRegressor(**LINEAR, linear_l2=1e15).fit(X, y)
+    flat = GradientBoostingRegressor(linear_leaves=LinearLeaves(l2=1e15)).fit(X, y)
     np.testing.assert_allclose(flat.predict(X), GradientBoostingRegressor().fit(X, y).predict(X), atol=1e-8)
 
 
@@ -188,7 +198,7 @@ def test_a_larger_penalty_gives_flatter_leaves(X, rng):
         ({"loss": "absolute_error"}, "loss must have a hessian with linear_leaves=True.*got 'absolute_error'"),
         ({"loss": "quantile", "quantile": 0.5}, "loss must have a hessian with linear_leaves=True"),
         ({"loss": "huber"}, "loss must have a hessian with linear_leaves=True"),
-        ({"linear_l2": -1.0}, "linear_l2 must be a number at least 0; got -1.0"),
+        ({"linear_leaves": LinearLeaves(l2=-1.0)}, "linear_leaves.l2 must be a number at least 0; got -1.0"),
         ({"linear_leaves": 2}, "linear_leaves must be .*; got 2"),
     ],
 )
@@ -236,7 +246,7 @@ def test_a_line_is_explained_by_its_slopes(rng):
     """Where leaves are exact on a plane, contributions are slopes times distances from the mean, as of the plane."""
     X = rng.uniform(-1, 1, (4000, 2))
     y = 3 * X[:, 0] - 2 * X[:, 1]
-    model = GradientBoostingRegressor(**LINEAR, n_estimators=60, linear_l2=0.0).fit(X, y)
+    model = GradientBoostingRegressor(n_estimators=60, linear_leaves=LinearLeaves(l2=0.0)).fit(X, y)
     said = model.predict_contributions(X)
     np.testing.assert_allclose(said[:, :2], [3, -2] * (X - X.mean(axis=0)), atol=0.05)
 
@@ -260,7 +270,11 @@ def test_a_damaged_file(X):
 def test_a_leaf_as_a_formula(rng):
     X = pd.DataFrame({"size": rng.uniform(0, 10, 400)})
     model = GradientBoostingRegressor(
-        **LINEAR, n_estimators=1, learning_rate=1.0, max_leaf_nodes=2, linear_l2=0, l2_regularization=0
+        n_estimators=1,
+        learning_rate=1.0,
+        max_leaf_nodes=2,
+        linear_leaves=LinearLeaves(l2=0),
+        l2_regularization=0,
     )
     model.fit(X, -0.25 * X["size"] + 1)
     line = model.to_text().splitlines()[1]

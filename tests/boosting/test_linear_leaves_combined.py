@@ -17,11 +17,12 @@ from fastens import (
     GradientBoostingSurvival,
 )
 from fastens.boosting.dart import DartRules
+from fastens.options import Dart, Growth
 from reference.models import make_model, make_target, outputs
 
 LOSSES = ("squared_error", "poisson", "gamma", "binary", "multiclass")
 LINEAR = {"linear_leaves": True}
-DART = {"boosting": "dart", "rate_drop": 0.3, "skip_drop": 0.2, "random_state": 0}
+DART = {"boosting": Dart(rate_drop=0.3, skip_drop=0.2), "random_state": 0}
 
 
 @pytest.fixture
@@ -65,8 +66,8 @@ def assert_same_rounds(model, X, y, tmp_path):
 
 @parametrize_with_checks(
     [
-        GradientBoostingClassifier(**LINEAR, boosting="dart", skip_drop=0.0, n_estimators=20),
-        GradientBoostingRegressor(**LINEAR, boosting="dart", skip_drop=0.0, n_estimators=20),
+        GradientBoostingClassifier(**LINEAR, boosting=Dart(skip_drop=0.0), n_estimators=20),
+        GradientBoostingRegressor(**LINEAR, boosting=Dart(skip_drop=0.0), n_estimators=20),
     ]
 )
 def test_sklearn_check(estimator, check):
@@ -95,7 +96,7 @@ def test_a_naive_twin(X, rng):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("normalize", ["tree", "forest"])
 def test_more_rounds_of_dart_later_are_all_at_once(loss, normalize, X, rng, tmp_path):
-    model = make_model(loss, n_estimators=20, dart_normalize=normalize, **LINEAR, **DART)
+    model = make_model(loss, n_estimators=20, **LINEAR, **DART).set_params(boosting__normalize=normalize)
     assert_same_rounds(model, X, make_target(loss, X, rng), tmp_path)
 
 
@@ -122,7 +123,7 @@ def test_the_best_round_of_dart_is_kept_as_it_was(X, rng):
 def test_weights_are_copies_with_dart(loss, X, rng):
     y = make_target(loss, X, rng)
     weight = rng.integers(0, 3, len(y))
-    model = make_model(loss, min_samples_leaf=1, min_child_weight=5.0, **LINEAR, **DART)
+    model = make_model(loss, min_samples_leaf=1, growth=Growth(min_child_weight=5.0), **LINEAR, **DART)
     weighted = clone(model).fit(X, y, weight)
     rows = rng.permutation(np.repeat(np.arange(len(y)), weight))
     copied = clone(model).fit(X[rows], y[rows])
@@ -200,7 +201,7 @@ def test_more_rounds_for_all_targets_later_are_all_at_once(kind, X, Y, tmp_path)
 @pytest.mark.parametrize("kind", ["plain", "dart"])
 def test_weights_of_rows_with_several_targets_are_copies(kind, X, Y, rng):
     weight = rng.integers(0, 3, 400)
-    model = GradientBoostingRegressor(min_samples_leaf=1, min_child_weight=5.0, **LINEAR, **KINDS[kind])
+    model = GradientBoostingRegressor(min_samples_leaf=1, growth=Growth(min_child_weight=5.0), **LINEAR, **KINDS[kind])
     weighted = clone(model).fit(X, Y, weight)
     copied = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
     np.testing.assert_allclose(weighted.predict(X), copied.predict(X), rtol=1e-9, atol=1e-12)

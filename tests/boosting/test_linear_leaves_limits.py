@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import Dart, Growth, LinearLeaves
 
 LINEAR = {"linear_leaves": True}
 SIGNS = [1, -1, 0, 0]
@@ -18,8 +19,8 @@ KINDS = {
     "plain": {},
     "subsample": {"subsample": 0.6, "random_state": 0},
     "goss": {"sampling": "goss", "random_state": 0},
-    "dart": {"boosting": "dart", "rate_drop": 0.3, "skip_drop": 0.2, "random_state": 0},
-    "path": {"path_smooth": 5.0, "max_delta_step": 0.4},
+    "dart": {"boosting": Dart(rate_drop=0.3, skip_drop=0.2), "random_state": 0},
+    "path": {"growth": Growth(path_smooth=5.0, max_delta_step=0.4)},
 }
 
 
@@ -46,8 +47,8 @@ def worst_step(model, X, signs=SIGNS):
 
 @parametrize_with_checks(
     [
-        GradientBoostingClassifier(**LINEAR, max_delta_step=0.5, n_estimators=20),
-        GradientBoostingRegressor(**LINEAR, max_delta_step=10.0, n_estimators=20),
+        GradientBoostingClassifier(**LINEAR, growth=Growth(max_delta_step=0.5), n_estimators=20),
+        GradientBoostingRegressor(**LINEAR, growth=Growth(max_delta_step=10.0), n_estimators=20),
     ]
 )
 def test_sklearn_check(estimator, check):
@@ -65,7 +66,7 @@ def test_sklearn_check(estimator, check):
 def test_predictions_are_monotone(seed, signs, kind, loss, linear_l2):
     X, y = made(np.random.default_rng(seed), 200)
     options = {"n_estimators": 10, "learning_rate": 0.5, "min_samples_leaf": 5, "monotonic_cst": signs}
-    options |= {"linear_l2": linear_l2, **LINEAR, **KINDS[kind]}
+    options |= {"linear_leaves": LinearLeaves(l2=linear_l2), **KINDS[kind]}
     if loss == "log_loss":
         model = GradientBoostingClassifier(**options).fit(X, y > 0)
     elif loss == "targets":
@@ -102,12 +103,16 @@ def test_monotone_lines_fit_a_slope_better_than_stairs(rng):
 
 def test_no_row_is_moved_further_than_max_delta_step(rng):
     X, y = made(rng, 500)
-    model = GradientBoostingRegressor(**LINEAR, learning_rate=0.5, max_delta_step=0.4, n_estimators=10).fit(X, y)
+    model = GradientBoostingRegressor(
+        **LINEAR, learning_rate=0.5, growth=Growth(max_delta_step=0.4), n_estimators=10
+    ).fit(X, y)
     raw = np.array([model._ensemble.baseline[0] + np.zeros(500), *model.staged_predict(X)])
     assert np.abs(np.diff(raw, axis=0)).max() <= 0.5 * 0.4 * (1 + 1e-12)
     free = GradientBoostingRegressor(**LINEAR, learning_rate=0.5, n_estimators=10).fit(X, y)
     assert np.abs(free.predict(X) - free._ensemble.baseline[0]).max() > 0.5 * 0.4 * 10
-    wide = GradientBoostingRegressor(**LINEAR, learning_rate=0.5, max_delta_step=1e9, n_estimators=10).fit(X, y)
+    wide = GradientBoostingRegressor(
+        **LINEAR, learning_rate=0.5, growth=Growth(max_delta_step=1e9), n_estimators=10
+    ).fit(X, y)
     np.testing.assert_allclose(wide.predict(X), free.predict(X), rtol=1e-12, atol=1e-12)
 
 
@@ -127,7 +132,7 @@ def test_rounds_threads_files_and_weights(kind, rng, tmp_path):
         np.testing.assert_array_equal(other.train_score_, at_once.train_score_)
     if kind in ("plain", "path", "dart"):
         times = rng.integers(0, 3, 400)
-        model = clone(model).set_params(min_samples_leaf=1, min_weight_leaf=5.0)
+        model = clone(model).set_params(min_samples_leaf=1, growth=Growth(min_weight_leaf=5.0))
         weighted = clone(model).fit(X, y, times)
         repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
         np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-9, atol=1e-12)

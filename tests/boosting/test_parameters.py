@@ -18,11 +18,13 @@ from fastens import (
     GradientBoostingSurvival,
 )
 from fastens.boosting.parameters import RULES
+from fastens.monitoring.callbacks import Checkpoint
+from fastens.options import SHORT_FORMS, Categories, Dart, Goss, Growth
 
-DART = {"boosting": "dart", "rate_drop": 0.5, "skip_drop": 0.2}
+DART = {"boosting": Dart(rate_drop=0.5, skip_drop=0.2)}
 STOPS = {"early_stopping": True, "n_estimators": 150, "learning_rate": 0.5}
 LINEAR = {"linear_leaves": True}
-PARTS = {"categorical_encoding": "partition"}
+PARTS = {"categories": Categories(encoding="partition")}
 # For each parameter: other parameters that it needs, and two values whose models differ.
 EFFECTS = {
     "n_estimators": ({}, 5, 6),
@@ -30,50 +32,53 @@ EFFECTS = {
     "max_leaf_nodes": ({}, 31, 4),
     "max_depth": ({}, None, 2),
     "min_samples_leaf": ({}, 20, 5),
-    "min_child_weight": ({}, 1e-3, 50.0),
-    "min_gain_to_split": ({}, 0.0, 20.0),
+    "growth": ({}, None, Growth(min_weight_leaf=90.0)),
+    "growth__split_criterion": ({"loss": "log_cosh"}, "newton", "squared_error"),
+    "growth__min_child_weight": ({}, 1e-3, 50.0),
+    "growth__min_gain_to_split": ({}, 0.0, 20.0),
     "split_penalty": ({}, None, 20.0),
     "l2_regularization": ({}, 1.0, 10.0),
     "linear_leaves": ({}, False, True),
-    "linear_l2": (LINEAR, 1.0, 100.0),
+    "linear_leaves__l2": (LINEAR, 1.0, 100.0),
     "max_bins": ({}, 255, 8),
     "max_features": ({}, 1.0, 2),
     "max_features_per_tree": ({}, 1.0, 2),
     "feature_weights": ({"max_features": 2}, None, [1, 0, 0, 1, 1]),
     "subsample": ({}, 1.0, 0.5),
     "boosting": ({"n_estimators": 40}, "gbdt", "dart"),
-    "rate_drop": (DART, 0.5, 0.2),
-    "skip_drop": (DART, 0.2, 0.9),
-    "max_drop": (DART, 50, 1),
-    "dart_normalize": (DART, "tree", "forest"),
+    "boosting__rate_drop": (DART, 0.5, 0.2),
+    "boosting__skip_drop": (DART, 0.2, 0.9),
+    "boosting__max_drop": (DART, 50, 1),
+    "boosting__normalize": (DART, "tree", "forest"),
     "sampling": ({"subsample": 0.5}, "uniform", "mvs"),
-    "top_rate": ({"sampling": "goss"}, 0.2, 0.4),
-    "other_rate": ({"sampling": "goss"}, 0.1, 0.3),
-    "mvs_lambda": ({"sampling": "mvs", "subsample": 0.5}, None, 9.0),
-    "min_weight_leaf": ({}, 0.0, 60.0),
+    "sampling__top_rate": ({"sampling": "goss"}, 0.2, 0.4),
+    "sampling__other_rate": ({"sampling": "goss"}, 0.1, 0.3),
+    "sampling__regularization": ({"sampling": "mvs", "subsample": 0.5}, None, 9.0),
+    "growth__min_weight_leaf": ({}, 0.0, 60.0),
     "validation_fraction": (STOPS, 0.1, 0.4),
     "early_stopping": (STOPS, True, False),
-    "validation": (STOPS, None, TimeSeriesSplit(3)),
-    "eval_metric": (STOPS, "loss", "neg_median_absolute_error"),
-    "refit": (STOPS, False, True),
+    "early_stopping__validation": (STOPS, None, TimeSeriesSplit(3)),
+    "early_stopping__eval_metric": (STOPS, "loss", "neg_median_absolute_error"),
+    "early_stopping__refit": (STOPS, False, True),
     "n_iter_no_change": (STOPS, 10, 1),
     "tol": (STOPS, 1e-7, 1.0),
     "monotonic_cst": ({}, None, [1, 0, -1, 0, 0]),
     "interaction_cst": ({}, None, "no_interactions"),
-    "path_smooth": ({}, 0.0, 10.0),
-    "max_delta_step": ({}, None, 0.1),
+    "growth__path_smooth": ({}, 0.0, 10.0),
+    "growth__max_delta_step": ({}, None, 0.1),
     "categorical_features": ({}, "from_dtype", ["whole", "kind"]),
-    "categorical_encoding": ({}, "partition", "ordered"),
-    "categorical_missing": (PARTS, "missing", "category"),
-    "one_hot_max_size": (PARTS, 2, 30),
-    "min_samples_category": (PARTS, None, 2),
-    "max_categories_per_split": (PARTS, None, 1),
-    "category_smoothing": (PARTS, 5.0, 500.0),
-    "category_l2": (PARTS, 3.0, 500.0),
+    "categories": ({}, None, Categories(encoding="ordered")),
+    "categories__encoding": ({}, "partition", "ordered"),
+    "categories__missing": (PARTS, "missing", "category"),
+    "categories__one_hot_max_size": (PARTS, 2, 30),
+    "categories__min_samples": (PARTS, None, 2),
+    "categories__max_per_split": (PARTS, None, 1),
+    "categories__smoothing": (PARTS, 5.0, 500.0),
+    "categories__l2": (PARTS, 3.0, 500.0),
     "random_state": ({"subsample": 0.5}, 0, 1),
 }
 # What they do is tested where it is at home, or below.
-ELSEWHERE = {"oob_score", "callbacks", "warm_start", "checkpoint_path", "checkpoint_every", "verbose", "n_jobs"}
+ELSEWHERE = {"oob_score", "callbacks", "warm_start", "verbose", "n_jobs"}
 # For each parameter, a value that breaks its rule.
 WRONG = {
     "n_estimators": 0,
@@ -81,54 +86,63 @@ WRONG = {
     "max_leaf_nodes": 1,
     "max_depth": 0,
     "min_samples_leaf": 0,
-    "min_child_weight": -1.0,
-    "min_gain_to_split": -1.0,
+    "growth": "fast",
+    "growth__split_criterion": "gini",
+    "growth__min_child_weight": -1.0,
+    "growth__min_gain_to_split": -1.0,
     "split_penalty": -1.0,
     "l2_regularization": -1.0,
     "linear_leaves": 1,
-    "linear_l2": -1.0,
+    "linear_leaves__l2": -1.0,
     "max_bins": 1,
     "max_features": 0,
     "max_features_per_tree": 1.5,
     "feature_weights": [1.0, -2.0, 1.0, 1.0, 1.0],
     "subsample": 0.0,
     "boosting": "darts",
-    "rate_drop": 1.5,
-    "skip_drop": -0.5,
-    "max_drop": 0,
-    "dart_normalize": "all",
+    "boosting__rate_drop": 1.5,
+    "boosting__skip_drop": -0.5,
+    "boosting__max_drop": 0,
+    "boosting__normalize": "all",
     "sampling": "some",
-    "top_rate": 1.0,
-    "other_rate": 0.0,
-    "mvs_lambda": -1.0,
-    "min_weight_leaf": -1.0,
+    "sampling__top_rate": 1.0,
+    "sampling__other_rate": 0.0,
+    "sampling__regularization": -1.0,
+    "growth__min_weight_leaf": -1.0,
     "validation_fraction": 1.0,
     "early_stopping": "yes",
-    "validation": 5,
-    "eval_metric": "nonsense",
-    "refit": 1,
+    "early_stopping__validation": 5,
+    "early_stopping__eval_metric": "nonsense",
+    "early_stopping__refit": 1,
     "n_iter_no_change": 0,
     "tol": -1.0,
     "monotonic_cst": [1, 0],
     "interaction_cst": "none",
-    "path_smooth": -1.0,
-    "max_delta_step": 0.0,
+    "growth__path_smooth": -1.0,
+    "growth__max_delta_step": 0.0,
     "categorical_features": ["nonsense"],
-    "categorical_encoding": "codes",
-    "categorical_missing": "drop",
-    "one_hot_max_size": 256,
-    "min_samples_category": 0,
-    "max_categories_per_split": 0,
-    "category_smoothing": -1.0,
-    "category_l2": -1.0,
+    "categories": "partition",
+    "categories__encoding": "codes",
+    "categories__missing": "drop",
+    "categories__one_hot_max_size": 256,
+    "categories__min_samples": 0,
+    "categories__max_per_split": 0,
+    "categories__smoothing": -1.0,
+    "categories__l2": -1.0,
     "oob_score": "yes",
     "callbacks": [1],
     "warm_start": 1,
-    "checkpoint_path": 3,
-    "checkpoint_every": 0,
     "verbose": "loud",
     "random_state": -1,
     "n_jobs": 0,
+}
+# Short forms that have the options of a parameter.
+SHORT = {
+    "boosting": "dart",
+    "sampling": "goss",
+    "early_stopping": True,
+    "linear_leaves": True,
+    "sampling__regularization": {"sampling": "mvs", "subsample": 0.5},
 }
 CLASSES = [GradientBoostingClassifier, GradientBoostingRegressor, GradientBoostingRanker, GradientBoostingSurvival]
 
@@ -145,7 +159,10 @@ def table():
 
 
 def test_every_parameter_is_here():
-    assert EFFECTS.keys() | ELSEWHERE == WRONG.keys() == RULES.keys()
+    records = {name: record for name in RULES for record in SHORT_FORMS.get(name, {}).values()}
+    options = {f"sampling__{option}" for option in Goss().get_params()}
+    options |= {f"{name}__{option}" for name, record in records.items() for option in record.get_params()}
+    assert EFFECTS.keys() | ELSEWHERE == WRONG.keys() == RULES.keys() | options
     for kind in CLASSES:
         assert RULES.keys() <= inspect.signature(kind).parameters.keys()
         assert all(f"{name}" in (kind.__doc__ or "") for name in RULES)
@@ -156,9 +173,11 @@ def test_it_acts(name, table):
     X, y = table
     others, *values = EFFECTS[name]
     models = [
-        GradientBoostingRegressor(**{"n_estimators": 10, "random_state": 0, **others, name: value}).fit(X, y)
+        GradientBoostingRegressor(**{"n_estimators": 10, "random_state": 0, **others}).set_params(**{name: value})
         for value in values
     ]
+    for model in models:
+        model.fit(X, y)
     # One category is not that of training.
     other = X.assign(kind=X["kind"].astype(object).where(X.index > 20, "unseen"))
     told = [[*model.predict(other), *model.validation_score_] for model in models]
@@ -170,8 +189,10 @@ def test_it_acts(name, table):
 def test_a_wrong_value_is_named(kind, name, table):
     X, y = table
     target = (y > 0).astype(int) if kind in (GradientBoostingClassifier, GradientBoostingRanker) else np.exp(y / 9)
-    with pytest.raises(ValueError, match=rf"^{name} must ") as error:
-        kind(**{name: WRONG[name]}).fit(X, target)
+    parameter, _, option = name.partition("__")
+    model = kind(**(SHORT.get(name) or {parameter: SHORT.get(parameter)}) if option else {})
+    with pytest.raises(ValueError, match=rf"^{name.replace('__', '.')} must ") as error:
+        model.set_params(**{name: WRONG[name]}).fit(X, target)
     shown = WRONG[name] if not isinstance(WRONG[name], list) else WRONG[name][0]
     assert "got" in str(error.value)
     assert name in ("feature_weights", "monotonic_cst") or repr(shown) in str(error.value)
@@ -191,9 +212,9 @@ def test_checkpoints_come_every_so_many_rounds(table, tmp_path):
     def look(env):
         seen.append(fastens.load(path).n_iter_ if path.exists() else 0)
 
-    GradientBoostingRegressor(
-        n_estimators=7, checkpoint_path=path, checkpoint_every=3, callbacks=[look], oob_score=True, subsample=0.5
-    ).fit(X, y)
+    GradientBoostingRegressor(n_estimators=7, callbacks=[Checkpoint(path, 3), look], oob_score=True, subsample=0.5).fit(
+        X, y
+    )
     assert seen == [0, 0, 3, 3, 3, 6, 6]
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingRanker
+from fastens.options import Growth, LambdaRankLoss
 
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 3}
 
@@ -24,7 +25,9 @@ def table(rng):
     return X, np.digitize(strength, [0.5, 1.5, 2.5]), qid
 
 
-@parametrize_with_checks([GradientBoostingRanker(), GradientBoostingRanker(n_estimators=10, label_gain="linear")])
+@parametrize_with_checks(
+    [GradientBoostingRanker(), GradientBoostingRanker(n_estimators=10, loss=LambdaRankLoss(label_gain="linear"))]
+)
 def test_sklearn_check(estimator, check):
     check(estimator)
 
@@ -57,7 +60,7 @@ def test_weights_of_rows_are_repetition(table, rng):
     X, y, qid = table
     times = rng.integers(0, 3, len(y))
     # Rows of no leaf's limit: `min_samples_leaf` counts rows, whatever their weights.
-    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, min_child_weight=1.0)
+    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=1.0))
     weighted = clone(model).fit(X, y, sample_weight=times, qid=qid)
     repeated = clone(model).fit(*(np.repeat(part, times, axis=0) for part in (X, y)), qid=np.repeat(qid, times))
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
@@ -66,7 +69,7 @@ def test_weights_of_rows_are_repetition(table, rng):
 
 def test_weights_of_queries_are_repetition(table):
     X, y, qid = table
-    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, min_child_weight=1.0)
+    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=1.0))
     times = np.arange(40) % 3
     weighted = clone(model).fit(X, y, qid=qid, query_weight=times)
     parts = [(X[qid == q], y[qid == q], qid[qid == q] + 100 * copy) for q in range(40) for copy in range(times[q])]
@@ -144,7 +147,11 @@ def test_many_categories_get_statistics_of_relevance(rng):
 def test_parameters_of_the_loss_have_an_effect(table, truncation_level):
     X, y, qid = table
     model = GradientBoostingRanker(**SMALL).fit(X, y, qid=qid)
-    for change in ({"truncation_level": truncation_level}, {"label_gain": "linear"}, {"normalize": False}):
+    for change in (
+        {"loss": LambdaRankLoss(truncation_level=truncation_level)},
+        {"loss": LambdaRankLoss(label_gain="linear")},
+        {"loss": LambdaRankLoss(normalize=False)},
+    ):
         assert (clone(model).set_params(**change).fit(X, y, qid=qid).predict(X) != model.predict(X)).any()
     everywhere = clone(model).set_params(ndcg_at=None).fit(X, y, qid=qid)
     assert everywhere.score(X, y, qid=qid) != model.score(X, y, qid=qid)
@@ -173,9 +180,9 @@ def test_wrong_queries(table, given, message):
     ("parameters", "message"),
     [
         ({"ndcg_at": 0}, "ndcg_at must be a whole number of at least 1 or None; got 0"),
-        ({"truncation_level": 0}, "truncation_level must be a whole number of at least 1; got 0"),
-        ({"label_gain": "cubic"}, "label_gain must be 'exponential' or 'linear'; got 'cubic'"),
-        ({"normalize": 1}, "normalize must be True or False; got 1"),
+        ({"loss": LambdaRankLoss(truncation_level=0)}, "truncation_level must be a whole number of at least 1; got 0"),
+        ({"loss": LambdaRankLoss(label_gain="cubic")}, "label_gain must be 'exponential' or 'linear'; got 'cubic'"),
+        ({"loss": LambdaRankLoss(normalize=1)}, "normalize must be True or False; got 1"),
     ],
 )
 def test_wrong_parameters(table, parameters, message):

@@ -14,6 +14,7 @@ from sklearn.multioutput import MultiOutputRegressor
 
 import fastens
 from fastens import GradientBoostingRegressor
+from fastens.options import Dart, Growth
 
 LEVELS = [0.1, 0.5, 0.9]
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}
@@ -21,7 +22,7 @@ KINDS = {
     "plain": {},
     "subsample": {"subsample": 0.5},
     "goss": {"sampling": "goss"},
-    "dart": {"boosting": "dart", "rate_drop": 0.3, "skip_drop": 0.2},
+    "dart": {"boosting": Dart(rate_drop=0.3, skip_drop=0.2)},
 }
 SIGNS = [1, -1, 0, 0]
 
@@ -121,7 +122,7 @@ def test_more_rounds_later_are_all_at_once(kind, data, tmp_path):
 
 def test_weights_are_repetition(data, rng):
     (X, Y), times = data, rng.integers(0, 3, 400)
-    model = model_of(min_samples_leaf=1, min_weight_leaf=5)
+    model = model_of(min_samples_leaf=1, growth=Growth(min_weight_leaf=5))
     weighted = clone(model).fit(X, Y, times)
     repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.options import Categories, Dart, EarlyStopping, Growth
 
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}
 LOSSES = ["squared_error", "absolute_error", "huber", "poisson", "log_cosh", "cross_entropy"]
@@ -22,7 +23,7 @@ KINDS = {
     "goss": {"sampling": "goss"},
     "mvs": {"sampling": "mvs", "subsample": 0.5},
     "features": {"max_features": 0.5, "max_features_per_tree": 0.8},
-    "dart": {"boosting": "dart", "rate_drop": 0.3, "skip_drop": 0.2},
+    "dart": {"boosting": Dart(rate_drop=0.3, skip_drop=0.2)},
 }
 
 
@@ -90,7 +91,7 @@ def test_more_rounds_later_are_all_at_once(loss, kind, X, Y, tmp_path):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_are_repetition(loss, X, Y, rng):
     Y, times = suited(loss, Y), rng.integers(0, 3, 400)
-    model = GradientBoostingRegressor(loss, n_estimators=10, min_samples_leaf=1, min_weight_leaf=5)
+    model = GradientBoostingRegressor(loss, n_estimators=10, min_samples_leaf=1, growth=Growth(min_weight_leaf=5))
     weighted = clone(model).fit(X, Y, times)
     repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
@@ -201,7 +202,9 @@ def misses(y, proba):
 
 
 def test_early_stopping_and_metrics(X, Y):
-    model = GradientBoostingRegressor(n_estimators=300, learning_rate=0.5, eval_metric=["loss", "r2", error])
+    model = GradientBoostingRegressor(
+        n_estimators=300, learning_rate=0.5, early_stopping=EarlyStopping(eval_metric=["loss", "r2", error])
+    )
     model.fit(X[:250], Y[:250], X_val=X[250:], y_val=Y[250:])
     n = model.best_iteration_
     assert n < len(model.validation_score_) < 300
@@ -211,7 +214,7 @@ def test_early_stopping_and_metrics(X, Y):
     np.testing.assert_allclose(model.validation_scores_["error"][:n], [np.abs(p - Y[250:]).mean() for p in staged])
     y = (Y > 0).astype(int)
     classifier = GradientBoostingClassifier(
-        n_estimators=300, learning_rate=0.5, eval_metric=["accuracy", misses], early_stopping=True, refit=True
+        n_estimators=300, learning_rate=0.5, early_stopping=EarlyStopping(eval_metric=["accuracy", misses], refit=True)
     )
     classifier.fit(X, y)
     assert classifier.best_iteration_ == np.argmax(classifier.validation_scores_["accuracy"]) + 1
@@ -281,7 +284,9 @@ def test_categories(X, Y, rng):
     Y = Y + np.column_stack([place % 2, place % 3, place > 5])
     errors = []
     for encoding in ("partition", "target", "ordered"):
-        model = GradientBoostingRegressor(n_estimators=40, categorical_encoding=encoding, random_state=0).fit(frame, Y)
+        model = GradientBoostingRegressor(
+            n_estimators=40, categories=Categories(encoding=encoding), random_state=0
+        ).fit(frame, Y)
         errors.append(model.score(frame, Y))
         assert model.importances()[1] > 0.2
     assert min(errors) > 0.5
@@ -317,7 +322,7 @@ def test_the_number_of_targets_stays(X, Y):
 
 @parametrize_with_checks(
     [
-        GradientBoostingRegressor("log_cosh", n_estimators=20, boosting="dart", skip_drop=0.0),
+        GradientBoostingRegressor("log_cosh", n_estimators=20, boosting=Dart(skip_drop=0.0)),
         GradientBoostingClassifier(n_estimators=20, sampling="mvs", subsample=0.7, oob_score=True, min_samples_leaf=1),
     ]
 )

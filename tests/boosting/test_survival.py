@@ -14,10 +14,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fastens
 from fastens import GradientBoostingSurvival
 from fastens.boosting.times import read_times
+from fastens.options import AFTLoss, Growth
 from reference import survival as naive
 
 SMALL = {"n_estimators": 20, "max_leaf_nodes": 8, "min_samples_leaf": 5}
-LOSSES = [{"loss": "cox"}, *({"loss": "aft", "distribution": name} for name in ("normal", "logistic", "extreme"))]
+LOSSES = [{"loss": "cox"}, *({"loss": AFTLoss(distribution=name)} for name in ("normal", "logistic", "extreme"))]
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ def test_it_learns(table, parameters):
 @pytest.mark.parametrize("parameters", LOSSES)
 def test_survival_function(table, parameters):
     X, y, centre = table
-    scale = {"scale": 0.7} if parameters["loss"] == "aft" else {}
-    model = GradientBoostingSurvival(**parameters, **scale, **SMALL).fit(X[:400], y[:400])
+    scale = {} if parameters["loss"] == "cox" else {"loss__scale": 0.7}
+    model = GradientBoostingSurvival(**parameters, **SMALL).set_params(**scale).fit(X[:400], y[:400])
     times = np.linspace(0, 10, 50)
     found = model.predict_survival_function(X[400:], times)
     assert (found[:, 0] == 1).all()
@@ -87,7 +88,7 @@ def test_intervals_tell_more_than_their_middles_alone(rng):
     X = rng.normal(size=(800, 2))
     time = np.exp(X[:, 0] + 0.3 * rng.normal(size=800))
     wide = np.column_stack([np.where(rng.random(800) < 0.3, 0.0, time / 4), time * 4])
-    model = GradientBoostingSurvival("aft", scale=0.3, **SMALL).fit(X, wide)
+    model = GradientBoostingSurvival(AFTLoss(scale=0.3), **SMALL).fit(X, wide)
     assert np.corrcoef(model.predict(X), X[:, 0])[0, 1] > 0.9
 
 
@@ -95,7 +96,9 @@ def test_intervals_tell_more_than_their_middles_alone(rng):
 def test_weights_are_repetition(table, parameters, rng):
     X, y, _ = table
     times = rng.integers(0, 3, len(y))
-    model = GradientBoostingSurvival(**parameters, n_estimators=10, min_samples_leaf=1, min_child_weight=2.0)
+    model = GradientBoostingSurvival(
+        **parameters, n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=2.0)
+    )
     weighted = clone(model).fit(X, y, sample_weight=times)
     repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
@@ -177,9 +180,12 @@ def test_wrong_times_of_aft(y, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "hazard"}, "loss must be 'cox' or 'aft'; got 'hazard'"),
-        ({"distribution": "cauchy"}, "distribution must be one of 'normal', 'logistic', 'extreme'; got 'cauchy'"),
-        ({"scale": 0}, "scale must be a number greater than 0; got 0"),
+        ({"loss": "hazard"}, "loss must be 'cox' or 'aft' or AFTLoss; got 'hazard'"),
+        (
+            {"loss": AFTLoss(distribution="cauchy")},
+            "distribution must be one of 'normal', 'logistic', 'extreme'; got 'cauchy'",
+        ),
+        ({"loss": AFTLoss(scale=0)}, "scale must be a number greater than 0; got 0"),
     ],
 )
 def test_wrong_parameters(table, parameters, message):

@@ -69,7 +69,7 @@ def test_every_family(run, houses, write_csv, name, task):
     assert ("contributions" in done.out) == explains == ("What do their values do?" in found.headings)
 
 
-@pytest.mark.parametrize("leaves", [(), ("--linear-leaves", "--linear-l2", 5)])
+@pytest.mark.parametrize("leaves", [(), ("--linear-leaves", "--linear-leaves.l2", 5)])
 def test_contributions_add_up(run, houses, write_csv, leaves):
     path = write_csv(houses.drop_columns("sold"))
     train(run, path, "price", "--n-estimators", 8, *leaves)

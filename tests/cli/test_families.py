@@ -8,6 +8,7 @@ import pyarrow.csv
 import pytest
 
 import fastens
+from fastens import Categories, Dart, EarlyStopping, Growth
 from fastens.cli.models.models import ELSEWHERE, FAMILIES, TEXT, estimator_class, families
 from fastens.cli.models.parameters import PARAMETERS, _signature, directions
 from fastens.cli.table.target import CLASSIFICATION
@@ -95,8 +96,9 @@ def test_every_option_is_a_parameter_of_some_model():
         (("--model", "forest", "--interactions", "pairwise"), {"interaction_cst": "pairwise"}),
         (("--model", "adaboost", "--algorithm", "gentle", "--max-depth", 2), {"algorithm": "gentle", "max_depth": 2}),
         (("--model", "adaboost", "--resample"), {"resample": True}),
-        (("--monotonic", "area:+1,rooms:-1", "--interactions", "pairwise", "--categorical-encoding", "target"),
-         {"monotonic_cst": {"area": 1, "rooms": -1}, "interaction_cst": "pairwise", "categorical_encoding": "target"}),
+        (("--monotonic", "area:+1,rooms:-1", "--interactions", "pairwise", "--categories.encoding", "target"),
+         {"monotonic_cst": {"area": 1, "rooms": -1}, "interaction_cst": "pairwise",
+          "categories": Categories(encoding="target")}),
         (("--model", "naive-bayes", "--smoothing", "kt", "--feature-prior", 0.5),
          {"smoothing": "kt", "feature_prior": 0.5}),
         (("--model", "network", "--structure", "tan", "--criterion", "bdeu", "--max-parents", 2),
@@ -107,15 +109,17 @@ def test_every_option_is_a_parameter_of_some_model():
          {"voting": "soft", "weights": "nnls"}),
         (("--model", "bayes-optimal", "--members", "tree,naive-bayes"), {"refit": True}),
         (("--model", "aode", "--smoothing", "m", "--max-bins", 5), {"smoothing": "m", "max_bins": 5}),
-        (("--boosting", "dart", "--sampling", "goss", "--categorical-missing", "category"),
-         {"boosting": "dart", "sampling": "goss", "categorical_missing": "category"}),
-        (("--linear-leaves", "--early-stopping", "--refit"), {"linear_leaves": True, "refit": True}),
+        (("--boosting", "dart", "--sampling", "goss", "--categories.missing", "category"),
+         {"boosting": "dart", "sampling": "goss", "categories": Categories(missing="category")}),
+        (("--boosting", "dart", "--boosting.rate-drop", "0.2"), {"boosting": Dart(rate_drop=0.2)}),
+        (("--linear-leaves", "--early-stopping", "--early-stopping.refit"),
+         {"linear_leaves": True, "early_stopping": EarlyStopping(refit=True)}),
         (("--model", "forest", "--averaging", "posterior"), {"averaging": "posterior"}),
         (("--model", "weighted-majority", "--members", "tree,stump", "--algorithm", "weighted_majority", "--beta", 0.7),
          {"algorithm": "weighted_majority", "beta": 0.7}),
         (("--model", "gibbs", "--members", "tree,stump", "--noise", 0.2), {"noise": 0.2}),
         (("--model", "adaboost", "--algorithm", "m1", "--restart", "yes"), {"algorithm": "m1", "restart": True}),
-        (("--split-criterion", "squared_error"), {"split_criterion": "squared_error"}),
+        (("--growth.split-criterion", "squared_error"), {"growth": Growth(split_criterion="squared_error")}),
         (("--model", "cascade", "--max-layers", 1, "--members", "tree"), {"max_layers": 1}),
     ],
 )  # fmt: skip

@@ -61,14 +61,14 @@ def test_every_parameter_reaches_the_model(run, houses, write_csv):
     path = write_csv(houses.select(["area", "rooms", "sold"]))
     given = {
         "n_estimators": 4, "learning_rate": 0.2, "max_leaf_nodes": 8, "max_depth": 3, "min_samples_leaf": 5,
-        "min_child_weight": 0.01, "min_gain_to_split": 0.1, "l2_regularization": 0.5, "max_bins": 32,
+        "growth.min_child_weight": 0.01, "growth.min_gain_to_split": 0.1, "l2_regularization": 0.5, "max_bins": 32,
         "max_features": 0.5, "subsample": 0.9, "class_weight": "balanced", "validation_fraction": 0.2,
         "n_iter_no_change": 3, "tol": 0.001, "random_state": 5, "n_jobs": 1,
     }  # fmt: skip
     options = [part for name, value in given.items() for part in ("--" + name.replace("_", "-"), value)]
     assert run("train", path, "--target", "sold", "--early-stopping", *options).code == 0
     params = fastens.load("model.fastens").get_params()
-    assert {name: params[name] for name in given} == given
+    assert {name: params[name.replace(".", "__")] for name in given} == given
     assert params["early_stopping"] is True
 
 

@@ -45,7 +45,7 @@ SMALL = {"n_estimators": 6, "min_samples_leaf": 1}
 
 @parametrize_with_checks(
     [
-        ConformalRegressor(GradientBoostingRegressor(**SMALL)),
+        ConformalRegressor(GradientBoostingRegressor(n_estimators=10, min_samples_leaf=1)),
         ConformalRegressor(GradientBoostingRegressor(n_estimators=40, min_samples_leaf=1), cv=3, method="cqr"),
         ConformalClassifier(GradientBoostingClassifier(**SMALL)),
         ConformalClassifier(GradientBoostingClassifier(**SMALL), cv=3, conformity="raps"),

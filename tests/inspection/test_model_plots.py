@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import fastens
 from fastens.inspection import model_plots, theory
 from fastens.inspection.contribution_plots import plot_contributions
+from fastens.options import Categories
 
 TREES = {
     "boosting": (fastens.GradientBoostingClassifier, fastens.GradientBoostingRegressor, {"n_estimators": 20}),
@@ -126,7 +127,7 @@ def test_permutation_importance_of_boosting_is_that_of_scikit_learn(table, class
 
 def test_permutation_importance_of_columns_with_statistics(table):
     X, y = table
-    model = fitted("boosting", table, categorical_encoding="target")
+    model = fitted("boosting", table, categories=Categories(encoding="target"))
     found = model.permutation_importance(X, y, random_state=0)
     assert found.importances_mean.shape == (4,)
     assert found.importances_mean.argmax() == 0

@@ -9,6 +9,7 @@ import pytest
 from matplotlib import pyplot
 
 import fastens
+from fastens.options import Categories
 from reference.boxes import extents, overlaps
 
 mpl.use("Agg")
@@ -41,7 +42,10 @@ def test_boxes_of_random_trees_never_overlap(seed):
         model = fastens.DecisionTreeClassifier(max_leaf_nodes=n_leaves).fit(table, np.digitize(y, [-1, 0, 0.5, 1, 2]))
     elif seed % 3 == 1:
         model = fastens.GradientBoostingRegressor(
-            n_estimators=1, max_leaf_nodes=n_leaves, linear_leaves=bool(seed % 2), categorical_encoding="partition"
+            n_estimators=1,
+            max_leaf_nodes=n_leaves,
+            linear_leaves=bool(seed % 2),
+            categories=Categories(encoding="partition"),
         ).fit(table, y)
     else:
         model = fastens.ExtraTreesRegressor(n_estimators=1, max_leaf_nodes=n_leaves, random_state=seed).fit(table, y)

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier, export_text
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import MOST_CATEGORIES, Names, split_at, to_dataframe, to_text, value_text
+from fastens.options import Categories
 from reference.sklearn_trees import ensemble_of
 
 IRIS = load_iris()
@@ -107,7 +108,7 @@ def test_many_categories_are_cut_short():
     rng = np.random.default_rng(0)
     X = rng.integers(40, size=(2000, 1)).astype(float)
     model = GradientBoostingRegressor(
-        n_estimators=1, max_leaf_nodes=2, categorical_features=[0], categorical_encoding="partition"
+        n_estimators=1, max_leaf_nodes=2, categorical_features=[0], categories=Categories(encoding="partition")
     )
     model.fit(X, X[:, 0] % 2)
     split = split_at(model._ensemble, 0, Names(None, model._encoder.categories))

@@ -7,23 +7,32 @@ import re
 from typing import Any
 
 import fastens
+from fastens import options
 
 ESTIMATORS = [name for name in fastens.__all__ if hasattr(getattr(fastens, name), "fit")]
 
 # What keeps a trial short.
 QUICK: dict[str, Any] = {"n_estimators": 5, "max_layers": 2, "random_state": 0, "n_jobs": 1, "max_iter": 20}
 # What only makes it long, or writes files.
-LEFT_OUT = {*QUICK, "verbose", "checkpoint_path", "warm_start"}
+LEFT_OUT = {*QUICK, "verbose", "warm_start"}
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, 2, 3, 5, 17, 255, 0.0, 0.01, 0.3, 0.5, 0.9, 1.0, 1.5, 3.0, 1e6, 1e-300, 1e300, "auto",
     [0], [1], [0.5, 0.9], (1, 2),
 ]  # fmt: skip
 BY_NAME: dict[str, list[Any]] = {
+    "boosting": ["gbdt", "dart", options.Dart(rate_drop=0.5, skip_drop=0.0)],
     "categorical_features": [None, "from_dtype", [0], ["c0"], [True]],
+    "categories": [None, options.Categories("partition"), options.Categories("ordered", "category", smoothing=0.0)],
     "class_weight": [None, "balanced", {0: 2.0, 1: 1.0}],
     "cv": [None, 2, 3],
+    "early_stopping": [False, True, "auto", options.EarlyStopping(refit=True)],
     "feature_weights": [None, [1.0, 0.5], {"c0": 2.0}],
+    "growth": [
+        None,
+        options.Growth(min_child_weight=0.0, path_smooth=3.0),
+        options.Growth(min_gain_to_split=0.3, min_weight_leaf=1.5, max_delta_step=0.5),
+    ],
     "interaction_cst": [None, "no_interactions", "pairwise", [[0]]],
     "monotonic_cst": [None, [1, 0], {"c0": -1}],
     "prior": [None, "uniform", [0.5, 0.5]],

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor, HuberLoss
 
 LOSSES = {
     "squared_error": {},
     "absolute_error": {},
     "quantile": {"quantile": 0.8},
-    "huber": {"alpha": 0.8},
+    "huber": {"loss": HuberLoss(alpha=0.8)},
     "poisson": {},
     "gamma": {},
     "binary": {},
@@ -31,7 +31,7 @@ def make_model(loss, **parameters):
     parameters = {"n_estimators": 8, "n_jobs": 1, **parameters}
     if loss in ("binary", "multiclass"):
         return GradientBoostingClassifier(**parameters)
-    return GradientBoostingRegressor(loss, **LOSSES[loss], **parameters)
+    return GradientBoostingRegressor(**{"loss": loss, **LOSSES[loss], **parameters})
 
 
 def make_target(loss, X, rng):

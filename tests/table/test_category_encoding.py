@@ -178,7 +178,9 @@ def test_what_weights_mean(kind, method):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"c": pd.Categorical(rng.integers(0, 30, 400).astype(str)), "x": rng.normal(size=400)})
     y = X["c"].cat.codes.to_numpy() % 7 + X["x"].to_numpy()
-    options = {"categorical_encoding": method, "n_estimators": 5, "random_state": 0}
+    is_boosted = kind is fastens.GradientBoostingRegressor
+    encoding = {"categories": fastens.Categories(method)} if is_boosted else {"categorical_encoding": method}
+    options = {**encoding, "n_estimators": 5, "random_state": 0}
     options |= {"bootstrap": False} if kind is fastens.RandomForestRegressor else {"min_samples_leaf": 1}
     present = rng.random(400) < 0.7
     one, other = kind(**options).fit(X, y, present), kind(**options).fit(X[present], y[present])

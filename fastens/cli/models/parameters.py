@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fastens.cli.models.models import DEFAULT, FAMILIES, TEXT, estimator_class, families, known_family
 from fastens.cli.table.errors import CommandError, first_line
+from fastens.options import SHORT_FORMS
+from fastens.parameters import ANYTHING, Rule
 
 # Where argparse keeps the parameters, apart from the other options.
 _PLACE = "parameter "
@@ -67,7 +69,8 @@ def word_range(text: str) -> tuple[int, int]:
 class Parameter:
     """One parameter of estimators that the command line offers, with their own defaults.
 
-    A parameter without `parse` is a switch. The option has the parameter's name, unless another is given.
+    A parameter without `parse` is a switch. The option has the parameter's name, unless another is given. A name with a
+    point is that of an option of a record, such as "categories.encoding".
     """
 
     name: str
@@ -93,12 +96,12 @@ GROUPS = {
             "min_samples_split", count_or_share, "N", "fewest rows that a node is split with: a count or a share"
         ),
         Parameter("min_samples_leaf", count_or_share, "N", "fewest rows in a leaf; for trees and forests also a share"),
-        Parameter("min_child_weight", float, "W", "smallest sum of hessians in a leaf"),
-        Parameter("min_gain_to_split", float, "GAIN", "smallest gain worth a split"),
+        Parameter("growth.min_child_weight", float, "W", "of boosting: smallest sum of hessians in a leaf"),
+        Parameter("growth.min_gain_to_split", float, "GAIN", "of boosting: smallest gain worth a split"),
         Parameter("split_penalty", float, "PENALTY", "what a split has to gain to stay, in units of the noise"),
         Parameter("min_impurity_decrease", float, "GAIN", "smallest decrease of impurity worth a split"),
         Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
-        Parameter("path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),
+        Parameter("growth.path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),
         Parameter("ccp_alpha", float, "ALPHA", "cut back branches that gain less than this for each leaf"),
     ),
     "how trees are grown": (
@@ -114,24 +117,25 @@ GROUPS = {
         ),
         Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
         Parameter(
-            "split_criterion",
-            str,
-            "NAME",
-            "what trees of boosting are chosen by: newton or squared_error",
+            "growth.split_criterion", str, "NAME", "what trees of boosting are chosen by: newton or squared_error"
         ),
         Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
         Parameter("bootstrap", switch_or_word, "KIND", "draw rows for each tree: yes, no, stratified or balanced"),
         Parameter("max_samples", amount, "N", "rows drawn for each tree or member: a count or a share"),
         Parameter("oob_score", None, "", "score each row by the trees that did not see it"),
         Parameter("boosting", str, "KIND", "of boosting: gbdt, or dart, which leaves trees out in each round"),
+        Parameter("boosting.rate_drop", float, "P", "with --boosting dart: the chance of a round to be left out"),
+        Parameter("boosting.skip_drop", float, "P", "with --boosting dart: the chance to leave out none"),
         Parameter(
             "sampling", str, "KIND", "rows of each round of boosting: uniform, goss or mvs; of bagging: rows or weights"
         ),
         Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
-        Parameter("linear_l2", float, "L2", "shrinks the slopes of --linear-leaves"),
+        Parameter("linear_leaves.l2", float, "L2", "shrinks the slopes of --linear-leaves"),
         Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
         Parameter("categorical_missing", str, "KIND", "a missing category is missing, or a category"),
         Parameter("categorical_encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
+        Parameter("categories.missing", str, "KIND", "the same of boosting: missing, or category"),
+        Parameter("categories.encoding", str, "KIND", "the same of boosting: auto, partition, target or ordered"),
         Parameter(
             "monotonic_cst",
             directions,
@@ -150,18 +154,22 @@ GROUPS = {
             "AdaBoost: linear, square, exponential",
         ),
         Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
-        Parameter("tweedie_variance_power", float, "P", "with --loss tweedie: between 1 (Poisson) and 2 (gamma)"),
+        Parameter("loss.variance_power", float, "P", "with --loss tweedie: between 1 (Poisson) and 2 (gamma)"),
+        Parameter(
+            "loss.alpha", float, "A", "with --loss huber: the quantile of the errors that count linearly beyond it"
+        ),
         Parameter(
             "alpha",
             float,
             "A",
-            "with --loss huber: the quantile of the errors beyond which they count linearly; of naive Bayes and trees "
-            "averaged over their prunings: pseudo-count",
+            "of naive Bayes and trees averaged over their prunings: pseudo-count",
         ),
         Parameter("class_weight", str, "balanced", "weight classes so that all count the same"),
         Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
         Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
-        Parameter("refit", None, "", "after boosting stopped early, or a stack is made, fit once more on all rows"),
+        Parameter("early_stopping.refit", None, "", "after boosting stopped early, fit once more on all rows"),
+        Parameter("early_stopping.eval_metric", str, "NAME", "what rows watched are measured by: loss, or a scorer"),
+        Parameter("refit", None, "", "after a stack is made, fit its members once more on all rows"),
         Parameter("n_iter_no_change", int, "N", "rounds without progress before stopping early"),
         Parameter("tol", float, "TOL", "smallest change of the loss that counts as progress"),
     ),
@@ -254,9 +262,14 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
         if parameter.name not in known:
             raise CommandError(f"{parameter.option} does not apply to {name} for {task}")
     values = {parameter.name: vars(options)[_PLACE + parameter.name] for parameter in given}
+    of_records = {name.replace(".", "__"): values.pop(name) for name in list(values) if "." in name}
     if "estimators" in values:
         values["estimators"] = _members(values["estimators"], task)
-    return estimator(**values, **({"random_state": options.random_state} if "random_state" in known else {}))
+    model = estimator(**values, **({"random_state": options.random_state} if "random_state" in known else {}))
+    try:
+        return model.set_params(**of_records)
+    except ValueError as error:
+        raise CommandError(first_line(error)) from error
 
 
 def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -277,8 +290,19 @@ def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
 
 
 def _signature(estimator: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters of an estimator and their defaults."""
-    return {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}
+    """The parameters of an estimator and their defaults, with those of records."""
+    found = {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}
+    return found | {
+        f"{name}.{option}": value
+        for name in found
+        for record in SHORT_FORMS.get(name, {}).values()
+        if _rules(estimator).get(name, ANYTHING).holds(record)
+        for option, value in record.get_params().items()
+    }
+
+
+def _rules(estimator: Any) -> Mapping[str, Rule]:
+    return getattr(estimator, "_parameter_rules", {})
 
 
 def _shown_defaults(name: str) -> str:

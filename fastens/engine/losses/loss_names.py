@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -32,25 +31,6 @@ from fastens.engine.losses.numeric_losses import (
 )
 
 
-@dataclass(frozen=True)
-class LossOptions:
-    """What some losses need to know.
-
-    Attributes
-    ----------
-    quantile : float or sequence of float, optional
-        For "quantile" and "expectile": the level, between 0 and 1, or several.
-    alpha : float, default=0.9
-        For "huber": the share of the rows that count as no outliers.
-    tweedie_variance_power : float, default=1.5
-        For "tweedie": the power p of the mean that the variance grows with, between 1 and 2.
-    """
-
-    quantile: float | Sequence[float] | None = None
-    alpha: float = 0.9
-    tweedie_variance_power: float = 1.5
-
-
 def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Loss:
     """One quantile or expectile, or several at once."""
     if levels is None or isinstance(levels, float | np.floating):
@@ -60,11 +40,6 @@ def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Los
     return SeveralLevels([kind(checked_level(level, name)) for level in levels])
 
 
-def quantile_loss(options: LossOptions) -> Loss:
-    """One quantile, or several at once."""
-    return loss_of_levels(Quantile, "quantile", options.quantile)
-
-
 def checked_level(level: Any, name: str) -> float:
     """A number between 0 and 1."""
     if not isinstance(level, float | np.floating) or not 0 < level < 1:
@@ -72,33 +47,34 @@ def checked_level(level: Any, name: str) -> float:
     return float(level)
 
 
-REGRESSION: dict[str, Callable[[LossOptions], Loss]] = {
-    "squared_error": lambda options: SquaredError(),
-    "absolute_error": lambda options: AbsoluteError(),
-    "quantile": quantile_loss,
-    "pinball": quantile_loss,
-    "huber": lambda options: Huber(options.alpha),
-    "log_cosh": lambda options: LogCosh(),
-    "expectile": lambda options: loss_of_levels(Expectile, "expectile", options.quantile),
-    "poisson": lambda options: Poisson(),
-    "gamma": lambda options: Gamma(),
-    "tweedie": lambda options: Tweedie(options.tweedie_variance_power),
-    "cross_entropy": lambda options: CrossEntropy(),
+# With the level, or the levels, of those that have some.
+REGRESSION: dict[str, Callable[[Any], Loss]] = {
+    "squared_error": lambda level: SquaredError(),
+    "absolute_error": lambda level: AbsoluteError(),
+    "quantile": lambda level: loss_of_levels(Quantile, "quantile", level),
+    "pinball": lambda level: loss_of_levels(Quantile, "quantile", level),
+    "huber": lambda level: Huber(),
+    "log_cosh": lambda level: LogCosh(),
+    "expectile": lambda level: loss_of_levels(Expectile, "expectile", level),
+    "poisson": lambda level: Poisson(),
+    "gamma": lambda level: Gamma(),
+    "tweedie": lambda level: Tweedie(),
+    "cross_entropy": lambda level: CrossEntropy(),
 }
 CLASSIFICATION = ("log_loss", "exponential")
 
 
-def regression_loss(loss: Any, options: LossOptions) -> Loss:
+def regression_loss(loss: Any, level: Any = None) -> Loss:
     """Make a loss for numbers.
 
     Parameters
     ----------
     loss : str, callable or object with `derivatives`
         A name among `REGRESSION`, or a user's own loss (see `CustomLoss`).
-    options : LossOptions
-        What the loss needs to know.
+    level : float or list of float, optional
+        For "quantile" and "expectile": the level, between 0 and 1, or several.
     """
-    return REGRESSION[loss](options) if isinstance(loss, str) else CustomLoss(loss)
+    return REGRESSION[loss](level) if isinstance(loss, str) else CustomLoss(loss)
 
 
 def classification_loss(loss: Any, n_classes: int) -> Loss:

@@ -82,7 +82,7 @@ class Tweedie(NumericLoss, LogLinkLoss):
 
     name = "tweedie"
 
-    def __init__(self, power: float) -> None:
+    def __init__(self, power: float = 1.5) -> None:
         super().__init__(power)
         self.variance_power = power
 

@@ -1,0 +1,433 @@
+"""Records of rarely needed options, each the value of one parameter, such as ``boosting=Dart(rate_drop=0.2)``.
+
+A record does not change once it is made. Where a plain value is short for one (`SHORT_FORMS`), both can be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, real, whole
+
+SPLITTER = Rule(
+    "a splitter of scikit-learn", lambda value: callable(getattr(value, "split", None)) and not isinstance(value, str)
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Options:
+    """Options that stand in one parameter of an estimator.
+
+    A subclass declares `_rules`, and its fields with their defaults.
+    """
+
+    # By name, what a saved model may hold.
+    kinds: ClassVar[dict[str, type[Options]]] = {}
+    _rules: ClassVar[Mapping[str, Rule]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Options.kinds[cls.__name__] = cls
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the options by name; scikit-learn's `clone` and `get_params` read them.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Not used: options hold no estimators.
+        """
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def replaced(self, options: Mapping[str, Any]) -> Any:
+        """Return a record with some other values; ValueError for names that it does not have."""
+        known = self.get_params()
+        for name in options:
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has {', '.join(known)}.")
+        return type(self)(**{**known, **options})
+
+    def __repr__(self) -> str:
+        """The options that are not the defaults, as they were given."""
+        given = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        shown = ", ".join(f"{name}={value!r}" for name, value, default in given if repr(value) != repr(default))
+        return f"{type(self).__name__}({shown})"
+
+    def check(self, parameter: str) -> None:
+        """Raise ValueError for the first option that breaks its rule; `parameter` is where the record stands."""
+        for name, rule in self._rules.items():
+            rule.check(f"{parameter}.{name}", getattr(self, name))
+
+
+# How rounds of boosting go --------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Dart(Options):
+    """DART: rounds of boosting leave out some of the trees before them (Rashmi & Gilad-Bachrach 2015).
+
+    Parameters
+    ----------
+    rate_drop : float, default=0.1
+        The chance of each earlier round to be left out.
+    skip_drop : float, default=0.5
+        The chance of a round to leave out none.
+    max_drop : int or None, default=50
+        Most rounds left out at once.
+    normalize : {"tree", "forest"}, default="tree"
+        Whether a new tree weighs as much as each of those left out, or as all of them together.
+
+    Examples
+    --------
+    >>> from fastens import Dart, GradientBoostingRegressor
+    >>> GradientBoostingRegressor(boosting=Dart(rate_drop=0.2)).get_params()["boosting__rate_drop"]
+    0.2
+    """
+
+    rate_drop: float = 0.1
+    skip_drop: float = 0.5
+    max_drop: int | None = 50
+    normalize: str = "tree"
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "rate_drop": real(0, 1),
+        "skip_drop": real(0, 1),
+        "max_drop": whole(1) | NONE,
+        "normalize": one_of("tree", "forest"),
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class Goss(Options):
+    """Gradient-based one-side sampling: all rows with large gradients, and some of the others (Ke et al. 2017).
+
+    Those of the others that are drawn count for more.
+
+    Parameters
+    ----------
+    top_rate : float, default=0.2
+        The share of the rows with the largest gradients.
+    other_rate : float, default=0.1
+        How many of the others are drawn, as a share of all rows.
+
+    Examples
+    --------
+    >>> from fastens import Goss, GradientBoostingRegressor
+    >>> model = GradientBoostingRegressor(sampling=Goss(top_rate=0.3))
+    """
+
+    top_rate: float = 0.2
+    other_rate: float = 0.1
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "top_rate": real(0, 1, open_high=True),
+        "other_rate": real(0, 1, open_low=True),
+    }
+
+    def check(self, parameter: str) -> None:
+        """Raise ValueError for options that break their rules."""
+        super().check(parameter)
+        if self.top_rate + self.other_rate > 1:
+            raise ValueError(
+                f"{parameter}.top_rate + {parameter}.other_rate must be at most 1; "
+                f"got {self.top_rate} + {self.other_rate}."
+            )
+
+
+@dataclass(frozen=True, repr=False)
+class Mvs(Options):
+    """Minimal variance sampling: the chance of a row grows with its gradient (Ibragimov & Gusev 2019).
+
+    A row that is drawn counts for more the smaller its chance was. `subsample` is the share of the rows drawn.
+
+    Parameters
+    ----------
+    regularization : float or None, default=None
+        What the squared hessian counts beside the squared gradient. None: the square of the mean gradient's size over
+        the mean hessian.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, Mvs
+    >>> model = GradientBoostingRegressor(sampling=Mvs(regularization=1.0), subsample=0.5)
+    """
+
+    regularization: float | None = None
+
+    _rules: ClassVar[Mapping[str, Rule]] = {"regularization": real(0) | NONE}
+
+
+@dataclass(frozen=True, repr=False)
+class EarlyStopping(Options):
+    """Early stopping on rows held out, or on the X_val given to `fit`.
+
+    Parameters
+    ----------
+    eval_metric : str, callable or list of such, default="loss"
+        What the rows are measured by: "loss", names of scikit-learn's scorers, scorers, and functions of (y,
+        predictions), the predictions being probabilities in classification (of the second of two classes), that return
+        a number, better if smaller, or (name, number, whether larger is better). The first one decides when to stop.
+    validation : splitter or None, default=None
+        A splitter of scikit-learn, such as GroupShuffleSplit or TimeSeriesSplit, whose last split gives the rows to
+        train on and those to validate on, in place of `validation_fraction`; `fit` takes `groups` for it.
+    refit : bool, default=False
+        Train again on all rows for the best number of rounds.
+
+    Examples
+    --------
+    >>> from fastens import EarlyStopping, GradientBoostingClassifier
+    >>> model = GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="roc_auc", refit=True))
+    """
+
+    eval_metric: Any = "loss"
+    validation: Any = None
+    refit: bool = False
+
+    _rules: ClassVar[Mapping[str, Rule]] = {"eval_metric": ANYTHING, "validation": SPLITTER | NONE, "refit": FLAG}
+
+
+# How trees grow --------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Growth(Options):
+    """Rarely needed rules of how the trees of boosting grow.
+
+    Parameters
+    ----------
+    split_criterion : {"newton", "squared_error"}, default="newton"
+        What trees are chosen by. "newton": the second-order gain (Chen & Guestrin 2016). "squared_error": that of the
+        negative gradients, r, as if all hessians were 1, so that `min_child_weight` counts rows; leaves are the same
+        Newton steps, but not cut where they are long (see `max_delta_step`), and there is no penalty of splits unless
+        it is given (Friedman 2001, algorithms 5 and 6). Not with linear leaves, ranking and survival.
+    min_child_weight : float, default=1e-3
+        Smallest sum of hessians in a leaf; where the mean weight of the rows is below 1, times that mean.
+    min_weight_leaf : float, default=0
+        Smallest sum of sample weights in a leaf.
+    min_gain_to_split : float, default=0
+        A split must gain more than this.
+    path_smooth : float, default=0
+        Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
+    max_delta_step : float or None, default=None
+        Largest absolute value of a leaf, or of what its line says, before the learning rate.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingClassifier, Growth
+    >>> model = GradientBoostingClassifier(growth=Growth(min_child_weight=1.0))
+    """
+
+    split_criterion: str = "newton"
+    min_child_weight: float = 1e-3
+    min_weight_leaf: float = 0.0
+    min_gain_to_split: float = 0.0
+    path_smooth: float = 0.0
+    max_delta_step: float | None = None
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "split_criterion": one_of("newton", "squared_error"),
+        "min_child_weight": real(0),
+        "min_weight_leaf": real(0),
+        "min_gain_to_split": real(0),
+        "path_smooth": real(0),
+        "max_delta_step": real(0, open_low=True) | NONE,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class LinearLeaves(Options):
+    """Leaves that are linear models of the numeric features on their paths (Shi, Li & Li 2019).
+
+    Parameters
+    ----------
+    l2 : float, default=10
+        The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
+        variance 1 there.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, LinearLeaves
+    >>> model = GradientBoostingRegressor(linear_leaves=LinearLeaves(l2=1.0))
+    """
+
+    l2: float = 10.0
+
+    _rules: ClassVar[Mapping[str, Rule]] = {"l2": real(0)}
+
+
+@dataclass(frozen=True, repr=False)
+class Categories(Options):
+    """How the trees of boosting see categorical columns.
+
+    Parameters
+    ----------
+    encoding : {"auto", "partition", "target", "ordered"}, default="auto"
+        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
+        row the mean target of the other rows of its category: those of the other parts of the rows ("target"), or
+        those that come before it in a random order ("ordered"); rows to predict for get the mean of all. With three or
+        more classes each has a column. "auto": "target" for columns of more than 32 categories, unless there are three
+        or more classes, and "partition" for the others.
+    missing : {"missing", "category"}, default="missing"
+        Whether a missing value in a categorical column is treated as missing, as one never seen is, or is a category
+        of its own.
+    one_hot_max_size : int, default=2
+        Columns of no more categories split them off one by one.
+    min_samples : int or None, default=None
+        Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: 10,
+        or `min_samples_leaf` where that is less.
+    max_per_split : int or None, default=None
+        Most categories on the side of a split that has fewer of them.
+    smoothing : float, default=5
+        Rows of average gradient that each category is given before the categories of a node are put in order.
+    l2 : float, default=3
+        Added to `l2_regularization` in the gain of splits into sets of categories, in rows of average hessian.
+
+    Examples
+    --------
+    >>> from fastens import Categories, GradientBoostingRegressor
+    >>> model = GradientBoostingRegressor(categories=Categories(encoding="partition", smoothing=1.0))
+    """
+
+    encoding: str = "auto"
+    missing: str = "missing"
+    one_hot_max_size: int = 2
+    min_samples: int | None = None
+    max_per_split: int | None = None
+    smoothing: float = 5.0
+    l2: float = 3.0
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "encoding": one_of("auto", "partition", "target", "ordered"),
+        "missing": one_of("missing", "category"),
+        "one_hot_max_size": whole(0, 255),
+        "min_samples": whole(1) | NONE,
+        "max_per_split": whole(1) | NONE,
+        "smoothing": real(0),
+        "l2": real(0),
+    }
+
+
+# Losses with options --------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class HuberLoss(Options):
+    """Squared errors of most rows, absolute ones of the others (Huber 1964).
+
+    Parameters
+    ----------
+    alpha : float, default=0.9
+        The quantile of the absolute residuals beyond which they count linearly.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, HuberLoss
+    >>> model = GradientBoostingRegressor(HuberLoss(alpha=0.8))
+    """
+
+    alpha: float = 0.9
+
+    _rules: ClassVar[Mapping[str, Rule]] = {"alpha": real(0, 1, open_low=True, open_high=True)}
+
+
+@dataclass(frozen=True, repr=False)
+class TweedieLoss(Options):
+    """The deviance of Tweedie's distribution with a log link: many zeros, and positive numbers.
+
+    Parameters
+    ----------
+    variance_power : float, default=1.5
+        The variance is proportional to the mean to this power, between 1 (Poisson) and 2 (gamma).
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, TweedieLoss
+    >>> model = GradientBoostingRegressor(TweedieLoss(variance_power=1.2))
+    """
+
+    variance_power: float = 1.5
+
+    _rules: ClassVar[Mapping[str, Rule]] = {"variance_power": real(1, 2, open_low=True, open_high=True)}
+
+
+@dataclass(frozen=True, repr=False)
+class LambdaRankLoss(Options):
+    """LambdaMART: by how much each pair of documents changes NDCG (Burges 2010).
+
+    Parameters
+    ----------
+    truncation_level : int, default=30
+        Places whose documents are compared with all below; a little more than `ndcg_at` is good.
+    label_gain : {"exponential", "linear"}, default="exponential"
+        What a document of relevance r is worth: 2**r - 1 or r.
+    normalize : bool, default=True
+        Whether close pairs count more than those far apart, and queries of many pairs no more than others.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRanker, LambdaRankLoss
+    >>> model = GradientBoostingRanker(LambdaRankLoss(label_gain="linear"))
+    """
+
+    truncation_level: int = 30
+    label_gain: str = "exponential"
+    normalize: bool = True
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "truncation_level": whole(1),
+        "label_gain": one_of("exponential", "linear"),
+        "normalize": FLAG,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class AFTLoss(Options):
+    """Accelerated failure time: log(time) = prediction + scale * error (Barnwal, Cho & Hocking 2020).
+
+    Parameters
+    ----------
+    distribution : {"normal", "logistic", "extreme"}, default="normal"
+        That of the error. "extreme" makes the times Weibull.
+    scale : float, default=1.0
+        The factor of the error.
+
+    Examples
+    --------
+    >>> from fastens import AFTLoss, GradientBoostingSurvival
+    >>> model = GradientBoostingSurvival(AFTLoss("logistic", scale=0.5))
+    """
+
+    distribution: str = "normal"
+    scale: float = 1.0
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "distribution": one_of("normal", "logistic", "extreme"),
+        "scale": real(0, open_low=True),
+    }
+
+
+# What plain values are short for.
+SHORT_FORMS: dict[str, dict[Any, Options]] = {
+    "boosting": {"dart": Dart()},
+    "sampling": {"goss": Goss(), "mvs": Mvs()},
+    "early_stopping": {True: EarlyStopping(), "auto": EarlyStopping()},
+    "growth": {None: Growth()},
+    "linear_leaves": {True: LinearLeaves()},
+    "categories": {None: Categories()},
+    "loss": {"huber": HuberLoss(), "tweedie": TweedieLoss(), "lambdarank": LambdaRankLoss(), "aft": AFTLoss()},
+}
+
+
+def options_in(parameter: str, value: Any) -> Any:
+    """The record that the value of a parameter is, or is short for; None where it is neither."""
+    if isinstance(value, Options):
+        return value
+    is_short = value is None or isinstance(value, str) or FLAG.holds(value)
+    return SHORT_FORMS.get(parameter, {}).get(value) if is_short else None
+
+
+def record(*kinds: type[Options]) -> Rule:
+    """A record of one of a few kinds."""
+    return Rule(" or ".join(kind.__name__ for kind in kinds), lambda value: isinstance(value, kinds))
