@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastens.boosting.dart import DartRun
 from fastens.boosting.rounds import BoostingRun
 from fastens.boosting.row_sampling import RowSample
-from fastens.engine.grow.growth import GrowthRules, JointTreeGrower, TreeGrower
+from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.trees.leaf_sums import leaves_of_rows
 from fastens.engine.trees.trees import Tree
 
@@ -26,9 +26,6 @@ class JointRun(BoostingRun):
     def _prepare_growing(self, growth: GrowthRules) -> None:
         self.matrix = self.matrix.with_payloads(self.loss.n_outputs)
         self._grower = self._new_grower(growth)
-
-    def _new_grower(self, growth: GrowthRules) -> JointTreeGrower:
-        return JointTreeGrower(self.matrix, growth, self.train.weight, **self._growing())
 
     def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
         tree = grower.grow(self._gradients, self._hessians, rows, self.rules.seed)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.grow.grow import Grower
-from fastens.engine.grow.joint_grow import JointGrower
 from fastens.engine.grow.values import bind_values, leaf_means
 from fastens.engine.limits import Limits
 from fastens.engine.trees.trees import Tree
@@ -85,6 +84,11 @@ class GrowthRules(Limits):
 class TreeGrower:
     """Grows one tree after another on the same rows, with the memory allocated once.
 
+    Where the matrix has payloads for several outputs, every leaf has a value for each, and the gain of a split is the
+    sum of its gains for the outputs. `min_child_weight` is then of their mean hessian. Limits of values (`path_smooth`,
+    `max_delta_step`) are kept, but splits are chosen as if values were free. Monotone constraints hold for every
+    output; a split whose sides are in the wrong order for one gains nothing for it.
+
     Parameters
     ----------
     matrix : BinnedMatrix
@@ -117,12 +121,9 @@ class TreeGrower:
             # Small weights, such as shares of 1, mean that rows weigh little, not that there are few of them.
             mean_weight = min(1.0, float(sample_weight.mean()))
             growing = replace(growing, min_child_weight=growing.min_child_weight * mean_weight)
-        if constant_hessian:
+        if constant_hessian or matrix.n_payloads > 1:
             growing = replace(growing, min_samples_uncertain=None)
-        self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
-
-    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
-        return Grower(matrix, rules, self._sample_weight, constant_hessian, n_threads)
+        self._grower = Grower(matrix, growing, self._sample_weight, constant_hessian, n_threads)
 
     def grow(
         self,
@@ -132,12 +133,12 @@ class TreeGrower:
         seed: int = 0,
         reduce: Reduce | None = None,
     ) -> Tree:
-        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix.
+        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix and output.
 
         Parameters
         ----------
-        gradients, hessians : float32 arrays of shape (n_rows,)
-            Derivatives of the loss by the raw prediction.
+        gradients, hessians : float32 arrays of shape (n_rows,) or (n_outputs, n_rows)
+            Derivatives of the loss by the raw predictions.
         rows : uint32 array or None
             The rows to grow on, ascending; None for all.
         seed : int
@@ -146,8 +147,9 @@ class TreeGrower:
             Sums the histograms of a set of nodes over workers, in place. Only without `split_penalty`.
         """
         assert reduce is None or self._rules.split_penalty == 0
-        tree = Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
-        self._bind(tree, tree.weight[:, None])
+        tree = Tree(**self._grower.grow(np.atleast_2d(gradients), np.atleast_2d(hessians), rows, seed, reduce))
+        hessians_of_nodes = self._grower.hessians
+        self._bind(tree, tree.weight[:, None] if hessians_of_nodes is None else hessians_of_nodes)
         return tree
 
     def _bind(self, tree: Tree, hessians: NDArray[np.float64]) -> None:
@@ -200,70 +202,8 @@ class TreeGrower:
         return found
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
-        """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
-        self._grower.add_values(value[:, 0], raw)
-
-
-class JointTreeGrower(TreeGrower):
-    """Grows trees that have a value for each of several outputs in every leaf.
-
-    The gain of a split is the sum of its gains for the outputs. `min_child_weight` is of the mean hessian of the
-    outputs, and `min_samples_uncertain` is not used; limits of values (`path_smooth`, `max_delta_step`) are kept, but
-    splits are chosen as if values were free. Monotone constraints hold for every output; a split whose sides are in the
-    wrong order for one gains nothing for it.
-
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        The rows, with a payload for each output.
-    rules, sample_weight, constant_hessian, renews_leaves, n_threads
-        As for `TreeGrower`; leaves are renewed one output after the other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fastens.engine.bins.binning import learn_binning
-    >>> from fastens.engine.grow.growth import GrowthRules, JointTreeGrower
-    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
-    >>> matrix = learn_binning(X).transform(X).with_payloads(2)
-    >>> grower = JointTreeGrower(matrix, GrowthRules(min_samples_leaf=1, max_leaf_nodes=2))
-    >>> gradients = np.array([[1, 1, -1, -1], [2, 2, 4, 4]], dtype=np.float32)
-    >>> grower.grow(gradients, np.ones_like(gradients)).value[1:]
-    array([[-1., -2.],
-           [ 1., -4.]])
-    """
-
-    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
-        rules = replace(rules, min_samples_uncertain=None)
-        return JointGrower(matrix, rules, self._sample_weight, constant_hessian, n_threads, matrix.n_payloads)
-
-    def grow(
-        self,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32],
-        rows: NDArray[np.uint32] | None = None,
-        seed: int = 0,
-        reduce: Reduce | None = None,
-    ) -> Tree:
-        """Grow a tree from unweighted gradients and hessians, both of shape (n_outputs, n_rows).
-
-        Parameters
-        ----------
-        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
-            Derivatives of the loss by the raw predictions.
-        rows, seed
-            As for `TreeGrower`.
-        reduce : None
-            Such trees grow on one worker.
-        """
-        assert reduce is None
-        tree = Tree(**self._grower.grow_jointly(gradients, hessians, rows, seed))
-        self._bind(tree, self._grower.hessians)
-        return tree
-
-    def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
-        """Add to `raw`, (n_outputs, n_rows), for every row that the tree was given, the values of its leaf."""
-        for column, own in enumerate(raw):
+        """Add to `raw`, (n_rows,) or (n_outputs, n_rows), the values of the leaf of each row of the tree just grown."""
+        for column, own in enumerate(np.atleast_2d(raw)):
             self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
 
 
