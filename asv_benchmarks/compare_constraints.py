@@ -3,7 +3,7 @@
 python asv_benchmarks/compare_constraints.py                         500 000 rows, some two minutes on 2 idle cores
 python asv_benchmarks/compare_constraints.py --workloads monotone-4 --rows 200000
 python asv_benchmarks/compare_constraints.py --workloads adult okc --rows 20000 --repeats 9      tables with categories
-python asv_benchmarks/compare_constraints.py --workloads car heart_c --fastens '{"lift_limits": false}'
+python asv_benchmarks/compare_constraints.py --workloads car heart_c
 """
 
 from __future__ import annotations

@@ -8,18 +8,31 @@ from typing import Any
 from fastens.adaboost.adaboost import AdaBoostClassifier
 from fastens.adaboost.adaboost_regressor import AdaBoostRegressor
 from fastens.adaboost.stump import DecisionStumpClassifier, DecisionStumpRegressor
-from fastens.bayes.combination import BayesOptimalClassifier, GibbsClassifier, MAPClassifier, MLClassifier
-from fastens.bayes.concepts.conjunctions import ANY, Conjunction, sample_complexity
-from fastens.bayes.concepts.version_space import VersionSpaceClassifier
-from fastens.bayes.finite import FiniteHypothesisLearner
-from fastens.bayes.naive.mixed import CategoricalNB, MixedNB
-from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
-from fastens.bayes.naive.one_dependence import AODEClassifier, TANClassifier
-from fastens.bayes.naive.text import TextClassifier
-from fastens.bayes.networks.network import BayesianNetwork
-from fastens.bayes.posterior import estimate_errors
-from fastens.bayes.trees.bayes_tree import BayesTreeClassifier, BayesTreeRegressor
-from fastens.bayes.trees.tree_average import ExactTreeAverageClassifier
+from fastens.bayes import (
+    ANY,
+    AODEClassifier,
+    BayesianNetwork,
+    BayesOptimalClassifier,
+    BayesTreeClassifier,
+    BayesTreeRegressor,
+    BernoulliNB,
+    CategoricalNB,
+    ComplementNB,
+    Conjunction,
+    ExactTreeAverageClassifier,
+    FiniteHypothesisLearner,
+    GaussianNB,
+    GibbsClassifier,
+    MAPClassifier,
+    MixedNB,
+    MLClassifier,
+    MultinomialNB,
+    TANClassifier,
+    TextClassifier,
+    VersionSpaceClassifier,
+    estimate_errors,
+    sample_complexity,
+)
 from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.ranker import GradientBoostingRanker
 from fastens.boosting.survival import GradientBoostingSurvival

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -12,8 +14,10 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fastens.checked_parameters import ChecksParameters
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
+from fastens.saving import SavedEstimator
 from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.arrays import has_large_numbers, with_missing
 from fastens.table.columns.vectors import numbers_in, unmasked
@@ -50,6 +54,7 @@ class TrainingData(NamedTuple):
     sample_weight: NDArray[np.float64] | None
     rows: NDArray[np.intp] | None = None  # which rows these are of those given; None for all
     offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
+    comm: Comm = LOCAL  # the ranks that the table is divided among; these rows are those of one
 
 
 def is_plain(X: Any) -> bool:
@@ -63,7 +68,7 @@ def is_plain(X: Any) -> bool:
     )
 
 
-class BaseFastens(EncodesCategories, ChecksParameters):
+class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
@@ -77,6 +82,9 @@ class BaseFastens(EncodesCategories, ChecksParameters):
     _reads_codes: bool = False
     # Whether y may have several columns.
     _takes_several_targets: bool = False
+    # The ranks that train together: see `_over`.
+    _comm: Comm = LOCAL
+    _takes_parts: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -91,6 +99,18 @@ class BaseFastens(EncodesCategories, ChecksParameters):
 
     # Fit --------------------------------------------------
 
+    @contextmanager
+    def _over(self, comm: Comm) -> Iterator[None]:
+        """Within it, `fit` gets the rows of one rank, and trains the model of the whole table.
+
+        The ranks have the same parameters and columns, weights on all or on none, and at least one row each.
+        """
+        self._comm = comm
+        try:
+            yield
+        finally:
+            del self._comm
+
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check the parameters and the data; learn names, categories and classes."""
         self._check_parameters()
@@ -103,9 +123,22 @@ class BaseFastens(EncodesCategories, ChecksParameters):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
         y = self._read_target(y, X.shape[0])
-        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0]))
+        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
+        self._check_ranks(len(y))
         y = self._learn_target(y)
-        return TrainingData(X, y, unless_ones(self._combine_weights(y, weight)), rows)
+        return TrainingData(X, y, unless_ones(self._combine_weights(y, weight), self._comm), rows, comm=self._comm)
+
+    def _check_ranks(self, n_rows: int) -> None:
+        """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
+        comm = self._comm
+        if comm.size == 1:
+            return
+        if not self._takes_parts:
+            raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
+        if 0 in (sizes := comm.gather(n_rows)):
+            raise ValueError(f"Every rank must have rows of positive weight; rank {sizes.index(0)} has none.")
+        if getattr(self, "class_weight", None) is not None:
+            raise ValueError(f"class_weight must be None on several ranks; got {self.class_weight!r}.")
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
@@ -203,8 +236,8 @@ class BaseFastens(EncodesCategories, ChecksParameters):
         """Check data to validate on, by what `fit` learned."""
         X = self._encode_table(X)
         y = self._encode_target(self._read_target(y, X.shape[0]))
-        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0]))
-        return TrainingData(X, y, unless_ones(weight), rows)
+        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
+        return TrainingData(X, y, unless_ones(weight, self._comm), rows, comm=self._comm)
 
     # Predict --------------------------------------------------
 
@@ -330,9 +363,9 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         if y.ndim == 1:
-            self.classes_, index = learn_labels(y)
+            self.classes_, index = learn_labels(y, self._comm)
             return index
-        self.classes_, columns = map(list, zip(*(learn_labels(column) for column in y.T), strict=True))
+        self.classes_, columns = map(list, zip(*(learn_labels(column, self._comm) for column in y.T), strict=True))
         return np.column_stack(columns)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:

@@ -6,18 +6,17 @@ import base64
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fastens.base import BaseFastens
 from fastens.storage import ModelFileError, from_pickle, pickles_allowed, save_model, to_pickle
 
 STATISTICS = "statistics."
 
 
-class SavedEstimator(BaseFastens):
-    """An estimator that can be written to a file.
+class SavedEstimator:
+    """What makes an estimator one that can be written to a file.
 
     A subclass gives its fitted state as arrays (`_fitted_arrays`) and takes it back (`_restore_fitted`).
     """
@@ -25,6 +24,15 @@ class SavedEstimator(BaseFastens):
     metadata_: dict[str, Any] | None = None
     # By name, what a file may hold inside another model.
     _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
+
+    if TYPE_CHECKING:  # of the estimator
+        get_params: Any
+        _check_fitted: Any
+        _check_parameters: Any
+        _door_state: Any
+        _restore_door: Any
+        _statistics_arrays: Any
+        _restore_statistics: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

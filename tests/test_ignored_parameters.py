@@ -112,11 +112,6 @@ def test_the_criterion_of_votes(algorithm):
         AdaBoostClassifier(criterion="entropy", algorithm=algorithm).fit(X, Y > 4)
 
 
-def test_fewer_rows_where_all_hessians_are_the_same():
-    with pytest.raises(ValueError, match=r"min_samples_uncertain must be None with loss='squared_error'.*got 5"):
-        GradientBoostingRegressor(min_samples_uncertain=5).fit(X, Y)
-
-
 @pytest.mark.parametrize("kind", [RandomForestRegressor, DecisionTreeRegressor])
 def test_chances_of_columns_of_which_none_are_drawn(kind):
     with pytest.raises(ValueError, match=r"feature_weights are chances .* draws none of the 3.*got \[1, 2, 3\]"):

@@ -11,7 +11,7 @@ from fastens.adaboost.additive import AdditiveVotes
 from fastens.adaboost.voting_rounds import VOTING, VotingRounds
 from fastens.boosting.parameters import NEEDS, RULES
 from fastens.boosting.rounds import BoostingRules
-from fastens.combining.kinds import check_kind
+from fastens.combining.members import check_kind
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.exponential import ExponentialLoss
 from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss

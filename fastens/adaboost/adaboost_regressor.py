@@ -24,7 +24,7 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
 from fastens.boosting.parameters import RULES
-from fastens.combining.kinds import check_kind
+from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from fastens.base import BaseFastens, TrainingData
+from fastens.base import TrainingData
 from fastens.boosting.parameters import OF_VALIDATION
 from fastens.boosting.rounds import BoostingRules, BoostingRun, OnRound, Start
 from fastens.checked_parameters import constructor_defaults
@@ -19,15 +19,13 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.inspection.tree_methods import ShowsTrees
 from fastens.monitoring.callbacks import announce
-from fastens.tree_model.contributions import ContributionsMixin
-from fastens.tree_model.permutation import PermutationImportanceOfSums
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 
 
-class BaseGradientBoosting(ShowsTrees, ContributionsMixin, PermutationImportanceOfSums, BaseFastens):
+class BaseGradientBoosting(TreeModel):
     """Trees grown in rounds, each on what the ones before left."""
 
     _ensemble: TreeEnsemble

@@ -302,8 +302,6 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _keep(self, run: BoostingRun, n_rounds: int) -> None:
         super()._keep(run, n_rounds)
-        self._n_limited = min(run.n_limited, n_rounds)
-        self.limits_lifted_ = self._n_limited < n_rounds
 
     def _keep_out_of_bag(self, run: BoostingRun, data: TrainingData, n_given: int) -> None:
         """Keep what the rounds said of rows that they left out."""
@@ -328,7 +326,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "best_iteration_", "limits_lifted_", "_n_limited", "_seed")
+        return (*super()._fitted_names(), "best_iteration_", "_seed")
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters() | _OF_FITTING

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastens.boosting.dart import DartRun
 from fastens.boosting.rounds import BoostingRun
 from fastens.boosting.row_sampling import RowSample
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.leaf_sums import leaves_of_rows
 from fastens.engine.trees.trees import Tree
 
@@ -26,11 +26,6 @@ class JointRun(BoostingRun):
     def _prepare_growing(self, growth: GrowthRules) -> None:
         self.matrix = self.matrix.with_payloads(self.loss.n_outputs)
         self._grower = self._new_grower(growth)
-
-    def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
-        tree = grower.grow(self._gradients, self._hessians, rows, self.rules.seed)
-        leaf = leaves_of_rows(self.matrix.columns, tree, self.rules.n_threads)
-        return self.loss.damped(tree.value)[leaf].T
 
     @property
     def _trees_per_round(self) -> int:

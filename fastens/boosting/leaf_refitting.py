@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.base_boosting import BaseGradientBoosting
-from fastens.boosting.lifting import rate_of_round
 from fastens.boosting.linear_rounds import damping
 from fastens.engine.grow.growth import GrowthRules, leaves_within_limits
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
@@ -65,7 +64,7 @@ class RefitsLeaves(BaseGradientBoosting):
         loss = self._get_loss()
         loss.check_target(data.y)
         data = self._apply_statistics(data)
-        step = LeafStep(loss, self.learning_rate, self._n_limited, self._growth_rules())
+        step = LeafStep(loss, self.learning_rate, self._growth_rules().for_weights(data.sample_weight))
         model = copy(self)
         if isinstance(self._ensemble, LinearEnsemble):
             model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
@@ -81,13 +80,8 @@ class RefitsLeaves(BaseGradientBoosting):
 class LeafStep:
     """The values that a round on some rows would give the leaves of a tree."""
 
-    def __init__(self, loss: Loss, learning_rate: float, n_limited: int, rules: GrowthRules) -> None:
-        self.loss, self.rules = loss, rules
-        self._of_all, self._n_limited = learning_rate, n_limited
-
-    def start_round(self, index: int) -> None:
-        """Take the learning rate of a round."""
-        self._learning_rate = rate_of_round(index, self._n_limited, self._of_all)
+    def __init__(self, loss: Loss, learning_rate: float, rules: GrowthRules) -> None:
+        self.loss, self.rules, self._learning_rate = loss, rules, learning_rate
 
     def rate(self, steps: Array, output: int) -> Array:
         """What each step is multiplied by."""
@@ -168,7 +162,6 @@ class LeafRefit:
         """Return the same trees with new values."""
         for tree in range(self.ensemble.n_trees):
             if tree % self.ensemble.trees_per_round == 0:
-                self.step.start_round(tree // self.ensemble.trees_per_round)
                 self.state.start_round(self.step.loss)
             first, last = self.ensemble.node_offsets[tree : tree + 2]
             self._renew(tree, slice(first, last))

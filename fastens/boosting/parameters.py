@@ -25,11 +25,9 @@ RULES = {
     "max_leaf_nodes": whole(2) | NONE,
     "max_depth": whole(1) | NONE,
     "min_samples_leaf": whole(1),
-    "min_samples_uncertain": whole(1) | NONE,
     "min_child_weight": real(0),
     "min_gain_to_split": real(0),
     "split_penalty": real(0) | NONE,
-    "lift_limits": FLAG | NONE,
     "l2_regularization": real(0),
     "max_bins": whole(2, 65_535),
     "max_features": NUMBER_OF_FEATURES,
@@ -106,19 +104,13 @@ PARAMETERS = """\
     n_estimators : int, default=100
         Number of rounds.
     learning_rate : float, default=0.1
-        Factor of every leaf value; three times as much, at most 1, in some rounds after limits are lifted
-        (`lift_limits`).
+        Factor of every leaf value.
     max_leaf_nodes : int or None, default=31
         Most leaves of a tree, which grows best-first; None grows level by level without that limit.
     max_depth : int or None, default=None
         Most splits between the root and a leaf.
     min_samples_leaf : int, default=20
-        Fewest rows in a leaf, whatever their weights, as long as limits are not lifted (`lift_limits`).
-    min_samples_uncertain : int or None, default=None
-        Fewest rows that a split may leave on a side where the model is as unsure of them as of `min_samples_leaf`
-        average rows, by the sum of hessians; for splits of categories, and of features of at most six values, where no
-        threshold can be moved to suit the noise. None: a quarter of `min_samples_leaf`; `min_samples_leaf` itself,
-        for no such splits, in ranking. Not used with several targets.
+        Fewest rows in a leaf, whatever their weights.
     min_child_weight : float, default=1e-3
         Smallest sum of hessians in a leaf; where the mean weight of the rows is below 1, times that mean.
     min_gain_to_split : float, default=0
@@ -128,16 +120,8 @@ PARAMETERS = """\
         pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
         Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
         None: 2, or 0 where gradients do not tell the noise: for absolute errors, quantiles, Huber's loss and ranking.
-    lift_limits : bool or None, default=None
-        Whether to ask, once the learning rates of the rounds add up to 1.5, if trees predict better without limits, and
-        to grow such from then on: leaves of one row and all splits, with an `l2_regularization` of at least 0.1. Of at
-        most 5000 rows, five parts (ten of fewer than 1000 rows) are held out in turn; if whole Newton steps found from
-        the others gain more on them without limits, by three standard errors, limits are lifted; if by one, it is asked
-        again at 3, 6 and so on. Rounds after that take longer steps until what limits held back is made up. None: if
-        `min_samples_leaf` is 20 and `split_penalty` None, as they come. Not with boosting="dart", linear leaves, or
-        losses whose gradients do not tell the noise.
-    l2_regularization : float, default=0
-        Added to the sum of hessians of a leaf.
+    l2_regularization : float, default=1
+        Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean.
     max_bins : int, default=255
         Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
         values have a bin of their own besides.

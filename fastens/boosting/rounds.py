@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.boosting.lifting import HeldOut, Lifting, rate_of_round
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
 from fastens.engine.bins.bundles import bundled
@@ -60,8 +58,6 @@ class BoostingRules:
         Which earlier trees a round leaves out; None for none.
     linear_l2 : float or None
         The penalty of linear models in the leaves; None for constant leaves.
-    lifting : Lifting or None
-        When to ask whether trees had better grow without some of their limits; None for never.
     """
 
     n_rounds: int
@@ -74,7 +70,6 @@ class BoostingRules:
     out_of_bag: bool = False
     dart: DartRules | None = None
     linear_l2: float | None = None
-    lifting: Lifting | None = None
 
 
 @dataclass(frozen=True)
@@ -137,9 +132,6 @@ class BoostingRun:
         self._sampler = None
         if start.hashes is not None:
             self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
-        self._asks_at = rules.n_rounds if rules.lifting is None else rules.lifting.index
-        self._held_out = HeldOut.of(data, rules.n_threads) if self._asks_at < rules.n_rounds else None
-        self.n_limited = rules.n_rounds
         self._growth = growth
         self._prepare_growing(growth)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
@@ -190,7 +182,7 @@ class BoostingRun:
         """Begin after rounds that were run before, as if this run had made them."""
         per_round = self._trees_per_round
         for first in range(0, len(trees), per_round):
-            self._begin(first // per_round)
+            self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
             with self._asking_left_out(None if self.out_of_bag is None else self._draw(self.n_rounds)):
                 for output, tree in enumerate(trees[first : first + per_round]):
                     self._add(tree, output)
@@ -222,39 +214,10 @@ class BoostingRun:
         return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
-        self._begin(index)
+        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
         sample = self._draw(index)
         with self._asking_left_out(sample):
             self.trees.extend(self._grow_all(sample, index))
-
-    def _begin(self, index: int) -> None:
-        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
-        if self._held_out is not None and self.rules.lifting is not None and index == self._asks_at:
-            self._lift_limits(self._held_out, self.rules.lifting.lifted(self._growth))
-
-    def _lift_limits(self, held_out: HeldOut, growth: GrowthRules) -> None:
-        """Grow by other rules from here on, if these predict better; in doubt, ask when twice as much is learned."""
-        self._find_gradients()
-        growth = held_out.steadied(growth)
-        growers = [self._new_grower(rules) for rules in (growth, held_out.steadied(self._growth))]
-        free, limited = (partial(self._steps, grower) for grower in growers)
-        answer = held_out.favour(free, limited, self._gradients, self._hessians)
-        if answer:
-            self.n_limited, self._grower = self._asks_at, growers[0]
-            if self._side_by_side is not None:
-                self._side_by_side.grow_by(growth)
-        if answer is None:
-            self._asks_at *= 2
-        else:
-            self._held_out = None
-
-    def _steps(self, grower: TreeGrower, rows: NDArray[np.uint32]) -> Array:
-        """What trees grown on some rows say of all, (n_outputs, n_rows)."""
-        steps = np.zeros_like(self.train.raw)
-        for output, step in enumerate(steps):
-            tree = grower.grow(self._gradients[output], self._hessians[output], rows, self.rules.seed)
-            add_tree_to_raw(self.matrix.columns, tree, step, self.rules.n_threads)
-        return self.loss.damped(steps.T).T
 
     def _find_gradients(self) -> None:
         self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
@@ -312,7 +275,7 @@ class BoostingRun:
     @property
     def _rate(self) -> float:
         """What the trees of a round are multiplied by."""
-        return rate_of_round(self.n_rounds, self.n_limited, self.rules.learning_rate)
+        return self.rules.learning_rate
 
     def _loss_of(self, output: int) -> Loss:
         """The loss that the values of an output's trees are steps of."""

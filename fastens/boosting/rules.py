@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fastens.boosting.dart import DartRules
-from fastens.boosting.lifting import Lifting
 from fastens.boosting.rounds import BoostingRules
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.grow.constraints import count_of
@@ -15,7 +14,6 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
 AKAIKE = 2.0
-USUAL_ROWS = 20
 
 
 def growth_rules(model: Any) -> GrowthRules:
@@ -25,7 +23,6 @@ def growth_rules(model: Any) -> GrowthRules:
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
         min_samples_leaf=model.min_samples_leaf,
-        min_samples_uncertain=_min_samples_uncertain(model),
         min_child_weight=model.min_child_weight,
         min_weight_leaf=model.min_weight_leaf,
         min_gain_to_split=model.min_gain_to_split,
@@ -44,17 +41,6 @@ def growth_rules(model: Any) -> GrowthRules:
         max_categories_per_split=model.max_categories_per_split,
         one_hot_max_size=model.one_hot_max_size,
     )
-
-
-def _min_samples_uncertain(model: Any) -> int | None:
-    if model.min_samples_uncertain is not None and model._loss.constant_hessian:
-        raise ValueError(
-            f"min_samples_uncertain must be None with loss={model._loss.name!r}, of which all hessians are the same: "
-            f"min_samples_leaf is the limit everywhere; got {model.min_samples_uncertain}."
-        )
-    if model.min_samples_uncertain is None and model._loss.measures_noise:
-        return max(1, model.min_samples_leaf // 4)
-    return model.min_samples_uncertain
 
 
 def _split_penalty(model: Any) -> float:
@@ -77,24 +63,7 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         out_of_bag=model.oob_score,
         dart=dart if model.boosting == "dart" else None,
         linear_l2=model.linear_l2 if model.linear_leaves else None,
-        lifting=_lifting(model),
     )
-
-
-def _lifting(model: Any) -> Lifting | None:
-    obstacles = {
-        "split_criterion='squared_error'": _fits_residuals(model),
-        "boosting='dart'": model.boosting == "dart",
-        "linear_leaves=True": model.linear_leaves,
-        "a loss whose gradients do not tell the noise": not model._loss.measures_noise,
-    }
-    obstacle = next((name for name, is_there in obstacles.items() if is_there), None)
-    if model.lift_limits and obstacle is not None:
-        raise ValueError(f"lift_limits must be None or False with {obstacle}; got True.")
-    is_usual = model.min_samples_leaf == USUAL_ROWS and model.split_penalty is None
-    if obstacle is not None or not (is_usual if model.lift_limits is None else model.lift_limits):
-        return None
-    return Lifting.of(model.learning_rate, model.min_samples_category)
 
 
 def _fits_residuals(model: Any) -> bool:

@@ -42,19 +42,15 @@ class SideBySide:
     def __init__(self, run: BoostingRun, rules: GrowthRules, options: dict[str, Any]) -> None:
         n_workers = min(run.rules.n_threads, run.loss.n_outputs)
         matrices = [run.matrix, *(run.matrix.beside() for _ in range(1, n_workers))]
-        self._options = options | {"sample_weight": run.train.weight, "n_threads": 1}
-        self._matrices, self._n_workers = matrices, n_workers
-        self.grow_by(rules)
+        options = options | {"sample_weight": run.train.weight, "n_threads": 1}
+        self._n_workers = n_workers
+        self._free: SimpleQueue[TreeGrower] = SimpleQueue()
+        for matrix in matrices:
+            self._free.put(TreeGrower(matrix, rules, **options))
         # What is left when all have as many trees grows on all threads together. On few rows there are no other
         # threads: those of OpenMP spin for a while after their work, in the way of these.
         self.needs_others = _n_codes(run) >= _ENOUGH_FOR_ONE_TREE
         self._n_apart = run.loss.n_outputs - (run.loss.n_outputs % n_workers if self.needs_others else 0)
-
-    def grow_by(self, rules: GrowthRules) -> None:
-        """Grow by other rules from here on."""
-        self._free: SimpleQueue[TreeGrower] = SimpleQueue()
-        for matrix in self._matrices:
-            self._free.put(TreeGrower(matrix, rules, **self._options))
 
     @classmethod
     def of(cls, run: BoostingRun, rules: GrowthRules, options: dict[str, Any]) -> SideBySide | None:

@@ -53,8 +53,6 @@ class GradientBoostingSurvival(BoostedTrees):
         Rounds kept.
     best_iteration_ : int
         The same: with early stopping the round of the best validation.
-    limits_lifted_ : bool
-        Whether the last of these grew without limits (`lift_limits`).
     train_score_, validation_score_ : arrays
         After each round, the loss of the training rows, and what the validation rows, if any, are measured by.
     validation_scores_ : dict of arrays
@@ -105,12 +103,10 @@ class GradientBoostingSurvival(BoostedTrees):
         max_leaf_nodes: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
-        min_samples_uncertain: int | None = None,
         min_child_weight: float = 1e-3,
         min_gain_to_split: float = 0.0,
         split_penalty: float | None = None,
-        lift_limits: bool | None = None,
-        l2_regularization: float = 0.0,
+        l2_regularization: float = 1.0,
         max_bins: int = 255,
         max_features: int | float | str | None = 1.0,
         max_features_per_tree: int | float | str | None = 1.0,

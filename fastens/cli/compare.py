@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastens.cli.errors import CommandError
 from fastens.cli.models.models import FAMILIES, TEXT, estimator_class, families, quick_families
 from fastens.cli.report.leaderboard import Entry, constant_entry, cross_validate, fold_rows, ranked
 from fastens.cli.report.picture import check_picture, draw_leaderboard
 from fastens.cli.report.progress import comparison_progress
 from fastens.cli.report.report import Report
+from fastens.cli.table.errors import CommandError
 from fastens.cli.table.tables import check_writable, table_format, write_table
 from fastens.cli.table.task import Task, add_task_options, read_task
 

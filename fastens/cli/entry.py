@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from fastens import __version__
-from fastens.cli.errors import CommandError, first_line
+from fastens.cli.table.errors import CommandError, first_line
 
 COMMANDS = ("train", "predict", "evaluate", "explain", "compare")
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")

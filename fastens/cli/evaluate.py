@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.errors import CommandError, listed
-from fastens.cli.models.card import ModelCard, load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
 from fastens.cli.report.report import Report
 from fastens.cli.report.scores import Truth, score, score_constant
+from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import kind_of
+from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.tables import read_table
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
 

@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.errors import CommandError
 from fastens.cli.evaluate import true_values
 from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.explaining.subject import Subject
-from fastens.cli.models.card import ModelCard, load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
 from fastens.cli.report.scores import Truth
+from fastens.cli.table.card import ModelCard
+from fastens.cli.table.errors import CommandError
 from fastens.cli.table.tables import check_writable, read_table, table_format, write_tables
 from fastens.cli.table.target import CLASSIFICATION, weight_values
 

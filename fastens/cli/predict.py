@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.models.card import load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
 from fastens.cli.report.report import Report
 from fastens.cli.table.tables import check_writable, read_table, table_format, write_table
 

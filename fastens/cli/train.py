@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cli.errors import CommandError, first_line
-from fastens.cli.models.card import predicted_values
+from fastens.cli.models.model_files import predicted_values
 from fastens.cli.models.models import FAMILIES
 from fastens.cli.models.parameters import add_parameters, chosen_model, fit, make_model
 from fastens.cli.report.progress import training_progress, waiting
 from fastens.cli.report.report import Report, shown
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
+from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.tables import check_writable
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 

@@ -1,4 +1,4 @@
-"""Bagging: one estimator fitted on many bootstrap samples, the answers averaged (Breiman 1996)."""
+"""Bagging: one estimator fitted on many bootstrap samples, their predictions averaged (Breiman 1996)."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     def _template(self) -> Any:
         return DecisionTreeClassifier(max_bins=MAX_BINS) if self.estimator is None else self.estimator
 
-    def _wants(self) -> str:
+    def _response_method(self) -> str:
         return "predict_proba" if self.voting == "soft" and hasattr(self._template(), "predict_proba") else "predict"
 
-    def _responses_of_trees(self, X: Any) -> Iterator[Array]:
+    def _tree_responses(self, X: Any) -> Iterator[Array]:
         for values in self._forest._each_tree(X):
             shares = self._forest._probabilities(values)
             yield shares if self.voting == "soft" else np.eye(shares.shape[1])[shares.argmax(axis=1)]
@@ -245,10 +245,10 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     def _template(self) -> Any:
         return DecisionTreeRegressor(max_bins=MAX_BINS) if self.estimator is None else self.estimator
 
-    def _wants(self) -> str:
+    def _response_method(self) -> str:
         return "predict"
 
-    def _responses_of_trees(self, X: Any) -> Iterator[Array]:
+    def _tree_responses(self, X: Any) -> Iterator[Array]:
         return (values.astype(np.float64) for values in self._forest._each_tree(X))
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:

@@ -1,4 +1,4 @@
-"""What bagging of any estimators shares: bags of rows and columns, a fit for each, and what the members say."""
+"""Code shared by the bagging estimators: bags of rows and columns, and one fit for each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from fastens.base import BaseFastens, is_plain
-from fastens.combining.folds import FittedMember, MemberData, MemberSpec, fit_member, resolve_method
-from fastens.combining.members import check_known
+from fastens.combining.folds import (
+    FittedMember,
+    MemberData,
+    MemberSpec,
+    fit_member,
+    members_from_arrays,
+    members_to_arrays,
+    resolve_method,
+)
+from fastens.combining.members import BaseOneEstimator, check_metadata
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.one_estimator import BaseOneEstimator
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.combining.tasks import run_tasks
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
@@ -48,7 +54,7 @@ RULES = {
     "warm_start": FLAG,
     "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
 }
-# What trees a forest grows, what it takes over from the bagging, and what it learns for it.
+# The forest that grows bags of each kind of tree, the parameters it gets, and the fitted attributes it returns.
 FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
     (DecisionTreeClassifier, "best"): RandomForestClassifier,
     (DecisionTreeClassifier, "random"): ExtraTreesClassifier,
@@ -108,12 +114,12 @@ class BaseBagging(BaseOneEstimator):
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = None
 
-    def _wants(self) -> str:
-        """What members are asked for."""
+    def _response_method(self) -> str:
+        """The name of the members' method to use."""
         raise NotImplementedError
 
-    def _responses_of_trees(self, X: Any) -> Iterator[Array]:
-        """What each tree of the forest says."""
+    def _tree_responses(self, X: Any) -> Iterator[Array]:
+        """The response of each tree of the forest."""
         raise NotImplementedError
 
     # Fit --------------------------------------------------
@@ -141,7 +147,7 @@ class BaseBagging(BaseOneEstimator):
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()
         if self._forest is not None:
-            check_known(type(self).__name__, metadata)
+            check_metadata(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if len(kept) > self.n_estimators:
@@ -211,7 +217,7 @@ class BaseBagging(BaseOneEstimator):
         return Draws(self._seed, None, copies, n_drawn)
 
     def _fit_members(self, data: MemberData, first: int) -> list[FittedMember]:
-        spec = self._specs_of_one(data)
+        spec = self._member_spec(data)
         found: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:
@@ -221,9 +227,9 @@ class BaseBagging(BaseOneEstimator):
         run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
         return [found[number] for number in range(first, self.n_estimators)]
 
-    def _specs_of_one(self, data: MemberData) -> MemberSpec:
+    def _member_spec(self, data: MemberData) -> MemberSpec:
         template = self._template()
-        method = resolve_method("estimator", template, self._wants(), data.classes is not None)
+        method = resolve_method("estimator", template, self._response_method(), data.classes is not None)
         return MemberSpec("estimator", template, None, method)
 
     def _fit_one(self, spec: MemberSpec, data: MemberData, number: int) -> FittedMember:
@@ -235,8 +241,8 @@ class BaseBagging(BaseOneEstimator):
             model = OneClassClassifier()
         spec = replace(spec, estimator=model, columns=columns)
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
-        knows_labels = isinstance(fitted, BaseFastens)
-        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, knows_labels)
+        uses_labels = isinstance(fitted, BaseFastens)
+        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, uses_labels)
 
     def _bag(self, spec: MemberSpec, data: MemberData, number: int) -> MemberData:
         """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
@@ -308,11 +314,11 @@ class BaseBagging(BaseOneEstimator):
     # Predict --------------------------------------------------
 
     def _responses(self, X: Any) -> Iterator[Array]:
-        """What each member says, (n_samples, n_outputs)."""
+        """Each member's response, (n_samples, n_outputs)."""
         self._check_fitted()
         X = self._check_table(X)
         if self._forest is not None:
-            return self._responses_of_trees(X)
+            return self._tree_responses(X)
         return (member.respond(X) for member in self._members)
 
     def _mean(self, X: Any) -> Array:

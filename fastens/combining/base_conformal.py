@@ -1,4 +1,4 @@
-"""What the conformal regressor and classifier share: models that have not seen the rows they are judged by."""
+"""Code shared by the conformal regressor and classifier."""
 
 from __future__ import annotations
 
@@ -13,10 +13,19 @@ from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.combining.folds import FittedMember, Fold, GivenRows, LevelPlan, MemberData, fit_level, make_folds
+from fastens.combining.folds import (
+    FittedMember,
+    Fold,
+    GivenRows,
+    LevelPlan,
+    MemberData,
+    fit_level,
+    make_folds,
+    members_from_arrays,
+    members_to_arrays,
+)
 from fastens.combining.members import RULES as MEMBER_RULES
-from fastens.combining.one_estimator import BaseOneEstimator
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.combining.members import BaseOneEstimator
 from fastens.conformal.scores import Errors, SetScores
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import content_hashes, random_stream
@@ -39,11 +48,11 @@ _MEMBERS, _FOLD = "members.", "fold"
 
 
 class BaseConformal(BaseOneEstimator):
-    """An estimator, or copies of it fitted on folds, with what its answers for rows not seen tell of its errors."""
+    """An estimator, or copies of it fitted on folds, with conformal scores of rows not trained on."""
 
     _parameter_rules: ClassVar = RULES
     _member: FittedMember
-    # Of each fold, or of the rows held out: what the model that has not seen them got wrong.
+    # Errors or scores of the held-out rows, one entry for each model.
     _parts: list[Any]
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -66,7 +75,7 @@ class BaseConformal(BaseOneEstimator):
         y_val: ArrayLike | None = None,
         **metadata: Any,
     ) -> BaseConformal:
-        """Fit the estimator on a part of the rows, or on each of several, and learn from the others how far it errs.
+        """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows.
 
         Parameters
         ----------
@@ -98,10 +107,10 @@ class BaseConformal(BaseOneEstimator):
             self.__dict__.pop(name, None)
         data, rows = self._start_members(X, y, given)
         spec = self._spec("estimator", self._template(), self._seed_source(), 0)
-        spec = replace(spec, several=True)
+        spec = replace(spec, multi_output=True)
         if self._is_prefit:
             check_is_fitted(spec.estimator)
-            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True, spec.several)
+            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True, spec.multi_output)
             responses, tests = member.respond(data.X), [np.arange(data.n_rows)]
         else:
             splits_copies = self.cv is None and data.groups is None
@@ -111,7 +120,7 @@ class BaseConformal(BaseOneEstimator):
         copies = as_copies(data.sample_weight)
         weight = np.ones(data.n_rows) if copies is None else copies
         self._parts = [
-            self._judged(model, responses[test], data.y[test], weight[test])
+            self._calibrate(model, responses[test], data.y[test], weight[test])
             for model, test in zip(member.models, tests, strict=True)
         ]
         self._member = member
@@ -153,14 +162,14 @@ class BaseConformal(BaseOneEstimator):
     def _routed_splitter(self) -> Any:
         return GroupShuffleSplit() if self.cv is None else self.cv
 
-    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:
-        """What is remembered of rows that a model has not seen."""
+    def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:
+        """Conformal scores of held-out rows."""
         raise NotImplementedError
 
     # Predict --------------------------------------------------
 
     def _responses(self, X: Any) -> list[Array]:
-        """What each model says of new rows, (n_samples, n_outputs) each."""
+        """Each model's response for new rows, (n_samples, n_outputs) each."""
         self._check_fitted()
         X = self._check_table(X)
         return [self._member.respond_with(model, X) for model in self._member.models]
@@ -181,6 +190,6 @@ class BaseConformal(BaseOneEstimator):
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
-        self._member = replace(member, several=True)
+        self._member = replace(member, multi_output=True)
         kind = SetScores if is_classifier(self) else Errors
         self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(len(self._member.models))]

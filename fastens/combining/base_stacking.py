@@ -1,10 +1,13 @@
-"""What the stacking classifier and regressor share: levels of members, each fitted on what the one before predicts."""
+"""Code shared by the stacking classifier and regressor: levels of members, each fitted on the predictions before it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pickle
+import uuid
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
@@ -14,6 +17,7 @@ from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoosti
 from fastens.combining.folds import (
     FittedMember,
     Fold,
+    FoldFit,
     GivenRows,
     LevelPlan,
     MemberData,
@@ -21,13 +25,11 @@ from fastens.combining.folds import (
     fit_level,
     fit_member,
     make_folds,
-    restrict,
+    restrict_folds,
 )
-from fastens.combining.kinds import check_kind
 from fastens.combining.levels import INPUTS, BaseLevels
-from fastens.combining.members import LEVELS, RULES, NamedMembers, is_dropped
+from fastens.combining.members import LEVELS, RULES, NamedMembers, check_kind, is_dropped
 from fastens.combining.responses import MemberError
-from fastens.combining.resume import Finished, Trail
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
@@ -51,11 +53,72 @@ STACKING_RULES = {
 }
 
 
+FoldFits = dict[tuple[str, int], FoldFit]
+
+
+@dataclass
+class FitProgress:
+    """The state of a running fit."""
+
+    data: MemberData
+    options: Any  # cv and refit, which also determine the folds
+    folds: list[Fold]
+    levels: list[tuple[list[MemberSpec], MemberData, FoldFits]] = field(default_factory=list)
+
+    def finished(self) -> FinishedFits:
+        """The finished fits, with hashes in place of the rows."""
+        levels = [(_hash_rows(data), _hash_members(specs), fold_fits) for specs, data, fold_fits in self.levels]
+        return FinishedFits(_hash_rows(self.data, self.options), self.folds, levels)
+
+    def describe(self) -> str:
+        """The finished fits by member, for an error."""
+        names = [name for _, _, fold_fits in self.levels for name, _ in fold_fits]
+        return ", ".join(f"{name} ({names.count(name)} fits)" for name in dict.fromkeys(names)) or "none"
+
+
+@dataclass
+class FinishedFits:
+    """What `warm_start` keeps from one fit to the next: fitted members, and hashes of their data and parameters."""
+
+    rows: str
+    folds: list[Fold]
+    levels: list[tuple[str, dict[str, str], FoldFits]]
+
+    def folds_for(self, data: MemberData, options: Any) -> list[Fold] | None:
+        """The folds, if these are the same rows: random folds are not drawn again."""
+        return self.folds if _hash_rows(data, options) == self.rows else None
+
+    def fits_for(self, depth: int, specs: list[MemberSpec], data: MemberData) -> FoldFits:
+        """The finished fits of a level whose members and data are unchanged."""
+        if depth >= len(self.levels) or self.levels[depth][0] != _hash_rows(data):
+            return {}
+        _, before, fold_fits = self.levels[depth]
+        now = _hash_members(specs)
+        return {key: piece for key, piece in fold_fits.items() if before.get(key[0]) == now.get(key[0])}
+
+
+def _hash_rows(data: MemberData, options: Any = None) -> str:
+    validation, routed = data.validation, data.routed
+    return _hash([data.X, data.y, data.classes, data.sample_weight, data.groups, validation, routed, options])
+
+
+def _hash_members(specs: list[MemberSpec]) -> dict[str, str]:
+    return {spec.name: _hash([spec.estimator, spec.columns, spec.method]) for spec in specs}
+
+
+def _hash(value: Any) -> str:
+    """A hash of the content; for what cannot be pickled, such as a local class, a unique one."""
+    try:
+        return str(joblib.hash(value))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return uuid.uuid4().hex
+
+
 class BaseStacking(TransformerMixin, BaseLevels):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = STACKING_RULES
-    _finished: Finished | None = None
+    _finished: FinishedFits | None = None
     final_estimator_: Any
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -71,7 +134,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     def _passes_columns(self) -> bool:
         return bool(self.passthrough)
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         return self.stack_method
 
     # Fit --------------------------------------------------
@@ -111,51 +174,51 @@ class BaseStacking(TransformerMixin, BaseLevels):
         Raises
         ------
         MemberError
-            If a member cannot be fitted; it says which. Members finished before it are kept: with `warm_start=True` a
-            further `fit` of the same rows goes on from there.
+            If a member cannot be fitted. Members finished before it are kept: with `warm_start=True` a further `fit` of
+            the same rows resumes from there.
         """
         given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         data, given_rows = self._start_members(X, y, given)
         specs = self._specs()
         for name in ("final_estimator_", "_fitted_levels", "oof_predictions_"):
             self.__dict__.pop(name, None)
-        trail = self._start_trail(data, given_rows)
+        progress = self._start_progress(data, given_rows)
         done = False
         try:
-            self._fit_levels(specs, trail, given_rows)
+            self._fit_levels(specs, progress, given_rows)
             done = True
         except MemberError as error:
             raise MemberError(
-                f"{error} Kept for a fit of the same rows with warm_start=True: {trail.describe()}."
+                f"{error} Kept for a fit of the same rows with warm_start=True: {progress.describe()}."
             ) from error.__cause__
         finally:
-            self._finished = trail.finished() if self.warm_start or not done else None
+            self._finished = progress.finished() if self.warm_start or not done else None
         return self
 
-    def _start_trail(self, data: MemberData, given: GivenRows) -> Trail:
-        """The folds; those of the fit before, where this one goes on from it."""
+    def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
+        """The folds; with `warm_start`, those of the previous fit on the same rows."""
         if self._is_prefit:
-            return Trail(data, None, [])
+            return FitProgress(data, None, [])
         options = [self.cv, self.refit]
         folds = self._finished.folds_for(data, options) if self.warm_start and self._finished else None
         if folds is None:
             self._finished = None
             folds = make_folds(5 if self.cv is None else self.cv, data, given)
-        return Trail(data, options, folds)
+        return FitProgress(data, options, folds)
 
     @property
     def _is_prefit(self) -> bool:
         return isinstance(self.cv, str) and self.cv == PREFIT
 
-    def _fit_levels(self, specs: list[list[MemberSpec]], trail: Trail, given: GivenRows) -> None:
+    def _fit_levels(self, specs: list[list[MemberSpec]], progress: FitProgress, given: GivenRows) -> None:
         """Fit level after level on the rows that have predictions so far, then the final estimator."""
-        first = data = trail.data
-        folds = trail.folds
+        first = data = progress.data
+        folds = progress.folds
         levels: list[list[FittedMember]] = []
         metas: list[Array] = []
         out_of_fold: dict[str, Array] = {}
         for level in specs:
-            members, responses = self._fit_level(level, data, folds, trail)
+            members, responses = self._fit_level(level, data, folds, progress)
             levels.append(members)
             for spec, found in zip(level, responses, strict=True):
                 out_of_fold[spec.name] = given.scatter(found)
@@ -163,7 +226,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
             known = np.asarray(~np.isnan(metas[-1]).any(axis=1))
             if not known.all():
                 kept = np.flatnonzero(known)
-                folds, first = restrict(folds, known), first.take(kept)
+                folds, first = restrict_folds(folds, known), first.take(kept)
                 given, metas = GivenRows(given.rows[kept], given.n_given), [meta[kept] for meta in metas]
             validation = None if first.validation is None else self._level_table(levels, first.validation[0])
             data = first.with_table(self._next_table(levels, metas, first.X), validation)
@@ -171,17 +234,17 @@ class BaseStacking(TransformerMixin, BaseLevels):
         self._fitted_levels, self.oof_predictions_ = levels, out_of_fold
 
     def _fit_level(
-        self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], trail: Trail
+        self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], progress: FitProgress
     ) -> tuple[list[FittedMember], list[Array]]:
         if self._is_prefit:
             members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
             return members, [member.respond(data.X) for member in members]
-        depth = len(trail.levels)
+        depth = len(progress.levels)
         if not folds:
             raise ValueError(f"cv must leave rows with predictions for level {depth + 1}; got none.")
-        pieces = {} if self._finished is None else self._finished.pieces_for(depth, specs, data)
-        trail.levels.append((specs, data, pieces))
-        return fit_level(specs, data, folds, LevelPlan(self.refit, resolve_n_jobs(self.n_jobs), pieces))
+        fold_fits = {} if self._finished is None else self._finished.fits_for(depth, specs, data)
+        progress.levels.append((specs, data, fold_fits))
+        return fit_level(specs, data, folds, LevelPlan(self.refit, resolve_n_jobs(self.n_jobs), fold_fits))
 
     def _fit_final(self, data: MemberData) -> None:
         estimator = self._final_template()

@@ -1,4 +1,4 @@
-"""What the voting classifier and regressor share."""
+"""Code shared by the voting classifier and regressor."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ from sklearn.base import TransformerMixin, is_classifier
 from sklearn.utils import Bunch
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.combining.combining import LEARNERS, Judged, learn_weights
-from fastens.combining.folds import FittedMember, GivenRows, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
+from fastens.combining.folds import (
+    FittedMember,
+    GivenRows,
+    LevelPlan,
+    MemberData,
+    MemberSpec,
+    fit_level,
+    make_folds,
+    members_from_arrays,
+    members_to_arrays,
+)
+from fastens.combining.member_weights import LEARNERS, OutOfFold, learn_weights
 from fastens.combining.members import RULES, BaseMembers
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
 
@@ -31,20 +40,55 @@ VOTING_RULES = {
 }
 
 
-class BaseVoting(TransformerMixin, BaseMembers):
+class BaseWeightedMembers(BaseMembers):
+    """Members side by side, with a weight each."""
+
+    _members: list[FittedMember]
+    weights_: Array
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_members")
+
+    def _prefit_members(self, specs: list[MemberSpec]) -> list[FittedMember]:
+        classes = getattr(self, "classes_", None)
+        return [FittedMember(spec.name, spec.columns, spec.method, [spec.estimator], classes, True) for spec in specs]
+
+    def _responses(self, X: Any) -> Array:
+        """Each member's response, (n_members, n_samples, n_outputs)."""
+        self._check_fitted()
+        X = self._check_table(X)
+        return np.stack([member.respond(X) for member in self._members])
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted members."""
+        self._check_fitted()
+        return [member.models[0] for member in self._members]
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted members by name."""
+        self._check_fitted()
+        return Bunch(**{member.name: member.models[0] for member in self._members})
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return members_to_arrays("member.", self._members)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._members = members_from_arrays("member.", arrays, getattr(self, "classes_", None))
+        if len(self._members) != len(self.weights_):
+            raise ValueError("the members and their weights do not fit together")
+
+
+class BaseVoting(TransformerMixin, BaseWeightedMembers):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = VOTING_RULES
-    _members: list[FittedMember]
-    weights_: Array
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_members")
 
     def fit(
         self,
@@ -93,7 +137,7 @@ class BaseVoting(TransformerMixin, BaseMembers):
     ) -> tuple[list[FittedMember], list[Array]]:
         learns = isinstance(self.weights, str)
         if self.prefit:
-            members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
+            members = self._prefit_members(specs)
             return members, [member.respond(data.X) for member in members] if learns else []
         folds = make_folds(5 if self.cv is None else self.cv, data, rows) if learns else []
         return fit_level(specs, data, folds, LevelPlan(True, resolve_n_jobs(self.n_jobs)))
@@ -105,7 +149,7 @@ class BaseVoting(TransformerMixin, BaseMembers):
             target = (target == np.arange(len(self.classes_))).astype(np.float64)
         weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
         stacked = np.stack([found[kept] for found in responses])
-        return learn_weights(self.weights, Judged(stacked, target, weight[kept], is_classifier(self)))
+        return learn_weights(self.weights, OutOfFold(stacked, target, weight[kept], is_classifier(self)))
 
     def _given_weights(self, specs: list[MemberSpec]) -> Array:
         """The weights as an array, (n_members,) or (n_members, n_classes)."""
@@ -142,12 +186,6 @@ class BaseVoting(TransformerMixin, BaseMembers):
 
     # Predict --------------------------------------------------
 
-    def _responses(self, X: Any) -> Array:
-        """What each member says, (n_members, n_samples, n_outputs)."""
-        self._check_fitted()
-        X = self._check_table(X)
-        return np.stack([member.respond(X) for member in self._members])
-
     def _spread(self, responses: Array) -> Array:
         """Weighted standard deviation over the members."""
         weights = self._member_weights()[:, None, None]
@@ -174,18 +212,6 @@ class BaseVoting(TransformerMixin, BaseMembers):
 
     # Members --------------------------------------------------
 
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted members."""
-        self._check_fitted()
-        return [member.models[0] for member in self._members]
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted members by name."""
-        self._check_fitted()
-        return Bunch(**{member.name: member.models[0] for member in self._members})
-
     def _names_out(self, per_member: int, input_features: Any) -> NDArray[np.object_]:
         self._check_fitted()
         _check_feature_names_in(self, input_features, generate_names=False)
@@ -197,15 +223,5 @@ class BaseVoting(TransformerMixin, BaseMembers):
         ]
         return np.asarray(names, dtype=object)
 
-    # Saving --------------------------------------------------
-
     def _fitted_names(self) -> tuple[str, ...]:
         return ("weights_",)
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return members_to_arrays("member.", self._members)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._members = members_from_arrays("member.", arrays, getattr(self, "classes_", None))
-        if len(self._members) != len(self.weights_):
-            raise ValueError("the members and their weights do not fit together")

@@ -32,10 +32,33 @@ CASCADE_RULES = {
 
 
 class BaseCascade(BaseLevels):
-    """What the classifier and the regressor share."""
+    """Code shared by the classifier and the regressor."""
 
     _parameter_rules: ClassVar = CASCADE_RULES
     columns = None
+
+    def __init__(
+        self,
+        estimators: NamedMembers | None = None,
+        *,
+        max_layers: int = 10,
+        n_iter_no_change: int = 1,
+        tol: float = 0.0,
+        inputs_from: str = "last",
+        cv: Any = None,
+        refit: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.max_layers = max_layers
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.inputs_from = inputs_from
+        self.cv = cv
+        self.refit = refit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted_levels")
@@ -79,23 +102,23 @@ class BaseCascade(BaseLevels):
         self._seeds = None if self.random_state is None else check_random_state(self.random_state)
         layers: list[list[FittedMember]] = []
         metas: list[Array] = []
-        metas_seen: list[Array] = []
+        validation_metas: list[Array] = []
         self.validation_losses_: list[float] = []
-        table, seen = data, None if data.validation is None else data.validation[0]
-        while self._goes_on():
+        table, validation_table = data, None if data.validation is None else data.validation[0]
+        while self._should_add_layer():
             (specs,) = self._specs()
             plan = LevelPlan(self.refit, resolve_n_jobs(self.n_jobs))
             members, responses = fit_level(specs, table, folds, plan)
             if np.isnan(np.hstack(responses)).any():
                 raise ValueError("cv must put every row into a test part; some rows are in none.")
             layers.append(members)
-            said = [member.respond(seen) for member in members] if data.validation is not None else []
-            self.validation_losses_.append(self._validation_loss(data, responses, said))
+            predicted = [member.respond(validation_table) for member in members] if data.validation is not None else []
+            self.validation_losses_.append(self._validation_loss(data, responses, predicted))
             metas.append(self._meta(responses))
             if data.validation is not None:
-                metas_seen.append(self._meta(said))
-                seen = self._next_table(layers, metas_seen, data.validation[0])
-            table = data.with_table(self._next_table(layers, metas, data.X), seen)
+                validation_metas.append(self._meta(predicted))
+                validation_table = self._next_table(layers, validation_metas, data.validation[0])
+            table = data.with_table(self._next_table(layers, metas, data.X), validation_table)
         del self._seeds
         self.n_layers_ = self._best_layer() + 1
         self._fitted_levels = layers[: self.n_layers_]
@@ -104,7 +127,7 @@ class BaseCascade(BaseLevels):
     def _seed_source(self) -> Any:
         return self._seeds
 
-    def _goes_on(self) -> bool:
+    def _should_add_layer(self) -> bool:
         """Whether to add a layer: the loss still fell in one of the last `n_iter_no_change` layers."""
         n_layers = len(self.validation_losses_)
         waited = n_layers - 1 - self._best_layer() if n_layers else 0
@@ -118,12 +141,12 @@ class BaseCascade(BaseLevels):
                 best = layer
         return best
 
-    def _validation_loss(self, data: MemberData, responses: list[Array], said: list[Array]) -> float:
+    def _validation_loss(self, data: MemberData, responses: list[Array], predicted: list[Array]) -> float:
         """Mean squared error of the layer's average; of probabilities, the Brier score."""
         if data.validation is None:
             found, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
         else:
-            found, y, weight = np.mean(said, axis=0), self._encode_target(data.validation[1]), None
+            found, y, weight = np.mean(predicted, axis=0), self._encode_target(data.validation[1]), None
         target = y[:, None]
         if is_classifier(self):
             target = (target == np.arange(len(self.classes_))).astype(np.float64)
@@ -206,29 +229,6 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
     True
     """
 
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        max_layers: int = 10,
-        n_iter_no_change: int = 1,
-        tol: float = 0.0,
-        inputs_from: str = "last",
-        cv: Any = None,
-        refit: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.max_layers = max_layers
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.inputs_from = inputs_from
-        self.cv = cv
-        self.refit = refit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     def _default_members(self) -> NamedMembers:
         return default_classifier_forests()
 
@@ -241,7 +241,7 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
         shares = self._average(X)
         return self.classes_[shares.argmax(axis=1)]
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         return "predict_proba"
 
 
@@ -292,29 +292,6 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
     >>> model.score(X[1::2], y[1::2]) > 0.2
     True
     """
-
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        max_layers: int = 10,
-        n_iter_no_change: int = 1,
-        tol: float = 0.0,
-        inputs_from: str = "last",
-        cv: Any = None,
-        refit: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.max_layers = max_layers
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.inputs_from = inputs_from
-        self.cv = cv
-        self.refit = refit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _default_members(self) -> NamedMembers:
         return default_regressor_forests()

@@ -44,11 +44,11 @@ LEVELS = Rule("two or more ascending numbers between 0 and 1", _are_levels)
 class ConformalRegressor(BaseRegressor, BaseConformal):
     """Intervals around the predictions of any regressor that hold the target with a given probability.
 
-    Rows that a model has not seen tell how far it errs. With one part of the rows held out (split conformal) the
-    probability is at least the coverage asked for, whatever the estimator and the distribution. With folds (CV+) every
-    row is used for training and for calibration; 1 - 2 (1 - coverage), less a little for few folds, is what is proven,
-    and about `coverage` is what is found. Both need new rows that are exchangeable with those of `fit`: no drift, and
-    `groups` where rows belong together.
+    The errors on held-out rows calibrate the intervals. With one part of the rows held out (split conformal) the
+    coverage is guaranteed for any estimator and distribution. With folds (CV+) every row is used for training and for
+    calibration; the proven coverage is 1 - 2 (1 - coverage), slightly less with few folds, and the observed one is
+    close to `coverage`. Both need new rows that are exchangeable with those of `fit`: no drift, and `groups` where rows
+    belong together.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 f"got {self.method!r}."
             )
 
-    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> Errors:
+    def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Errors:
         return Errors.of(responses, y, _deviation(model, responses), weight)
 
     def predict(self, X: ArrayLike) -> Array:
@@ -156,8 +156,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         -------
         array of shape (n_samples,)
         """
-        said = np.mean(self._responses(X), axis=0)
-        return said[:, middle_column(levels_of(self._member.models[0]), said.shape[1])]
+        predicted = np.mean(self._responses(X), axis=0)
+        return predicted[:, middle_column(levels_of(self._member.models[0]), predicted.shape[1])]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
         """Return an interval for each row that holds its target with a given probability.
@@ -176,11 +176,11 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             needed, 9 for 0.9.
         """
         COVERAGE.check("coverage", coverage)
-        said = self._responses(X)
-        columns = nearest_columns(levels_of(self._member.models[0]), said[0].shape[1], coverage)
-        scales = [_deviation(model, found) for model, found in zip(self._member.models, said, strict=True)]
+        predicted = self._responses(X)
+        columns = nearest_columns(levels_of(self._member.models[0]), predicted[0].shape[1], coverage)
+        scales = [_deviation(model, found) for model, found in zip(self._member.models, predicted, strict=True)]
         parts = [part.scores(columns) for part in self._parts]
-        found = intervals(parts, said, scales, columns, coverage, resolve_n_jobs(self.n_jobs))
+        found = intervals(parts, predicted, scales, columns, coverage, resolve_n_jobs(self.n_jobs))
         loss = _loss(self._member.models[0])
         return found if loss is None else np.clip(found, *loss.bounds)
 
@@ -190,7 +190,7 @@ def _loss(model: Any) -> Any:
 
 
 def _deviation(model: Any, responses: Array) -> Array:
-    """What the errors of a model are in proportion to: what its loss says, if it has one."""
+    """The scale of a model's errors for each row, given by its loss; 1 for models without a loss."""
     loss = _loss(model)
     return np.ones(len(responses)) if loss is None else loss.deviation(responses[:, 0])
 
@@ -198,10 +198,10 @@ def _deviation(model: Any, responses: Array) -> Array:
 class ConformalClassifier(BaseClassifier, BaseConformal):
     """Sets of classes, from the probabilities of any classifier, that hold the right one with a given probability.
 
-    Rows that a model has not seen tell how far its probabilities err. With one part of the rows held out (split
-    conformal) the probability is at least the coverage asked for, whatever the estimator and the distribution. With
-    folds every row is used for training and for calibration; 1 - 2 (1 - coverage), less a little for few folds, is what
-    is proven, and about `coverage` is what is found. Both need new rows that are exchangeable with those of `fit`.
+    The scores of held-out rows calibrate the sets. With one part of the rows held out (split conformal) the coverage
+    is guaranteed for any estimator and distribution. With folds every row is used for training and for calibration; the
+    proven coverage is 1 - 2 (1 - coverage), slightly less with few folds, and the observed one is close to `coverage`.
+    Both need new rows that are exchangeable with those of `fit`.
 
     Parameters
     ----------
@@ -209,17 +209,16 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         Of this package or any other with scikit-learn's interface and `predict_proba`. Default: gradient
         boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.
     conformity : {"lac", "aps", "raps"}, default="lac"
-        How classes come into sets. "lac": those of a probability above one limit for all rows, which gives the smallest
-        sets; some are empty. "aps": the most probable ones until enough probability is together, which gives larger
-        sets to harder rows, and never an empty one. "raps": the same with a penalty for late places, against long
-        tails of improbable classes.
+        The score. "lac": classes whose probability exceeds one threshold for all rows; the smallest sets, some of them
+        empty. "aps": the most probable classes up to a cumulative probability; larger sets for harder rows, never an
+        empty one. "raps": "aps" with a penalty on rank, against long tails of improbable classes.
     raps_penalty : float, default=0.01
-        With conformity="raps": added to the probability that is together for each place after the first ones.
+        With conformity="raps": added to the cumulative probability for each rank after the first `raps_places`.
     raps_places : int, default=2
-        With conformity="raps": how many places have no penalty.
+        With conformity="raps": number of ranks without a penalty.
     by_class : bool, default=False
-        Whether the coverage is to hold for the rows of each class by themselves, also rare ones, and not only for all
-        of them together; it takes at least coverage / (1 - coverage) held-out rows of each class.
+        Whether the coverage holds within each class, also rare ones, and not only over all rows; it takes at least
+        coverage / (1 - coverage) held-out rows of each class.
     cv : int, splitter, list of (train, test), "prefit" or None, default=None
         None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
         rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
@@ -294,7 +293,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def _template(self) -> Any:
         return GradientBoostingClassifier(**BOOSTING) if self.estimator is None else self.estimator
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         return "predict_proba"
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
@@ -306,7 +305,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def _score(self) -> SetScore:
         return SetScore(self.conformity, self.raps_penalty, self.raps_places)
 
-    def _judged(self, model: Any, responses: Array, y: Array, weight: Array) -> SetScores:
+    def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> SetScores:
         scores = self._score().of_labels(responses, y)
         if self.by_class:
             return SetScores.by_class(scores, weight, y, len(self.classes_))

@@ -1,7 +1,8 @@
-"""Members fitted on folds: each row is predicted by models that have not seen it."""
+"""Members fitted on folds: out-of-fold predictions, and their files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +21,8 @@ from fastens.combining.responses import METHODS, MemberError, class_response, nu
 from fastens.combining.tasks import Task, run_tasks
 from fastens.engine.sharing import shared
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.saving import nested_arrays, nested_model
+from fastens.storage import ModelFileError
 from fastens.table.parts import read_table, take_columns, take_rows
 from fastens.table.tables import is_frame
 from fastens.tree_model.saving import SavedEnsemble
@@ -28,13 +31,13 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Fold = tuple[Rows, Rows]
 
-# Fits on fewer values than this run side by side, a thread each; larger ones keep all threads busy by themselves.
+# Fits on fewer values than this run in parallel with one thread each; larger ones use all threads one after another.
 VALUES_FOR_ALL_THREADS = 4e6
-WHOLE = -1  # in place of the number of a fold: the fit on all rows
+ALL_ROWS = -1  # in place of the number of a fold: the fit on all rows
 
 
 class GivenRows(NamedTuple):
-    """Which rows are those that `fit` was given, and how many there were."""
+    """The rows of `fit` that have a weight, and how many rows there were."""
 
     rows: Rows
     n_given: int
@@ -50,13 +53,13 @@ class GivenRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MemberSpec:
-    """A member to fit: what it sees, and what it is asked for."""
+    """A member to fit: its columns, and the method whose responses are used."""
 
     name: str
     estimator: Any
     columns: list[int] | None
     method: str
-    several: bool = False  # a regressor's several outputs are an answer
+    multi_output: bool = False  # a regressor's several outputs are allowed
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class MemberData:
         return replace(self, X=X, validation=validation)
 
     def labels_for(self, member: Any) -> NDArray[Any]:
-        """The target as a member is given it: our own classifiers get the labels, others the indices of the classes."""
+        """The target for a member: labels for our own classifiers, class indices for others."""
         if self.classes is None:
             return self.y
         index = self.y.astype(np.intp)
@@ -120,8 +123,8 @@ class FittedMember:
     method: str
     models: list[Any]
     classes: NDArray[Any] | None
-    knows_labels: bool  # its classes are labels, not indices
-    several: bool = False  # a regressor's several outputs are an answer
+    uses_labels: bool  # fitted on labels, not on class indices
+    multi_output: bool = False  # a regressor's several outputs are allowed
 
     def respond(self, X: Any) -> Array:
         """Responses, (n_rows, 1) or (n_rows, n_classes)."""
@@ -138,13 +141,13 @@ class FittedMember:
     def _respond(self, model: Any, X: Any) -> Array:
         what = f"Member {self.name!r}"
         if self.classes is None:
-            return number_response(what, model, X, self.several)
-        labels = self.classes if self.knows_labels else np.arange(len(self.classes))
+            return number_response(what, model, X, self.multi_output)
+        labels = self.classes if self.uses_labels else np.arange(len(self.classes))
         return class_response(what, model, X, self.method, labels)
 
 
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
-    """The method whose answers are used; an error ends with the remedy."""
+    """The method whose responses are used; an error ends with the remedy."""
     if not is_classification:
         return "predict"
     for method in METHODS if wanted == "auto" else (wanted,):
@@ -177,7 +180,7 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
 
 
 def _split(cv: Any, data: MemberData) -> list[Fold]:
-    """The folds of a splitter, or of their number; an error of scikit-learn's with what to do."""
+    """The folds of a splitter or of a number of folds; scikit-learn's errors get advice."""
     is_classification = data.classes is not None
     target = data.y.astype(np.intp) if is_classification else data.y
     try:
@@ -195,7 +198,7 @@ def _kept(places: Rows) -> Rows:
     return places[places >= 0]
 
 
-def restrict(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
+def restrict_folds(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
     """The folds among the rows that are known, counted anew; folds without training or test rows are left out."""
     cut = [(train[known[train]], test[known[test]]) for train, test in folds]
     place = np.cumsum(known) - 1
@@ -206,7 +209,7 @@ def restrict(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
 
 
 @dataclass
-class Piece:
+class FoldFit:
     """One member fitted on one fold: its model, and its responses for the test rows."""
 
     model: Any
@@ -223,13 +226,13 @@ class LevelPlan:
         Fit each member on all rows besides, and keep that model in place of the folds' models.
     n_threads : int
         Threads for all of it.
-    pieces : dict
-        What is finished, by member and fold; `fit_level` adds to it as it goes, and does nothing twice.
+    fold_fits : dict
+        Finished fits by member and fold; `fit_level` adds to it, and skips what is in it.
     """
 
     refit: bool
     n_threads: int
-    pieces: dict[tuple[str, int], Piece] = field(default_factory=dict)
+    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)
 
 
 def fit_level(
@@ -240,24 +243,24 @@ def fit_level(
     Returns
     -------
     members, responses
-        The fitted members, and their responses for each row by the models that have not seen it (the mean, where a row
-        is in several test parts); NaN for rows in no test part.
+        The fitted members, and their out-of-fold responses for each row (the mean, where a row is in several test
+        parts); NaN for rows in no test part.
     """
-    jobs = ([WHOLE] if plan.refit or not folds else []) + list(range(len(folds)))
+    jobs = ([ALL_ROWS] if plan.refit or not folds else []) + list(range(len(folds)))
     alone, side_by_side = _tasks(specs, data, folds, plan, jobs)
     run_tasks(alone, side_by_side, plan.n_threads)
-    kept = [WHOLE] if WHOLE in jobs else jobs
-    members = [_fitted(spec, [plan.pieces[spec.name, job].model for job in kept], data) for spec in specs]
+    kept = [ALL_ROWS] if ALL_ROWS in jobs else jobs
+    members = [_fitted(spec, [plan.fold_fits[spec.name, job].model for job in kept], data) for spec in specs]
     return members, [_out_of_fold(spec, data, folds, plan) for spec in specs]
 
 
 def _tasks(
     specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan, jobs: list[int]
 ) -> tuple[list[list[Task]], list[list[Task]]]:
-    """What to do one after another with all threads, and what side by side with one thread each.
+    """The fits to run one after another with all threads, and those to run in parallel with one thread each.
 
-    Our own members see a fold one after another, so that its table is encoded and binned once; a frame is read once for
-    all folds.
+    Our own members are fitted on a fold one after another, so that its table is encoded and binned once. A frame is
+    read once for all folds.
     """
     alone: list[list[Task]] = []
     side_by_side: list[list[Task]] = []
@@ -266,7 +269,7 @@ def _tasks(
     for job in jobs:
         ours: list[Task] = []
         for spec in specs:
-            if (spec.name, job) in plan.pieces:
+            if (spec.name, job) in plan.fold_fits:
                 continue
             is_ours = isinstance(spec.estimator, BaseFastens)
             task = partial(_fit_job, spec, read if _reads_tables(spec.estimator) else data, folds, job, plan)
@@ -279,7 +282,7 @@ def _tasks(
 
 
 def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
-    """The same with a frame that has been read, where that is of use and cannot change what members learn."""
+    """The data with its frame read in advance, where members can use that and the result stays the same."""
     if not is_frame(data.X) or not any(_reads_tables(spec.estimator) for spec in specs):
         return data
     table = read_table(data.X)
@@ -287,16 +290,17 @@ def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
 
 
 def _reads_tables(member: Any) -> bool:
-    """Whether a member's door is the common one, to which a table may come that has been read."""
+    """Whether a member accepts a table that has been read already."""
     return (
         isinstance(member, SavedEnsemble)
+        and isinstance(member, BaseFastens)
         and type(member)._learn_table is BaseFastens._learn_table
         and getattr(member, "categorical_features", None) == "from_dtype"
     )
 
 
 def _has_threads(member: Any) -> bool:
-    """Whether a member of another library asks for several threads or processes itself."""
+    """Whether a member of another library starts several threads or processes itself."""
     parameters = member.get_params(deep=True) if hasattr(member, "get_params") else {}
     return any(
         key.split("__")[-1] in ("n_jobs", "thread_count", "num_threads") and value not in (None, 1)
@@ -306,21 +310,21 @@ def _has_threads(member: Any) -> bool:
 
 def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, plan: LevelPlan) -> None:
     """Fit a member on one fold, and predict for its test rows."""
-    part = data if job == WHOLE else _training(data, folds, job)
+    part = data if job == ALL_ROWS else _training(data, folds, job)
     columns = None if spec.columns is None else tuple(spec.columns)
     try:
         model = _fit_part(spec, part, _columns(part, columns), len(folds))
-        responses = None if job == WHOLE else _fitted(spec, [model], data).respond(_unseen(data, folds, job))
+        responses = None if job == ALL_ROWS else _fitted(spec, [model], data).respond(_test_rows(data, folds, job))
     except MemberError:
         raise
     except Exception as error:
-        where = "on all rows" if job == WHOLE else f"in fold {job}"
+        where = "on all rows" if job == ALL_ROWS else f"in fold {job}"
         raise MemberError(f"Member {spec.name!r} failed {where}: {error}{_advice(part)}") from error
     trees = getattr(model, "_ensemble", None)
     if isinstance(trees, TreeEnsemble):
         trees.forget()
-    keep = job == WHOLE or not plan.refit
-    plan.pieces[spec.name, job] = Piece(model if keep else None, responses)
+    keep = job == ALL_ROWS or not plan.refit
+    plan.fold_fits[spec.name, job] = FoldFit(model if keep else None, responses)
 
 
 @shared
@@ -329,7 +333,7 @@ def _training(data: MemberData, folds: list[Fold], job: int) -> MemberData:
 
 
 @shared
-def _unseen(data: MemberData, folds: list[Fold], job: int) -> Any:
+def _test_rows(data: MemberData, folds: list[Fold], job: int) -> Any:
     return take_rows(data.X, folds[job][1])
 
 
@@ -339,17 +343,17 @@ def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
 
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
-    knows_labels = isinstance(spec.estimator, BaseFastens)
-    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, knows_labels, spec.several)
+    uses_labels = isinstance(spec.estimator, BaseFastens)
+    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, uses_labels, spec.multi_output)
 
 
 def _absent_classes(part: MemberData) -> list[Any]:
-    """The classes that some rows have none of."""
+    """The classes without rows."""
     return [] if part.classes is None else np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
 
 
 def _advice(part: MemberData) -> str:
-    """What to do where rows to train on lack classes, for the end of an error."""
+    """Advice for an error where the training rows lack a class."""
     absent = _absent_classes(part)
     if not absent:
         return ""
@@ -360,7 +364,7 @@ def _advice(part: MemberData) -> str:
 
 
 def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
-    """A member fitted on a part of the rows; where one fold of several has one class only, what answers with that."""
+    """A member fitted on a part of the rows; a constant classifier where one of several folds has one class only."""
     if n_folds < 2 or part.classes is None or len(_absent_classes(part)) < len(part.classes) - 1:
         return fit_member(spec, part, X)
     if spec.method == "decision_function":
@@ -376,7 +380,7 @@ def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
 
 
 def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
-    """What goes to a member without being asked for: weights always, the rest where its `fit` has such a parameter."""
+    """Arguments of a member's `fit`: weights always, the others where its `fit` has such a parameter."""
     found: dict[str, Any] = {}
     member = spec.estimator
     if data.sample_weight is not None:
@@ -406,14 +410,43 @@ def _weight_name(spec: MemberSpec) -> str:
 def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: LevelPlan) -> Array:
     if not folds:
         return np.empty((data.n_rows, 0))
-    first = plan.pieces[spec.name, 0].responses
+    first = plan.fold_fits[spec.name, 0].responses
     assert first is not None
     total = np.zeros((data.n_rows, first.shape[1]))
     count = np.zeros((data.n_rows, 1))
     for job, (_, test) in enumerate(folds):
-        responses = plan.pieces[spec.name, job].responses
+        responses = plan.fold_fits[spec.name, job].responses
         assert responses is not None
         np.add.at(total, test, responses)
         np.add.at(count, test, 1)
     with np.errstate(invalid="ignore"):
         return total / count
+
+
+# Saving --------------------------------------------------
+
+
+def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDArray[Any]]:
+    """Arrays whose names start with `prefix`."""
+    found: dict[str, NDArray[Any]] = {}
+    described = []
+    for number, member in enumerate(members):
+        described.append([member.name, member.columns, member.method, member.uses_labels, len(member.models)])
+        for place, model in enumerate(member.models):
+            found |= nested_arrays(f"{prefix}{number}.{place}.", model, f"Member {member.name!r}")
+    content = json.dumps(described, separators=(",", ":")).encode()
+    return found | {f"{prefix}members": np.frombuffer(content, dtype=np.uint8)}
+
+
+def members_from_arrays(
+    prefix: str, arrays: Mapping[str, NDArray[Any]], classes: NDArray[Any] | None
+) -> list[FittedMember]:
+    """The members again."""
+    found = []
+    described = json.loads(arrays[f"{prefix}members"].tobytes().decode())
+    for number, (name, columns, method, uses_labels, n_models) in enumerate(described):
+        if method not in METHODS or type(n_models) is not int:
+            raise ModelFileError("the state of the members is malformed")
+        models = [nested_model(f"{prefix}{number}.{place}.", arrays, f"Member {name!r}") for place in range(n_models)]
+        found.append(FittedMember(name, columns, method, models, classes, uses_labels))
+    return found

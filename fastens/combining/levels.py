@@ -1,4 +1,4 @@
-"""Levels of fitted members: what each gets from the one before."""
+"""Levels of fitted members, each given the predictions of those before."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
-from fastens.combining.folds import FittedMember
+from fastens.combining.folds import FittedMember, members_from_arrays, members_to_arrays
 from fastens.combining.members import BaseMembers
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
 from fastens.parameters import one_of
 from fastens.table.parts import beside
 
@@ -35,17 +34,17 @@ class BaseLevels(BaseMembers):
     # Tables of predictions --------------------------------------------------
 
     def _meta(self, responses: list[Array]) -> Array:
-        """Responses side by side; of two classes, the share of one says all."""
+        """Responses as columns; of two classes, the probability of the second is enough."""
         is_binary = is_classifier(self) and len(self.classes_) == 2
         return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
 
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
-        """What the level after these gets, from the responses of each of them."""
+        """The input of the next level, from the responses of these levels."""
         meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
         return beside(meta, self._meta_names(levels), X) if self._passes_columns() else meta
 
     def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
-        """The same from the columns of X."""
+        """The input of the next level for new rows."""
         table, metas = X, []
         for depth, members in enumerate(levels, 1):
             metas.append(self._meta([member.respond(table) for member in members]))
@@ -53,7 +52,7 @@ class BaseLevels(BaseMembers):
         return table
 
     def _meta_names(self, levels: list[list[FittedMember]]) -> list[str]:
-        """Names of what the level after these gets; of several levels, whose members may have the same, with theirs."""
+        """Column names of the next level's input; prefixed by the level where several levels contribute."""
         prefix = type(self).__name__.lower()
         stems = [f"{prefix}_{depth}" for depth in range(1, len(levels) + 1)] if self.inputs_from == ALL else [prefix]
         names = []

@@ -1,4 +1,4 @@
-"""What ensembles of any estimators share: their members as parameters, the table they are given, tags and diagram."""
+"""Code shared by ensembles of any estimators: members as parameters, the input table, tags and HTML diagram."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import clone, is_classifier
-from sklearn.utils import Bunch, check_random_state
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.base import is_plain
+from fastens.base import BaseFastens, is_plain
 from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
-from fastens.combining.kinds import check_kind, tags_of
 from fastens.parameters import NONE, Rule, instance, whole
-from fastens.saving import SavedEstimator
 from fastens.table.parts import column_numbers, take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.tables import TableEncoder, is_frame, table_from_array, table_from_frame
@@ -48,7 +46,7 @@ def _is_named(item: Any) -> bool:
     return isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
-class BaseMembers(SavedEstimator):
+class BaseMembers(BaseFastens):
     """An estimator made of named members.
 
     A subclass has the parameters `estimators`, `columns`, `n_jobs` and `random_state`, and gives the members of each
@@ -107,7 +105,7 @@ class BaseMembers(SavedEstimator):
         return Bunch(**dict(self._named()))
 
     def _specs(self) -> list[list[MemberSpec]]:
-        """Check the members; their columns, what they are asked for, and their seeds."""
+        """Check the members; return their columns, methods and seeded copies."""
         levels = self._levels()
         names = [name for members in levels for name, _ in members]
         _check_names(names, self.get_params(deep=False))
@@ -126,11 +124,11 @@ class BaseMembers(SavedEstimator):
         if given is not None and depth > 0:
             raise ValueError(f"columns must be given for members of the first level; got them for {name!r}.")
         columns = None if given is None else column_numbers(given, names, self.n_features_in_)
-        method = resolve_method(name, member, self._wanted_method(), is_classifier(self), self._remedy())
+        method = resolve_method(name, member, self._response_method(), is_classifier(self), self._remedy())
         return MemberSpec(name, _seeded(member, seeds), columns, method)
 
     def _seed_source(self) -> np.random.RandomState | None:
-        """What seeds the members, if anything."""
+        """The generator of the members' seeds; None where they are not seeded."""
         return None if self.random_state is None or self._is_prefit else check_random_state(self.random_state)
 
     @property
@@ -138,12 +136,12 @@ class BaseMembers(SavedEstimator):
         """Whether the members are fitted already."""
         return bool(getattr(self, "prefit", False))
 
-    def _wanted_method(self) -> str:
-        """What members are asked for: a method's name, or "auto"."""
+    def _response_method(self) -> str:
+        """The members' method to use, or "auto"."""
         return "auto"
 
     def _remedy(self) -> str:
-        """What to do where a member lacks the method, for the end of an error."""
+        """Advice for an error where a member lacks the method."""
         return ""
 
     # The table --------------------------------------------------
@@ -179,7 +177,7 @@ class BaseMembers(SavedEstimator):
         return self._validate_array(X, reset=False)
 
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
-        """Check the parameters and the data; also which rows those are that have weight: the others are absent."""
+        """Check the parameters and the data; drop the rows of zero weight."""
         self._check_parameters()
         self._check_target_given(y)
         if self._is_prefit:
@@ -203,7 +201,7 @@ class BaseMembers(SavedEstimator):
             classes=getattr(self, "classes_", None),
             sample_weight=found.sample_weight,
             groups=None if groups is None else np.asarray(groups)[rows],
-            validation=None if X_val is None else self._door_validation(X_val, metadata["y_val"]),
+            validation=None if X_val is None else self._check_validation_rows(X_val, metadata["y_val"]),
             routed=self._route(metadata, rows),
         )
         return data, GivenRows(rows, n_rows)
@@ -212,8 +210,8 @@ class BaseMembers(SavedEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
-    def _door_validation(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Check rows to validate on by what the door has just learned."""
+    def _check_validation_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Check validation rows against the columns and classes just learned."""
         X = self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
         y = np.asarray(y)
         try:
@@ -225,7 +223,7 @@ class BaseMembers(SavedEstimator):
     def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
         """Metadata by member, where scikit-learn's metadata routing is on."""
         if not _routing_enabled():
-            check_known(type(self).__name__, metadata)
+            check_metadata(type(self).__name__, metadata)
             return None
         given = {name: value for name, value in metadata.items() if value is not None}
         routed = process_routing(self, "fit", **given)
@@ -248,7 +246,7 @@ class BaseMembers(SavedEstimator):
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Say which metadata `fit` passes on to which member."""
+        """Return which metadata `fit` passes on to which member."""
         router = MetadataRouter(owner=self)
         for name, member in (pair for members in self._levels() for pair in members):
             router.add(**{name: member}, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
@@ -258,7 +256,7 @@ class BaseMembers(SavedEstimator):
         return router
 
     def _routed_splitter(self) -> Any:
-        """What may ask for metadata to split rows by."""
+        """The splitter, which may request metadata."""
         return getattr(self, "cv", None)
 
     def _sk_visual_block_(self) -> Any:
@@ -276,14 +274,46 @@ class BaseMembers(SavedEstimator):
         return blocks[0] if len(blocks) == 1 else _VisualBlock("serial", blocks, dash_wrapped=False)
 
 
+class BaseOneEstimator(BaseMembers):
+    """An estimator made of copies of one other."""
+
+    estimators = None
+    columns = None
+    estimator: Any
+
+    def _template(self) -> Any:
+        """The estimator to copy."""
+        raise NotImplementedError
+
+    def _named(self) -> Iterator[tuple[str, Any]]:
+        """The estimator, for tags."""
+        yield "estimator", self._template()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, those of the estimator as ``estimator__parameter`` too."""
+        return BaseEstimator.get_params(self, deep=deep)
+
+    def set_params(self, **params: Any) -> BaseOneEstimator:
+        """Set parameters, those of the estimator as ``estimator__parameter``."""
+        BaseEstimator.set_params(self, **params)
+        return self
+
+    def _levels(self) -> list[NamedMembers]:
+        return [[("estimator", self._template())]]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_kind("estimator", self._template(), is_classifier(self))
+
+
 def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
-    """Classes with those that fitted members know too, and the rows' classes as numbers among them."""
+    """The union of these classes and those of fitted members, and each row's index in it."""
     joint = joined_labels([("y", classes), *labels_of_members(members)])
     return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
 
 
 def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
-    """The classes of the fitted members that say what theirs are, each with words for an error."""
+    """The classes of the fitted members that have `classes_`, each with the member's name for an error."""
     known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
     return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
 
@@ -298,8 +328,8 @@ def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
     return np.unique(np.concatenate([labels for _, labels in parts]))
 
 
-def check_known(kind: str, metadata: Mapping[str, Any]) -> None:
-    """Raise TypeError for arguments of `fit` that are none, unless scikit-learn's metadata routing is on."""
+def check_metadata(kind: str, metadata: Mapping[str, Any]) -> None:
+    """Raise TypeError for unknown arguments of `fit`, unless scikit-learn's metadata routing is on."""
     unknown = [] if _routing_enabled() else sorted(set(metadata) - KNOWN_METADATA)
     if unknown:
         raise TypeError(f"{kind}.fit got an unexpected keyword argument {unknown[0]!r}")
@@ -348,3 +378,24 @@ def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
     if y.ndim == 0 or y.shape[0] != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[:1] or 0}.")
     return y[rows]
+
+
+def tags_of(member: Any) -> Any:
+    """scikit-learn's tags of an estimator; None for what has none: a class, text, an object of a class of its own."""
+    if not hasattr(member, "fit"):
+        return None
+    try:
+        return get_tags(member)
+    except (AttributeError, TypeError):
+        return None
+
+
+def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
+    """Raise ValueError where a member is no classifier, or no regressor."""
+    kind = "classifier" if wants_classifier else "regressor"
+    tags = tags_of(member)
+    if tags is not None and tags.estimator_type == kind:
+        return
+    needs_tags = tags is None and hasattr(member, "fit")
+    advice = f", an instance of a class with scikit-learn's {kind.title()}Mixin and BaseEstimator"
+    raise ValueError(f"{what} must be a {kind}{advice if needs_tags else ''}; got {member!r}.")

@@ -1,4 +1,4 @@
-"""What stands for a classifier whose training rows are all of one class."""
+"""A constant classifier, for training rows of a single class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class OneClassClassifier(BaseClassifier, SavedEstimator):
-    """Answers with the one class that its rows have: few classifiers take such rows.
+    """Predicts the only class of its training rows, which many classifiers do not accept.
 
     Attributes
     ----------
@@ -48,5 +48,5 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
 
 
 def _n_rows(X: Any) -> int:
-    """The rows of any table; what its columns hold does not matter, even if it would be of no type seen in `fit`."""
+    """The number of rows of any table, without a check of its columns."""
     return X.shape[0] if hasattr(X, "shape") else len(X)

@@ -1,4 +1,4 @@
-"""What members of ensembles answer: checked, and in the order of the ensemble's classes."""
+"""Responses of members: checked, and in the order of the ensemble's classes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from fastens.base import BaseFastens
 Array = NDArray[np.float64]
 
 METHODS = ("predict_proba", "decision_function", "predict")
-# How far from 1 probabilities may sum: of float16, and of sums that were rounded one by one.
+# Probabilities may be float16, or have been rounded one by one.
 _SUM_TOLERANCE = 1e-2
 
 
 class MemberError(ValueError):
-    """A member of an ensemble could not be fitted, or answered what is no answer."""
+    """A member of an ensemble could not be fitted, or its response is malformed."""
 
 
 def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> None:
-    """Raise ValueError for the first label that is none of `labels`."""
+    """Raise MemberError for the first label that is not in `labels`."""
     known = set(labels.tolist())
     for label in found.tolist():
         if label not in known:
             places = np.array_equal(labels, np.arange(len(labels)))
             hint = ", the places of the classes in classes_, which it is fitted to" if places else ""
-            raise MemberError(f"{what} must answer with labels among {labels.tolist()}{hint}; got {label!r}.")
+            raise MemberError(f"{what} must predict labels among {labels.tolist()}{hint}; got {label!r}.")
 
 
 def label_places(what: str, answer: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
-    """The place among `labels` of each label that an estimator answered."""
+    """The index in `labels` of each predicted label."""
     found = np.asarray(answer)
     _check_rows(what, found, n_rows, "one label for each row")
     found = found.reshape(n_rows)
@@ -42,7 +42,7 @@ def label_places(what: str, answer: Any, labels: NDArray[Any], n_rows: int) -> N
 
 
 def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
-    """What a classifier says of each class in `labels`; of those it has not seen, that they are least likely.
+    """A classifier's response for each class in `labels`; classes it has not seen get the lowest value.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[A
     X : table
         The rows.
     method : {"predict_proba", "decision_function", "predict"}
-        What it is asked.
+        The method to call.
     labels : array of shape (n_classes,)
         All labels.
 
@@ -65,7 +65,7 @@ def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[A
     Raises
     ------
     MemberError
-        For a label that is not among these, an answer of another shape, or what are no probabilities.
+        For an unknown label, a response of another shape, or values that are no probabilities.
     """
     answer, n_rows = getattr(model, method)(X), X.shape[0]
     if method == "predict":
@@ -82,7 +82,7 @@ def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[A
         found, columns = np.hstack([-found, found]), sorted(columns)
     if found.shape != (n_rows, len(columns)):
         raise MemberError(
-            f"{what} must answer with a column for each of its {len(columns)} classes; its {method} has the shape "
+            f"{what} must give a column for each of its {len(columns)} classes; its {method} has the shape "
             f"{found.shape} for {n_rows} rows."
         )
     if not isinstance(model, BaseFastens):
@@ -107,7 +107,7 @@ def known_labels(what: str, model: Any) -> NDArray[Any]:
 
 
 def number_response(what: str, model: Any, X: Any, several: bool = False) -> Array:
-    """What a regressor predicts, (n_rows, 1), or with `several` a column for each of its outputs."""
+    """A regressor's predictions, (n_rows, 1), or with `several` a column for each output."""
     found, n_rows = _numbers(what, model.predict(X)), X.shape[0]
     if not (several and found.ndim == 2 and len(found) == n_rows):
         _check_rows(what, found, n_rows, "one number for each row")
@@ -118,26 +118,26 @@ def number_response(what: str, model: Any, X: Any, several: bool = False) -> Arr
 
 def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> None:
     if found.shape not in ((n_rows,), (n_rows, 1)):
-        raise MemberError(f"{what} must answer with {needed}; got the shape {found.shape} for {n_rows} rows.")
+        raise MemberError(f"{what} must give {needed}; got the shape {found.shape} for {n_rows} rows.")
 
 
 def _numbers(what: str, answer: Any) -> Array:
     try:
         return np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise MemberError(f"{what} must answer with numbers: {error}") from error
+        raise MemberError(f"{what} must give numbers: {error}") from error
 
 
 def _check_values(what: str, found: Array, method: str) -> None:
     """Raise MemberError for numbers that are not finite, and for probabilities that are none."""
     finite = np.isfinite(found)
     if not finite.all():
-        raise MemberError(f"{what} must answer with finite numbers; got {found[~finite][0]} from its {method}.")
+        raise MemberError(f"{what} must give finite numbers; got {found[~finite][0]} from its {method}.")
     if method != "predict_proba" or not found.size:
         return
     if found.min() < -_SUM_TOLERANCE:
-        raise MemberError(f"{what} must answer with probabilities of at least 0; got {found.min()}.")
+        raise MemberError(f"{what} must give probabilities of at least 0; got {found.min()}.")
     sums = found.sum(axis=1)
     worst = np.abs(sums - 1).argmax()
     if abs(sums[worst] - 1) > _SUM_TOLERANCE:
-        raise MemberError(f"{what} must answer with probabilities that sum to 1; got {found[worst].tolist()}.")
+        raise MemberError(f"{what} must give probabilities that sum to 1; got {found[worst].tolist()}.")

@@ -1,4 +1,4 @@
-"""What learns to combine members' predictions where nothing else is asked for: two linear models."""
+"""The default final estimators of stacking: logistic and ridge regression."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.parameters import real
-from fastens.saving import SavedEstimator
 from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
-# Probabilities nearer to 0 or 1 say no more.
+# Probabilities are clipped to this distance from 0 and 1.
 _LEAST_PROBABILITY = 1e-7
 # Probabilities that add up to 1, but for rounding to float32.
 _SUM_TOLERANCE = 1e-4
@@ -25,7 +24,7 @@ _SUM_TOLERANCE = 1e-4
 _MOST_FOR_NEWTON = 300
 
 
-class _Columns(SavedEstimator):
+class _Columns(BaseFastens):
     """Columns on one scale: probabilities as log-odds, the others with mean 0 and spread 1, missing values as 0."""
 
     # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
@@ -66,9 +65,9 @@ class _Columns(SavedEstimator):
 class LogisticStacker(BaseClassifier, _Columns):
     """Logistic regression that reads predicted probabilities as log-odds.
 
-    So a member that is right as it stands is combined with the coefficient 1, which on probabilities no logistic
-    regression can do. Where there are three or more classes, and nothing but probabilities to combine, a member has one
-    coefficient for all classes, of the logarithms: a coefficient for each class and each probability would be too many.
+    So a well calibrated member gets the coefficient 1, which on probabilities no logistic
+    regression can do. With three or more classes, and only probabilities to combine, each member has a single
+    coefficient, for log-probabilities of all classes: one for each class and each probability would be too many.
 
     Parameters
     ----------
@@ -142,16 +141,16 @@ def _is_of_members(X: Array, n_classes: int) -> bool:
 def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> tuple[Array, Array]:
     """Coefficients (n_classes, n_columns) and intercepts of the likeliest logarithmic opinion pool."""
     n_classes = int(codes.max()) + 1
-    said = Z.reshape(len(Z), -1, n_classes)
-    n_members, of_rows = said.shape[1], np.ones(len(Z)) if weight is None else weight
+    predicted = Z.reshape(len(Z), -1, n_classes)
+    n_members, of_rows = predicted.shape[1], np.ones(len(Z)) if weight is None else weight
     truth = np.eye(n_classes)[codes]
 
     def loss(parameters: Array) -> tuple[float, Array]:
         pull, intercept = parameters[:n_members], parameters[n_members:]
-        share = log_softmax(np.einsum("nmk,m->nk", said, pull) + intercept, axis=1)
+        share = log_softmax(np.einsum("nmk,m->nk", predicted, pull) + intercept, axis=1)
         miss = (np.exp(share) - truth) * of_rows[:, None]
         value = pull @ pull / (2 * C) - of_rows @ share[np.arange(len(Z)), codes]
-        return float(value), np.append(np.einsum("nmk,nk->m", said, miss) + pull / C, miss.sum(axis=0))
+        return float(value), np.append(np.einsum("nmk,nk->m", predicted, miss) + pull / C, miss.sum(axis=0))
 
     start = np.append(np.full(n_members, 1 / n_members), np.zeros(n_classes))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "gtol": 1e-6}).x
@@ -178,8 +177,8 @@ class RidgeStacker(BaseRegressor, _Columns):
     --------
     >>> import numpy as np
     >>> from fastens.combining.stackers import RidgeStacker
-    >>> said = np.array([[1.0, 9.0], [2.0, 7.0], [3.0, 8.0]])
-    >>> RidgeStacker(alpha=0.001).fit(said, [10, 20, 30]).predict(said).round(1)
+    >>> predicted = np.array([[1.0, 9.0], [2.0, 7.0], [3.0, 8.0]])
+    >>> RidgeStacker(alpha=0.001).fit(predicted, [10, 20, 30]).predict(predicted).round(1)
     array([10., 20., 30.])
     """
 

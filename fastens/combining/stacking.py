@@ -1,4 +1,4 @@
-"""Stacking: models trained on what other models predict for rows that they have not seen (Wolpert 1992)."""
+"""Stacking: models trained on the out-of-fold predictions of other models (Wolpert 1992)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ def _final_has(method: str) -> Any:
 class StackingClassifier(BaseClassifier, BaseStacking):
     """Stacking for classification: a final estimator learns from the members' out-of-fold predictions.
 
-    Every member predicts each training row by models fitted without it, so that the final estimator sees predictions as
-    honest as those for new rows. The folds may come from any of scikit-learn's splitters. Where they leave rows without
-    a prediction, as those in order of time do with the first ones, the later levels are trained without these rows;
-    where a row is in several test parts, its predictions are averaged. Our own members that see the same rows share
-    their encoding and binning.
+    Each training row is predicted by models fitted without it, so that the final estimator learns from unbiased
+    predictions. The folds may come from any of scikit-learn's splitters. Rows without a prediction, such as the first
+    ones of a time series split, are left out of later levels; where a row is in several test parts, its predictions are
+    averaged. Members of this package that are fitted on the same rows share their encoding and binning.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     cv : int, splitter, list of (train, test) or "prefit", optional
         The folds; default: 5, stratified. "prefit": the members are fitted already, on other rows than these.
     stack_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
-        What members are asked for; "auto": the first of these that a member has.
+        The members' method to use; "auto": the first of these that a member has.
     passthrough : bool, default=False
         Later levels and the final estimator get the columns of X too (cascade).
     inputs_from : {"last", "all"}, default="last"
@@ -256,7 +255,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     def _default_members(self) -> NamedMembers:
         return default_regressors()
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         return "predict"
 
     def predict(self, X: ArrayLike) -> Array:

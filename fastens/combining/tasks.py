@@ -1,4 +1,4 @@
-"""Fits one after another with all threads, or side by side with one thread each: never both levels at once."""
+"""Run fits one after another with all threads, or in parallel with one thread each, never both levels at once."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) ->
         futures = [pool.submit(work) for _ in range(n_workers)]
         wait(futures, return_when=FIRST_EXCEPTION)
     except BaseException:
-        # Whoever pressed Ctrl-C does not want to wait for the fits that are under way.
+        # After Ctrl-C, do not wait for the running fits.
         queue.stop()
         pool.shutdown(wait=False)
         raise

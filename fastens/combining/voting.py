@@ -118,7 +118,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def _default_members(self) -> NamedMembers:
         return default_classifiers()
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         return "predict_proba" if self.voting == SOFT else "predict"
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
@@ -137,7 +137,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
         total = (responses * weights).sum(axis=0) * self._factors_of_classes
         sums = total.sum(axis=1, keepdims=True)
-        # Where every class that got a vote counts nothing, all are alike.
+        # Where every class with a vote has the factor 0, all classes are equal.
         return np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -162,8 +162,8 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         X : table
             The rows.
         coverage : float, default=0.9
-            Share of the members, by weight, inside the range. It tells how far the members agree; it is no confidence
-            interval.
+            Share of the members, by weight, inside the range. It measures how far the members agree; it is no
+            confidence interval.
         """
         return self._interval(self._responses(X), coverage)
 
@@ -273,8 +273,8 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         X : table
             The rows.
         coverage : float, default=0.9
-            Share of the members, by weight, inside the range. It tells how far the members agree; it is no prediction
-            interval of the target.
+            Share of the members, by weight, inside the range. It measures how far the members agree; it is no
+            prediction interval of the target.
         """
         return self._interval(self._responses(X), coverage)[:, 0]
 

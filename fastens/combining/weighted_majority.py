@@ -9,15 +9,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import Bunch
 from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier, BaseFastens
-from fastens.combining.combining import margin_weights
+from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.defaults import default_classifiers
-from fastens.combining.folds import FittedMember, LevelPlan, MemberData, MemberSpec, fit_level, make_folds
-from fastens.combining.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
-from fastens.combining.saved_members import members_from_arrays, members_to_arrays
+from fastens.combining.folds import (
+    FittedMember,
+    LevelPlan,
+    MemberData,
+    MemberSpec,
+    fit_level,
+    make_folds,
+)
+from fastens.combining.member_weights import margin_weights
+from fastens.combining.members import RULES, NamedMembers, joined_labels, labels_of_members
 from fastens.engine.rows.copies import repeated
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import are_copies
@@ -31,12 +37,12 @@ MAJORITY, HEDGE = "weighted_majority", "hedge"
 ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
 
 
-class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
-    """Experts whose votes count by how they did so far.
+class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
+    """A vote in which members that err lose weight.
 
-    `fit` trains the members and weighs them by their out-of-fold predictions; `partial_fit` goes on from there, or from
-    members that are fitted already, row by row: the ensemble predicts, the label is shown, and the members that were
-    wrong lose weight.
+    `fit` trains the members and weighs them by their out-of-fold predictions; `partial_fit` continues row by row, also
+    with members fitted before: the ensemble predicts, sees the label, and lowers the weights of members that were
+    wrong.
 
     Parameters
     ----------
@@ -45,15 +51,15 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         it out. Default: gradient boosting, a random forest and extremely randomised trees.
     algorithm : {"weighted_majority", "hedge"}, default="weighted_majority"
         "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`. "hedge": the
-        members' probabilities are averaged, and the weight is multiplied by ``beta ** loss``, where the loss is what a
-        member left to the wrong classes.
+        members' probabilities are averaged, and the weight is multiplied by ``beta ** loss``, where the loss is the
+        probability that a member gave to the wrong classes.
     beta : float, default=0.5
         Factor of the weight for a mistake, above 0 and below 1.
     weighting : {"online", "errors", "covariance"}, default="online"
         How `fit` weighs the members. "online": as `partial_fit` would, over the rows in their order. "errors":
         log((1 - e) / e) + log(K - 1) for an error rate e and K classes, at least 0: the best weights of voters that err
-        independently. "covariance": weights that go up for good members and down for correlated ones, those of the
-        largest mean margin over its spread.
+        independently. "covariance": weights that maximise the mean margin over its standard deviation: higher for
+        accurate members, lower for correlated ones.
     shrinkage : float, default=0.1
         For "covariance": how far the covariances of the errors are shrunk to 0.
     prefit : bool, default=False
@@ -114,7 +120,6 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         "cv": ANYTHING,
         "n_jobs": ANYTHING,
     }
-    _members: list[FittedMember]
 
     def __init__(
         self,
@@ -141,13 +146,10 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_members")
-
     def _default_members(self) -> NamedMembers:
         return default_classifiers()
 
-    def _wanted_method(self) -> str:
+    def _response_method(self) -> str:
         members = [member for level in self._levels() for _, member in level]
         has_shares = all(hasattr(member, "predict_proba") for member in members)
         return "predict_proba" if self.algorithm == HEDGE and has_shares else "predict"
@@ -178,7 +180,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         data, rows = self._start_members(X, y, {"sample_weight": sample_weight, "groups": groups})
         (specs,) = self._specs()
         if self.prefit:
-            members = _as_fitted(specs, self.classes_)
+            members = self._prefit_members(specs)
             responses = [member.respond(data.X) for member in members]
         else:
             folds = make_folds(5 if self.cv is None else self.cv, data, rows)
@@ -186,19 +188,19 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         kept = np.flatnonzero(~np.isnan(np.hstack(responses)).any(axis=1))
         weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
         self._start_weights(len(members))
-        self._weigh(np.stack([found[kept] for found in responses]), data.y[kept].astype(np.intp), weight[kept])
+        self._learn_weights(np.stack([found[kept] for found in responses]), data.y[kept].astype(np.intp), weight[kept])
         self._members = members
         return self
 
-    def _weigh(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
+    def _learn_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         if self.weighting == ONLINE:
-            self._see(responses, y, weight)
+            self._update_weights(responses, y, weight)
             return
         right = responses.argmax(axis=2) == y
         if self.weighting == COVARIANCE:
             self._set_weights(margin_weights(np.where(right, 1.0, -1.0), weight, self.shrinkage))
             return
-        # A member without a mistake is taken to have made half of one.
+        # A member without a mistake counts as having made half of one.
         least = 0.5 / max(weight.sum(), 1.0)
         error = np.clip(np.average(~right, axis=1, weights=weight), least, 1 - least)
         found = np.maximum(np.log((1 - error) / error) + math.log(len(self.classes_) - 1), 0.0)
@@ -213,9 +215,9 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
     ) -> WeightedMajorityClassifier:
         """Predict row after row, and weigh the members by their mistakes.
 
-        The first call, where nothing is fitted yet, trains the members on its rows, which then say nothing of their
-        mistakes; with `prefit` the members are weighed from the first row on. Members that have a `partial_fit`
-        themselves learn from the rows afterwards, unless they are prefit.
+        The first call trains the members on its rows, without weighing them; with `prefit` the members are weighed from
+        the first row on. Members with a `partial_fit` of their own learn from the rows afterwards, unless they are
+        prefit.
 
         Parameters
         ----------
@@ -242,11 +244,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
             raise ValueError(f"X and y must have the same number of rows; got {table.shape[0]} and {len(index)}.")
         weight = check_weights(sample_weight, len(index))
         responses = np.stack([member.respond(table) for member in self._members])
-        self._see(responses, index, np.ones(len(index)) if weight is None else weight)
+        self._update_weights(responses, index, np.ones(len(index)) if weight is None else weight)
         if not self.prefit:
             for member in self._members:
                 if hasattr(member.models[0], "partial_fit"):
-                    labels = self.classes_[index] if member.knows_labels else index
+                    labels = self.classes_[index] if member.uses_labels else index
                     member.models[0].partial_fit(take_columns(table, member.columns), labels)
         return self
 
@@ -260,10 +262,10 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         (specs,) = self._specs()
         self._start_weights(len(specs))
         if self.prefit:
-            members = _as_fitted(specs, self.classes_)
+            members = self._prefit_members(specs)
             weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
             responses = np.stack([member.respond(data.X) for member in members])
-            self._see(responses, data.y.astype(np.intp), weight)
+            self._update_weights(responses, data.y.astype(np.intp), weight)
         else:
             online = [spec for spec in specs if hasattr(spec.estimator, "partial_fit")]
             whole, _ = fit_level(
@@ -298,7 +300,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         with np.errstate(divide="ignore"):
             self._log_weights = np.log(weights)
 
-    def _see(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
+    def _update_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         """Go through the rows: all weights before each row follow from the losses before it.
 
         Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
@@ -340,9 +342,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
-        self._check_fitted()
-        table = self._check_table(X)
-        responses = np.stack([member.respond(table) for member in self._members])
+        responses = self._responses(X)
         return np.einsum("m,mnk->nk", self.weights_, responses)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -350,42 +350,18 @@ class WeightedMajorityClassifier(BaseClassifier, BaseMembers):
         shares = self.predict_proba(X)
         return self.classes_[shares.argmax(axis=1)]
 
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted members."""
-        return list(self.named_estimators_.values())
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted members by name."""
-        self._check_fitted()
-        return Bunch(**{member.name: member.models[0] for member in self._members})
-
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("weights_", "member_mistakes_", "n_mistakes_", "n_seen_", "_log_weights")
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return members_to_arrays("member.", self._members)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._members = members_from_arrays("member.", arrays, self.classes_)
-        if len(self._members) != len(self.weights_):
-            raise ValueError("the members and their weights do not fit together")
-
-
-def _as_fitted(specs: list[MemberSpec], classes: NDArray[Any]) -> list[FittedMember]:
-    """Members that are fitted already."""
-    return [FittedMember(spec.name, spec.columns, spec.method, [spec.estimator], classes, True) for spec in specs]
 
 
 def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
     """A member that learns batch by batch, after its first one; it knows all classes from the start."""
     assert data.classes is not None
     model = clone(spec.estimator)
-    knows_labels = isinstance(model, BaseFastens)
-    classes = data.classes if knows_labels else np.arange(len(data.classes))
-    member = FittedMember(spec.name, spec.columns, spec.method, [model], data.classes, knows_labels)
+    uses_labels = isinstance(model, BaseFastens)
+    classes = data.classes if uses_labels else np.arange(len(data.classes))
+    member = FittedMember(spec.name, spec.columns, spec.method, [model], data.classes, uses_labels)
     model.partial_fit(take_columns(data.X, member.columns), data.labels_for(model), classes=classes)
     return member

@@ -1,4 +1,4 @@
-"""Conformal quantiles over folds: one of the sums of what a fold's model says of a row and its other rows' scores."""
+"""Conformal quantiles over folds: of the sums of a fold's prediction and the scores of its held-out rows."""
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t

@@ -1,8 +1,7 @@
-"""Conformal prediction: scores of rows that a model has not seen, and what follows from them for new rows.
+"""Conformal quantiles of nonconformity scores of held-out rows.
 
-A score says how strange a row is to a model. A new row is stranger than the share `coverage` of n rows that it is
-exchangeable with, it being one of n + 1, only with probability 1 - coverage: so the answers that are to be expected are
-those whose score is at most the ceil(coverage (n + 1))-th smallest (Vovk et al. 2005).
+The score of a new row, exchangeable with n held-out rows, is at most their ceil(coverage (n + 1))-th smallest score
+with probability `coverage` (Vovk et al. 2005).
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ class ConformalScores:
         return float(self.upto[-1])
 
     def place(self, weight: float) -> float:
-        """The smallest score with at least so much weight at or below it; infinity where there is not so much."""
+        """The smallest score with at least this weight at or below it; infinity where there is less in all."""
         found = int(np.searchsorted(self.upto[1:], weight))
         return float(self.values[found]) if found < len(self.values) else math.inf
 
     def quantile(self, coverage: float) -> float:
-        """What the score of a new row is at most, with probability `coverage`."""
+        """The bound of a new row's score that holds with probability `coverage`."""
         return self.place(needed_weight([self], coverage))
 
     def weight_upto(self, scores: Array) -> Array:
@@ -85,14 +84,14 @@ class ConformalScores:
 
 
 def needed_weight(parts: Sequence[ConformalScores], coverage: float) -> float:
-    """How much of the weight of all parts is to lie at or below a score; the new row counts 1."""
+    """The weight of all parts that must lie at or below a score; the new row counts 1."""
     return coverage * (sum(part.total for part in parts) + 1.0) * (1.0 - _SLACK)
 
 
 def upper_ends(
     parts: Sequence[ConformalScores], centers: Array, scales: Array, coverage: float, n_threads: int = 1
 ) -> Array:
-    """Upper ends of intervals around what the models of several folds say of new rows (CV+, Barber et al. 2021).
+    """Upper ends of intervals around the predictions of several folds' models (CV+, Barber et al. 2021).
 
     Of the sums of center and scale times score, over the rows of all folds, each with its fold's center and scale, the
     conformal quantile. With one fold that is center + scale * quantile (split conformal).
@@ -100,9 +99,9 @@ def upper_ends(
     Parameters
     ----------
     parts : sequence of ConformalScores
-        The scores of each fold's rows by the model that has not seen them.
+        The scores of each fold's held-out rows.
     centers, scales : arrays of shape (n_samples, n_folds)
-        What each fold's model says of the new rows.
+        Prediction and scale of each fold's model for the new rows.
     coverage : float
         Probability to be held.
     n_threads : int

@@ -1,4 +1,4 @@
-"""Intervals from errors, and sets from probabilities, of rows that a model has not seen."""
+"""Conformal intervals from errors, and conformal sets from probabilities, of held-out rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COVERAGE = real(0, 1, open_low=True, open_high=True)
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Errors of what was predicted for rows to calibrate on.
+    """Errors of the predictions for held-out rows.
 
     Attributes
     ----------
     above : array of shape (n_rows, n_columns)
-        What was predicted less the target, in units of what deviations are to be proportional to.
+        Prediction minus target, divided by the row's scale.
     weight : array of shape (n_rows,)
         Weights of the rows.
     """
@@ -36,9 +36,9 @@ class Errors:
     _known: dict[tuple[int, int], ConformalScores] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, said: Array, y: Array, scale: Array, weight: Array | None) -> Errors:
+    def of(cls, predicted: Array, y: Array, scale: Array, weight: Array | None) -> Errors:
         """From predictions of shape (n_rows, n_columns)."""
-        return cls((said - y[:, None]) / scale[:, None], np.ones(len(y)) if weight is None else weight)
+        return cls((predicted - y[:, None]) / scale[:, None], np.ones(len(y)) if weight is None else weight)
 
     def scores(self, columns: tuple[int, int]) -> ConformalScores:
         """How far outside of two columns targets lie, negative where they lie inside (Romano et al. 2019).
@@ -82,18 +82,18 @@ def middle_column(levels: Sequence[float] | None, n_columns: int) -> int:
 
 def intervals(
     parts: Sequence[ConformalScores],
-    said: Sequence[Array],
+    predicted: Sequence[Array],
     scales: Sequence[Array],
     columns: tuple[int, int],
     coverage: float,
     n_threads: int,
 ) -> Array:
-    """Intervals of new rows, (n_samples, 2), from what each fold's model says of them, (n_samples, n_columns) each."""
-    low, high = (np.column_stack([part[:, column] for part in said]) for column in columns)
+    """Intervals of new rows, (n_samples, 2), from each fold's predictions, (n_samples, n_columns) each."""
+    low, high = (np.column_stack([part[:, column] for part in predicted]) for column in columns)
     stacked = np.column_stack(scales)
     lower, upper = (upper_ends(parts, center, stacked, coverage, n_threads) for center in (-low, high))
     ends = np.column_stack([-lower, upper])
-    # Where quantiles were far too wide for the coverage the ends may pass each other.
+    # The ends may cross where the quantiles were far too wide for the coverage.
     crossed = ends[:, 0] > ends[:, 1]
     ends[crossed] = ends[crossed].mean(axis=1, keepdims=True)
     return ends
@@ -104,18 +104,17 @@ def intervals(
 
 @dataclass(frozen=True)
 class SetScore:
-    """How strange each class is to a model, from its probabilities.
+    """Nonconformity of each class, from predicted probabilities.
 
     Attributes
     ----------
     name : "lac", "aps" or "raps"
-        1 - the probability of the class (Sadinle et al. 2019); the probability of all classes before it, in falling
-        order (Romano et al. 2020, without the random part); the same and a penalty for late places (Angelopoulos et al.
-        2021).
+        1 - the probability of the class (Sadinle et al. 2019); the cumulative probability of the classes ranked before
+        it (Romano et al. 2020, without randomisation); the same with a penalty on rank (Angelopoulos et al. 2021).
     penalty : float
-        With "raps": added for each place after the free ones.
+        With "raps": added for each rank after the free ones.
     free_places : int
-        Places without a penalty.
+        Number of ranks without a penalty.
     """
 
     name: str = "lac"
@@ -145,7 +144,7 @@ SET_SCORES = ("lac", "aps", "raps")
 
 @dataclass(frozen=True, eq=False)
 class SetScores:
-    """The scores of the right classes of rows to calibrate on.
+    """The scores of the true classes of held-out rows.
 
     Attributes
     ----------
@@ -180,7 +179,7 @@ class SetScores:
 
 
 def sets(parts: Sequence[SetScores], scores: Sequence[Array], coverage: float) -> NDArray[np.bool_]:
-    """Which classes are in the sets of new rows, from the scores that each fold gives them (Romano et al. 2020)."""
+    """Which classes are in the sets of new rows, from each fold's scores (Romano et al. 2020)."""
     out = np.empty(scores[0].shape, dtype=bool)
     n_groups = len(parts[0].groups)
     for number in range(n_groups):

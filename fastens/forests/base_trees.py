@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_random_state
 
-from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.base import BaseClassifier, BaseRegressor, TrainingData
 from fastens.engine.forest.forests import Target, TreeRules, class_target, number_target
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import decision_path
-from fastens.inspection.tree_methods import ShowsTrees
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.tree_model.column_rules import CONSTRAINTS, column_chances, monotone_columns, path_rules
-from fastens.tree_model.contributions import ContributionsMixin
-from fastens.tree_model.permutation import PermutationImportance
+from fastens.tree_model.permutation import growth_of_row_losses
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 Loss = Callable[[Array, Array], Array]
@@ -53,7 +52,7 @@ CLASS_RULES = {"criterion": one_of("gini", "entropy", "log_loss"), "class_weight
 NUMBER_RULES = {"criterion": one_of("squared_error", "absolute_error", "poisson")}
 
 
-class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFastens):
+class BaseTrees(TreeModel):
     """Trees whose mean is the prediction: one of them, or a forest."""
 
     _takes_several_targets = True
@@ -117,6 +116,9 @@ class BaseTrees(ShowsTrees, ContributionsMixin, PermutationImportance, BaseFaste
 
     def _contribution_scale(self) -> float:
         return 1 / self._ensemble.n_trees
+
+    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
+        return growth_of_row_losses(self, data, weight, shuffles)
 
     @property
     def feature_importances_(self) -> Array:

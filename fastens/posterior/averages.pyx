@@ -1,8 +1,8 @@
-"""Averages over all prunings of trees whose weights are whole numbers, in little of the time that growing them takes.
+"""Averages over all prunings of trees whose weights are whole numbers.
 
-Nearly all nodes have few rows. Their evidence fits a float64 as it is, so it takes no logarithm and no exponential; of
-nodes of more rows than `few` its logarithm is given. Inner nodes and leaves are listed apart, for which of the two a
-node is no processor can guess.
+Nearly all nodes have few rows. Their evidence fits a float64, so it takes no logarithm and no exponential; for nodes of
+more rows than `few` its logarithm is kept. Inner nodes and leaves are listed apart, because branch prediction fails
+on them.
 """
 
 from libc.math cimport fabs, lgamma, log, log1p, pow
@@ -32,7 +32,7 @@ ctypedef fused sum_t:
 def kinds_of_nodes(const int32_t[::1] left_child):
     """Return the inner nodes, their left children, and the leaves, each int32 and ascending."""
     cdef Py_ssize_t i, n = left_child.shape[0], n_inner = 0, n_leaves = 0
-    # A leaf is written to a place that the next inner node takes, and the other way round.
+    # Without branches: each node is written to both lists, and only its own list advances.
     inner_, left_, leaf_ = (np.empty(n // 2 + 2, dtype=np.int32) for _ in range(3))
     cdef int32_t[::1] inner = inner_, left = left_, leaf = leaf_
     with nogil:
@@ -49,7 +49,7 @@ cdef inline float64_t _logarithm(float64_t evidence, bint is_small) noexcept nog
 
 
 cdef struct LogPrior:
-    # That a node splits: the last one that logarithms were taken of, for many have the same.
+    # The last prior whose logarithms were taken: many nodes have the same.
     float64_t prior, stops, splits
 
 
@@ -61,30 +61,30 @@ cdef inline float64_t _over_prunings(
 
     `own` is that of the node as a leaf; `below` and `n_rows` are of its two children, which stand side by side.
     """
-    cdef float64_t ends, goes_on
+    cdef float64_t stops, splits
     if n_below <= few:
-        ends = (1.0 - prior) * own
-        goes_on = prior * (below[0] * below[1])
-        split[0] = goes_on / (ends + goes_on)
-        return ends + goes_on
+        stops = (1.0 - prior) * own
+        splits = prior * (below[0] * below[1])
+        split[0] = splits / (stops + splits)
+        return stops + splits
     if prior != last.prior:
         last.prior, last.stops, last.splits = prior, log1p(-prior), log(prior)
-    goes_on = last.splits + _logarithm(below[0], n_rows[0] <= few) + _logarithm(below[1], n_rows[1] <= few)
-    return weigh(last.stops + own, goes_on, split)
+    splits = last.splits + _logarithm(below[0], n_rows[0] <= few) + _logarithm(below[1], n_rows[1] <= few)
+    return weigh(last.stops + own, splits, split)
 
 
-cdef inline void _tell_children(
-    const float64_t* said, const float64_t* value, float64_t ends, float64_t goes_on, float64_t* said_below,
+cdef inline void _average_children(
+    const float64_t* sum_above, const float64_t* value, float64_t stops, float64_t splits, float64_t* sum_below,
     const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
 ) noexcept nogil:
-    """What a node and those above it say, to its two children."""
+    """Add a node's share to the sum above it, and write the averages of its two children."""
     cdef Py_ssize_t k
     cdef float64_t inside
     for k in range(n_values):
-        inside = said[k] + ends * value[k]
-        said_below[k] = said_below[n_values + k] = inside
-        averaged[k] = <value_t> (inside + goes_on * values_below[k])
-        averaged[n_values + k] = <value_t> (inside + goes_on * values_below[n_values + k])
+        inside = sum_above[k] + stops * value[k]
+        sum_below[k] = sum_below[n_values + k] = inside
+        averaged[k] = <value_t> (inside + splits * values_below[k])
+        averaged[n_values + k] = <value_t> (inside + splits * values_below[n_values + k])
 
 
 def hand_down(
@@ -93,7 +93,7 @@ def hand_down(
 ):
     """Write the mean of the values, (n_nodes, n_values), over all prunings.
 
-    Of an inner node: as if the tree ended there. So each leaf has the average for the rows that fall into it.
+    Of an inner node: as if the tree stopped there. So each leaf has the average for the rows that fall into it.
 
     Parameters
     ----------
@@ -102,32 +102,32 @@ def hand_down(
     split : float64 array of shape (n_inner,)
         Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
-        What each node says if it is a leaf.
+        What each node predicts as a leaf.
     reached : float64 array of shape (n_nodes,)
         Room for the probability that all nodes above split, in a place that is in the cache.
     averaged : array of shape (n_nodes, n_values)
         Where to write.
     """
     cdef Py_ssize_t i, j, left, n = values.shape[0], n_values = values.shape[1]
-    cdef float64_t ends, goes_on
-    # What the nodes above a node say, each with the probability that it is the leaf.
-    cdef float64_t[:, ::1] said = np.empty((n, n_values))
+    cdef float64_t stops, splits
+    # The values of the nodes above, each times the probability that it is the leaf.
+    cdef float64_t[:, ::1] sum_above = np.empty((n, n_values))
     with nogil:
         reached[0] = 1.0
         for i in range(n_values):
-            said[0, i], averaged[0, i] = 0.0, <value_t> values[0, i]
+            sum_above[0, i], averaged[0, i] = 0.0, <value_t> values[0, i]
         for j in range(inner.shape[0]):
             i, left = inner[j], left_child[j]
-            ends, goes_on = reached[i] * (1.0 - split[j]), reached[i] * split[j]
-            reached[left] = reached[left + 1] = goes_on
+            stops, splits = reached[i] * (1.0 - split[j]), reached[i] * split[j]
+            reached[left] = reached[left + 1] = splits
             # One value is the usual case, and the loop is unrolled for it.
             if n_values == 1:
-                _tell_children(
-                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0], 1
+                _average_children(
+                    &sum_above[i, 0], &values[i, 0], stops, splits, &sum_above[left, 0], &values[left, 0], &averaged[left, 0], 1
                 )
             else:
-                _tell_children(
-                    &said[i, 0], &values[i, 0], ends, goes_on, &said[left, 0], &values[left, 0], &averaged[left, 0],
+                _average_children(
+                    &sum_above[i, 0], &values[i, 0], stops, splits, &sum_above[left, 0], &values[left, 0], &averaged[left, 0],
                     n_values,
                 )
 
@@ -162,29 +162,24 @@ cdef inline float64_t _evidence_of_targets(
 
 
 def class_posterior(
-    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const whole_t[:, ::1] leaves,
-    list n_classes, float64_t alpha, const float64_t[::1] products, list products_of_sums,
-    const float64_t[::1] log_gammas, list log_gammas_of_sums, const float64_t[:] split_prior
+    nodes, const whole_t[:, ::1] leaves, list n_classes, float64_t alpha, tuple tables,
+    const float64_t[:] split_prior
 ):
     """Return the posterior probability that inner nodes split, and the values of all nodes, from the leaves' counts.
 
     Parameters
     ----------
-    inner, left_child, leaf : int32 arrays
-        See `kinds_of_nodes`.
+    nodes : tuple of three int32 arrays
+        Inner nodes, left children and leaves: see `kinds_of_nodes`.
     leaves : array of shape (sum of n_classes, n_leaves)
         Rows of each class of each target, in the order of the nodes.
     n_classes : list of int
         Of each target; the targets are independent given the leaf.
     alpha : float
         Of the symmetric Dirichlet prior of the classes' probabilities.
-    products : float64 array of shape (few + 1,)
-        alpha (alpha + 1) ... (alpha + i - 1) for i = 0, 1, ... rows, over scale^i. Of nodes of up to `few` rows the
-        evidence is taken as it is, of others its logarithm.
-    products_of_sums : list of float64 arrays of shape (few + 1,)
-        For each target one over the same of n_classes * alpha; the scale drops out.
-    log_gammas, log_gammas_of_sums : float64 array, and a list of one for each target, all of the same length
-        Logarithms of the gamma function of alpha + i, and of n_classes * alpha + i.
+    tables : tuple of two pairs (float64 array, list of one for each target)
+        Products alpha (alpha + 1) ... (alpha + i - 1) / scale^i for i = 0, 1, ..., few, and the inverse of the same for
+        n_classes * alpha (the scale cancels); then log gammas of alpha + i, and of n_classes * alpha + i.
     split_prior : float64 array of shape (n_nodes,)
         Prior probability that a node splits.
 
@@ -196,6 +191,8 @@ def class_posterior(
     evidence : float64 array of shape (n_nodes,)
         That of the rows over all prunings; of more than `few` rows its logarithm.
     """
+    cdef const int32_t[::1] inner = nodes[0], left_child = nodes[1], leaf = nodes[2]
+    cdef const float64_t[::1] products = tables[0], log_gammas = tables[2]
     cdef Py_ssize_t i, j, k, t, left, n = inner.shape[0] + leaf.shape[0], n_targets = len(n_classes)
     cdef Py_ssize_t n_counts = leaves.shape[0]
     cdef bint is_plain = n_targets == 1 and n_counts == 2
@@ -215,9 +212,9 @@ def class_posterior(
     for t in range(n_targets):
         priors[t].n_classes, priors[t].alpha, priors[t].few, priors[t].products = n_classes[t], alpha, few, &products[0]
         priors[t].n_known, priors[t].log_gammas = <uint32_t> log_gammas.shape[0], &log_gammas[0]
-        of_sums = products_of_sums[t]
+        of_sums = tables[1][t]
         priors[t].products_of_sums = &of_sums[0]
-        of_sums = log_gammas_of_sums[t]
+        of_sums = tables[3][t]
         priors[t].log_gammas_of_sums = &of_sums[0]
     with nogil:
         for j in range(leaf.shape[0]):
@@ -250,9 +247,16 @@ cdef enum:
 
 cdef extern from "posterior/evidence_loops.h":
     const int EXPONENT_BITS
+    ctypedef struct node_sums:
+        const int32_t* n_rows
+        const float64_t* first
+        const float64_t* second
+    ctypedef struct node_spreads:
+        float64_t* mean
+        float64_t* ratio
+        float64_t* power
     void spreads(
-        const int32_t* n_rows, const float64_t* first, const float64_t* second, float64_t weight, float64_t half,
-        int32_t twice, float64_t* mean, float64_t* spread, float64_t* power, Py_ssize_t n
+        node_sums sums, float64_t weight, float64_t half, int32_t twice, node_spreads out, Py_ssize_t n
     ) nogil
 
 
@@ -268,12 +272,16 @@ cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
 
 
 cdef void _sums_of_branches(
-    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[::1] of_leaf,
-    const value_t[::1] first_of_leaf, const value_t[::1] second_of_leaf, int32_t[::1] n_rows, float64_t[::1] first,
-    float64_t[::1] second
+    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
+    Py_ssize_t t, int32_t[::1] n_rows, float64_t[:, ::1] sums
 ) noexcept nogil:
-    """Write the number of rows and two sums of all nodes from those of the leaves."""
-    cdef Py_ssize_t i, j, left
+    """Write the number of rows and the two sums of target t of all nodes from those of the leaves."""
+    cdef Py_ssize_t i, j, left, n_targets = leaves.shape[0] // 2
+    cdef const value_t* of_leaf = &leaves[0, 0]
+    cdef const value_t* first_of_leaf = &leaves[1 + t, 0]
+    cdef const value_t* second_of_leaf = &leaves[1 + n_targets + t, 0]
+    cdef float64_t* first = &sums[0, 0]
+    cdef float64_t* second = &sums[1, 0]
     for j in range(leaf.shape[0]):
         i = leaf[j]
         n_rows[i], first[i], second[i] = <int32_t> of_leaf[j], first_of_leaf[j], second_of_leaf[j]
@@ -285,8 +293,7 @@ cdef void _sums_of_branches(
 
 
 def number_posterior(
-    const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
-    const float64_t[::1] location, const float64_t[::1] rate, float64_t weight, float64_t shape,
+    nodes, const value_t[:, ::1] leaves, const float64_t[::1] location, const float64_t[::1] rate, tuple worth,
     const float64_t[::1] factors, const float64_t[::1] log_factors, const float64_t[:] split_prior
 ):
     """The same for numbers: normal with unknown mean and variance, whose prior is normal-inverse-gamma.
@@ -297,8 +304,8 @@ def number_posterior(
         Sums of 1, of the targets less their location, and of the squares of these.
     location, rate : float64 arrays of shape (n_targets,)
         Prior mean, and rate of the prior of the precision.
-    weight, shape : float
-        How many rows the mean is worth; shape of the prior of the precision.
+    worth : (float, float)
+        `weight`, the number of rows that the mean is worth, and `shape` of the prior of the precision.
     factors : float64 array of shape (few + 1,)
         gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows. Of the evidence, the
         factor (2 pi rate)^(-1/2) of each row and target is left out, as it is the same in all prunings.
@@ -307,6 +314,8 @@ def number_posterior(
     split_prior
         As for classes.
     """
+    cdef const int32_t[::1] inner = nodes[0], left_child = nodes[1], leaf = nodes[2]
+    cdef float64_t weight = worth[0], shape = worth[1]
     cdef Py_ssize_t i, b, t, left, block, begin, end, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
     cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, exponent, twice = <uint32_t> (2 * shape)
     cdef bint is_half = 0.5 * twice == shape
@@ -314,41 +323,38 @@ def number_posterior(
     cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
     split_, values_, evidence_ = np.empty(inner.shape[0]), np.empty((n, n_targets)), np.empty(n)
     cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
-    cdef float64_t[::1] split = split_, evidence = evidence_, first, second, mean, spread, power
-    cdef float64_t[:, ::1] values = values_
-    first, second = np.empty((2, n))
-    mean, spread, power = np.empty((3, BLOCK))
+    cdef float64_t[::1] split = split_, evidence = evidence_
+    cdef float64_t[:, ::1] values = values_, sums = np.empty((2, n)), room = np.empty((3, BLOCK))
+    cdef node_spreads of_block = node_spreads(&room[0, 0], &room[1, 0], &room[2, 0])
     with nogil:
         for t in range(n_targets):
-            _sums_of_branches(
-                inner, left_child, leaf, leaves[0], leaves[1 + t], leaves[1 + n_targets + t], n_rows, first, second
-            )
+            _sums_of_branches(inner, left_child, leaf, leaves, t, n_rows, sums)
             # In blocks that stay in the cache.
             for block in range((n + BLOCK - 1) // BLOCK):
                 begin, end = block * BLOCK, min((block + 1) * BLOCK, n)
                 spreads(
-                    &n_rows[begin], &first[begin], &second[begin], weight, 0.5 / rate[t], <int32_t> twice, &mean[0],
-                    &spread[0], &power[0], end - begin,
+                    node_sums(&n_rows[begin], &sums[0, begin], &sums[1, begin]), weight, 0.5 / rate[t],
+                    <int32_t> twice, of_block, end - begin,
                 )
                 for i in range(begin, end):
                     b = i - begin
-                    values[i, t] = location[t] + mean[b]
+                    values[i, t] = location[t] + of_block.mean[b]
                     total, exponent = <uint32_t> n_rows[i], twice + <uint32_t> n_rows[i]
                     if total > few:
                         if total < log_factors.shape[0]:
                             found = log_factors[total]
                         else:
                             found = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
-                        found -= (shape + 0.5 * total) * log(spread[b])
+                        found -= (shape + 0.5 * total) * log(of_block.ratio[b])
                         evidence[i] = found if t == 0 else evidence[i] + found
                         continue
                     found = factors[total]
                     if not is_half:
-                        found *= pow(spread[b], -shape - 0.5 * total)
+                        found *= pow(of_block.ratio[b], -shape - 0.5 * total)
                     else:
-                        found *= power[b]
+                        found *= of_block.power[b]
                         if exponent >> EXPONENT_BITS:
-                            found *= _power(1.0 / spread[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
+                            found *= _power(1.0 / of_block.ratio[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
                     evidence[i] = found if t == 0 else evidence[i] * found
         for b in range(inner.shape[0] - 1, -1, -1):
             i, left = inner[b], left_child[b]

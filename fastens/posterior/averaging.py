@@ -1,4 +1,4 @@
-"""Trees whose leaves predict the average over all prunings, with the sums that another prior needs beside them."""
+"""Trees whose leaves predict the average over all prunings, and the sums that allow another prior later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fastens.posterior.split_priors import SearchCost, split_probability
 Array = NDArray[np.float64]
 # Of a tree that is averaged quickly.
 _MOST_ROWS = 2.0**31
-# Whole weights of a tree, of which shares in float32 still tell the classes' counts.
+# Largest weight of a tree whose class counts can be recovered from float32 probabilities.
 MOST_COUNTED = 2.0**23
 
 
@@ -62,8 +62,7 @@ class PruningPrior:
         statistics : float64 array of shape (n_statistics, n_nodes)
             Of all rows that leaves learn from.
         before : float64 array of shape (n_statistics, n_nodes), optional
-            Of those among them that are no evidence, for the tree was grown on them: the evidence is that of the
-            others, given these.
+            Of those the tree was grown on, which are no evidence: the evidence is that of the others, given these.
         """
         log_evidence = self.leaves.log_evidence(statistics)
         if before is not None:
@@ -113,7 +112,7 @@ class TreeRows:
     matrix : BinnedMatrix
         The rows.
     columns : float64 array of shape (n_statistics, n_rows)
-        What each row adds to its leaf, for a weight of 1.
+        Each row's statistics for a weight of 1.
     """
 
     matrix: BinnedMatrix
@@ -207,7 +206,7 @@ class TreeAverager:
     Attributes
     ----------
     needs_rows : bool
-        Whether it has to be told the rows' weights.
+        Whether `average` needs the rows' weights.
     needs_squares : bool
         Whether it takes a `MeasuredTree`.
     """
@@ -230,9 +229,9 @@ class TreeAverager:
         tree : Tree
             As it was grown.
         scale : float
-            What turns its weights into numbers of rows.
+            Factor from its weights to numbers of rows.
         grown : float64 array of shape (n_rows,) or None
-            The rows' weights that it was grown with; of no matter where the tree holds all that is needed.
+            The rows' weights that it was grown with; ignored where the tree holds all that is needed.
         left_out : float64 array of shape (n_rows,), optional
             Weights of the rows that are the evidence, if they are not those.
         """
@@ -240,7 +239,7 @@ class TreeAverager:
         found = self._statistics(tree, nodes.leaf, grown, left_out)
         if scale != 1:
             found[0] = found[0] * scale
-        # What is kept is all that another prior would know.
+        # From these another prior can be evaluated later.
         self._of_trees[number] = kept = [compact(part) for part in found]
         plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
         return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})
@@ -267,7 +266,7 @@ class TreeAverager:
 
 
 def together(statistics: list[Array]) -> tuple[Array, Array | None]:
-    """What leaves learn from, and what of it is no evidence: of (all), or of (grown on, left out)."""
+    """Statistics of all rows, and of those that are no evidence, from (all,) or from (grown on, left out)."""
     if len(statistics) == 1:
         return statistics[0], None
     grown, left_out = statistics

@@ -53,19 +53,31 @@ FASTENS_INLINE double evidence_of_counts(
     return found;
 }
 
+/* Of nodes: the number of rows, and sums of z and z^2. */
+typedef struct {
+    const int32_t* n_rows;
+    const double* first;
+    const double* second;
+} node_sums;
+
+/* Of nodes: the mean, the rate as a multiple of the prior's, and that ratio to a power: see spreads_loop. */
+typedef struct {
+    double* mean;
+    double* ratio;
+    double* power;
+} node_spreads;
+
 /* How many of the lowest bits of an exponent `spreads` sees to; nearly all have no others. */
 #define EXPONENT_BITS 5
 
-/* For each node, of its number of rows and its sums of z and z^2: the mean; how many times the rate is that of the
- * prior; and this to the power of minus half of the lowest bits of twice + n_rows. */
+/* The power is minus half of the lowest bits of twice + n_rows. */
 FASTENS_INLINE void spreads_loop(
-    const int32_t* n_rows, const double* first, const double* second, double weight, double half, int32_t twice,
-    double* mean, double* spread, double* power, ptrdiff_t n)
+    node_sums sums, double weight, double half, int32_t twice, node_spreads out, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
-        const int32_t exponent = twice + n_rows[i];
-        const double middle = first[i] / (weight + n_rows[i]);
-        const double squares = second[i] - first[i] * middle;
+        const int32_t exponent = twice + sums.n_rows[i];
+        const double middle = sums.first[i] / (weight + sums.n_rows[i]);
+        const double squares = sums.second[i] - sums.first[i] * middle;
         const double ratio = 1.0 + (squares > 0.0 ? squares : 0.0) * half;
         double x = sqrt(1.0 / ratio), found = exponent & 1 ? x : 1.0;
         x *= x;
@@ -76,16 +88,15 @@ FASTENS_INLINE void spreads_loop(
         found *= exponent & 8 ? x : 1.0;
         x *= x;
         found *= exponent & 16 ? x : 1.0;
-        mean[i] = middle;
-        spread[i] = ratio;
-        power[i] = found;
+        out.mean[i] = middle;
+        out.ratio[i] = ratio;
+        out.power[i] = found;
     }
 }
 
 FASTENS_CHOOSE(
     spreads,
-    (const int32_t* n_rows, const double* first, const double* second, double weight, double half, int32_t twice,
-     double* mean, double* spread, double* power, ptrdiff_t n),
-    (n_rows, first, second, weight, half, twice, mean, spread, power, n))
+    (node_sums sums, double weight, double half, int32_t twice, node_spreads out, ptrdiff_t n),
+    (sums, weight, half, twice, out, n))
 
 #endif

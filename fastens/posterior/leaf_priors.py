@@ -38,7 +38,7 @@ class Nodes(NamedTuple):
 
 
 class NodePosterior(NamedTuple):
-    """What `hand_down` takes.
+    """The posterior of all nodes: see `hand_down`.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class NodePosterior(NamedTuple):
     values : float64 array of shape (n_nodes, n_values)
         Posterior means.
     room : float64 array of shape (n_nodes,)
-        Of no further use.
+        An array to work in.
     """
 
     split: Array
@@ -61,7 +61,7 @@ def _few(log_range: Array) -> int:
 
 
 class LeafPrior(Protocol):
-    """What a prior does with the statistics of nodes."""
+    """A prior of what leaves predict, and its posterior given sums over rows."""
 
     def statistics(self, y: Array) -> Array:
         """What each row adds to the statistics of its leaf, for a weight of 1, (n_statistics, n_rows)."""
@@ -91,7 +91,7 @@ class LeafPrior(Protocol):
         ...
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """What the posterior of a value, or a new target, stays below with a probability, (n_nodes,)."""
+        """Posterior quantiles of a value, or of a new target, (n_nodes,)."""
         ...
 
 
@@ -109,7 +109,7 @@ def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float)
         logs = np.concatenate([[0.0], np.cumsum(np.log((first + np.arange(_MOST_FEW)) / _SCALE))])
         return np.maximum.accumulate(np.max(np.multiply.outer(signs, logs), axis=0))
 
-    # One class's product may be large, all others as small as they get.
+    # At worst one class's product is large, and all others small.
     both, small = np.array([-1.0, 1.0]), np.array([-1.0])
     rows = np.arange(_MOST_FEW + 1)
     most = np.full(len(rows), -np.log1p(-most_split))
@@ -137,7 +137,7 @@ class ClassPrior:
     Attributes
     ----------
     alpha : float or tuple of float
-        Its parameter: so many rows of each class are there beforehand. A tuple has one for each class, of one target.
+        Its parameter: pseudo-counts of each class. A tuple has one for each class, of one target.
     n_classes : tuple of int
         Of each target; the targets are independent given the leaf.
     """
@@ -192,7 +192,7 @@ class ClassPrior:
             [_log_gammas(n * alpha) for n in n_classes],
         )
         leaves = np.ascontiguousarray(leaves, dtype=np.uint32 if leaves.dtype.itemsize == 8 else leaves.dtype)
-        return NodePosterior(*class_posterior(*nodes, leaves, list(n_classes), alpha, *tables, split))
+        return NodePosterior(*class_posterior(nodes, leaves, list(n_classes), alpha, tables, split))
 
     @staticmethod
     def _as_values(parts: list[Array]) -> Array:
@@ -218,7 +218,7 @@ class ClassPrior:
         """The posterior of one class's probability."""
         alphas = self._alphas(len(counts))
         first = counts[column] + alphas[column]
-        # Above 0 also where an alpha next to nothing is lost beside the rows.
+        # Above 0 also where a tiny alpha is lost to rounding.
         return first, np.maximum(counts.sum(axis=0) + alphas.sum() - first, np.finfo(np.float64).tiny)
 
 
@@ -268,7 +268,7 @@ class NumberPrior:
 
     @property
     def _rate(self) -> Array:
-        # Targets that are all the same have some variance all the same.
+        # Constant targets get a small variance.
         variance = np.maximum(self.variance, self.location**2 * 1e-20)
         return self.shape * self.scale * np.where(variance > 0, np.maximum(variance, 1e-200), 1e-20)
 
@@ -299,7 +299,8 @@ class NumberPrior:
         few = _few(most.sum(axis=0) - np.log1p(-float(split.max())))
         leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
         factors = np.exp(logs[: few + 1])
-        found = number_posterior(*nodes, leaves, self.location, rate, self.weight, self.shape, factors, known, split)
+        worth = (self.weight, self.shape)
+        found = number_posterior(nodes, leaves, self.location, rate, worth, factors, known, split)
         return NodePosterior(*found)
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
@@ -326,7 +327,7 @@ class NumberPrior:
 
 
 def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Mean and variance of each target, to some six digits: the rounding of sums in another order does not show."""
+    """Mean and variance of each target, rounded to about six digits: independent of the order of summation."""
     columns = y.reshape(len(y), -1)
     mean = np.average(columns, axis=0, weights=weight)
     variance = np.average((columns - mean) ** 2, axis=0, weights=weight)

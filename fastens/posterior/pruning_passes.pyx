@@ -143,23 +143,23 @@ def spread(
 ):
     """Return the mean of the values, (n_values, n_nodes), over all prunings.
 
-    Of an inner node: as if the tree ended there. So each leaf has the average for the rows that fall into it.
+    Of an inner node: as if the tree stopped there. So each leaf has the average for the rows that fall into it.
     """
     cdef Py_ssize_t k, i, left, n = left_child.shape[0], n_values = values.shape[0]
     cdef float64_t inside
     found = np.empty((n_values, n))
     cdef float64_t[:, ::1] out = found
-    # What the nodes above a node say, each with the probability that it is the leaf.
-    cdef float64_t[::1] said = np.empty(n)
+    # The values of the nodes above, each times the probability that it is the leaf.
+    cdef float64_t[::1] sum_above = np.empty(n)
     with nogil:
         for k in range(n_values):
-            said[0] = 0.0
+            sum_above[0] = 0.0
             for i in range(n):
-                out[k, i] = said[i] + above[i] * values[k, i]
+                out[k, i] = sum_above[i] + above[i] * values[k, i]
                 left = left_child[i]
                 if left > 0:
-                    inside = said[i] + above[i] * (1.0 - split[i]) * values[k, i]
-                    said[left] = said[left + 1] = inside
+                    inside = sum_above[i] + above[i] * (1.0 - split[i]) * values[k, i]
+                    sum_above[left] = sum_above[left + 1] = inside
     return found
 
 

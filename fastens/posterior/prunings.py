@@ -1,8 +1,8 @@
 """The posterior over all prunings of a tree, by the context-tree recursion (Willems, Shtarkov & Tjalkens 1995).
 
 A pruning makes leaves of some nodes. Its prior: each node that is reached splits with a probability of its own; its
-likelihood: the evidence of the rows in its leaves. However many prunings there are, sums over all of them take one pass
-over the nodes (Buntine 1992; Helmbold & Schapire 1997).
+likelihood: the evidence of the rows in its leaves. Sums over all prunings take one pass over the
+nodes (Buntine 1992; Helmbold & Schapire 1997).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Prunings:
     log_evidence : float64 array of shape (n_nodes,)
         Log of the probability of each node's rows, if it is a leaf.
     split_prior : float64 array of shape (n_nodes,), or float
-        Prior probability that a node splits, between 0 and 1; that of leaves does not matter.
+        Prior probability that a node splits, between 0 and 1; ignored at leaves.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Prunings:
 
     @cached_property
     def reach(self) -> Array:
-        """Posterior probability that a row which falls into a node's part of the tree gets as far as the node."""
+        """Posterior probability that all ancestors of a node split."""
         return kernel.reach(self.left_child, self.split)
 
     @property
@@ -64,17 +64,17 @@ class Prunings:
         return self.reach * (1.0 - self.split)
 
     def average(self, values: Array) -> Array:
-        """The mean over all prunings of what they say of the rows in a leaf.
+        """The mean prediction over all prunings.
 
         Parameters
         ----------
         values : float64 array of shape (n_values, n_nodes)
-            What each node says if it is a leaf.
+            What each node predicts as a leaf.
 
         Returns
         -------
         float64 array of shape (n_values, n_nodes)
-            At the leaves, the mean; at inner nodes, what it were if the tree ended there.
+            At the leaves, the mean; at inner nodes, the mean if the tree stopped there.
         """
         return kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
 
@@ -117,7 +117,7 @@ class Prunings:
 
     def draw_nodes(self, leaf: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.integer]:
         """For each row, by its leaf in the whole tree, its leaf in a pruning of its own, drawn from the posterior."""
-        # Nodes on the way down are reached with falling probabilities: one number says where the way ends.
+        # The probability to reach a node falls along the path: one uniform number decides where it ends.
         place = 1.0 - random.random(len(leaf))
         node = np.array(leaf)
         while len(beyond := np.flatnonzero(place > self.reach[node])):

@@ -36,14 +36,14 @@ class SearchCost(Protocol):
     def n_splits(self, tree: Tree) -> Array:
         """One over the prior probability of the split of each node, (n_nodes,), any of those looked at being as likely.
 
-        Those of leaves do not matter.
+        Values at leaves are ignored.
         """
         ...
 
 
 @dataclass(frozen=True)
 class NodeSearch:
-    """What the nodes of a tree chose from, told by its growth.
+    """The number of splits that each node chose from, counted as the tree grew.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def _n_ways(n_places: Array, tree: Tree) -> Array:
 
 @dataclass(frozen=True)
 class TableSearch:
-    """What the nodes of any tree on a table choose from, by the thresholds that the table has.
+    """The number of splits that nodes choose from, by the thresholds of the table.
 
     Attributes
     ----------

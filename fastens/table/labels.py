@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.sharing import shared
 from fastens.engine.whole import are_whole
 from fastens.table.columns.factorize import factorize, is_missing
@@ -57,9 +58,12 @@ def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], N
 
 
 @shared
-def learn_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def learn_labels(y: NDArray[Any], comm: Comm = LOCAL) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The classes of a target, of which there must be two, and for each row the index of its class."""
     classes, index = encode_labels(y)
+    if comm.size > 1:
+        own, classes = classes, np.unique(np.concatenate(comm.gather(classes)))
+        index = np.searchsorted(classes, own).astype(np.float64)[index.astype(np.intp)]
     if classes.size < 2:
         raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
     return classes, index

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import LOCAL, Comm, is_any, max_floats
 from fastens.parameters import POSITIVE
 from fastens.table.columns.vectors import numbers_in
 
@@ -16,10 +17,12 @@ from fastens.table.columns.vectors import numbers_in
 _MOST_BITS = 100
 # Less than this share of the largest weight is raised to it, which no sum notices: no quotient is of numbers near 0.
 _LEAST_SHARE = 2.0**-100
+# Below that of any positive number.
+_LEAST_EXPONENT = -5000
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Weights as a float64 vector: one for each row, finite, not negative, not all zero."""
+def check_weights(sample_weight: Any, n_rows: int, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
+    """Weights as a float64 vector: one for each row, finite, not negative, not all zero on all ranks."""
     if sample_weight is None:
         return None
     weight = numbers_in(sample_weight, "sample_weight")
@@ -30,9 +33,9 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None
     if not np.isfinite(weight).all() or weight.min() < 0:
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
         raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
-    if not weight.any():
+    if not is_any(comm, bool(weight.any())):
         raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
-    return _in_range(weight)
+    return _in_range(weight, comm=comm)
 
 
 def weights_to_score(sample_weight: Any, y: Any) -> NDArray[np.float64] | None:
@@ -40,14 +43,18 @@ def weights_to_score(sample_weight: Any, y: Any) -> NDArray[np.float64] | None:
     return None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
 
 
-def _in_range(weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0) -> NDArray[np.float64]:
+def _in_range(
+    weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0, comm: Comm = LOCAL
+) -> NDArray[np.float64]:
     """``weight * 2**exponents``, times a power of two if the largest is out of range; none that was positive is 0."""
     present = weight > 0
-    top = int((np.frexp(weight)[1] + exponents)[present].max())
+    tops = (np.frexp(weight)[1] + exponents)[present]
+    top = int(max_floats(comm, float(tops.max(initial=_LEAST_EXPONENT)))[0])
     shift = int(np.clip(top, -_MOST_BITS, _MOST_BITS)) - top
     if shift or np.ndim(exponents):
         weight = np.ldexp(weight, exponents + shift)
-    return np.where(present, np.maximum(weight, weight.max() * _LEAST_SHARE), 0.0)
+    (largest,) = max_floats(comm, float(weight.max(initial=0.0)))
+    return np.where(present, np.maximum(weight, largest * _LEAST_SHARE), 0.0)
 
 
 def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
@@ -68,9 +75,9 @@ def present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tupl
     return X[rows], y[rows], weight[rows], rows
 
 
-def unless_ones(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
     """Weights that are all 1 are no weights, and cost nothing."""
-    return None if weight is None or (weight == 1).all() else weight
+    return weight if weight is not None and is_any(comm, not (weight == 1).all()) else None
 
 
 def class_factors(

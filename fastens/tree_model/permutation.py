@@ -2,119 +2,83 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import Bunch, check_random_state
 
-from fastens.base import BaseFastens, TrainingData
+from fastens.base import TrainingData
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Shuffled
 
 Array = NDArray[np.float64]
+Shuffles = list[NDArray[np.uint32]]
 # Rows that are worth a thread: each walks through all trees several times.
 _GRAIN = 50
 
 
-class PermutationImportance(BaseFastens):
-    """Permutation importance on any rows."""
+def permutation_importance(
+    model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, n_repeats: int, random_state: Any
+) -> Bunch:
+    """Return by how much a fitted TreeModel's loss grows when the values of a feature are shuffled among the rows."""
+    data = model._check_validation(X, y, sample_weight)
+    weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+    generator = check_random_state(random_state)
+    shuffles = [generator.permutation(len(data.y)).astype(np.uint32) for _ in range(n_repeats)]
+    return importance_bunch(model._growth_of_loss(data, weight, shuffles) / weight.sum())
 
-    if TYPE_CHECKING:
-        _predicting_trees: Any
-        _answers: Any
-        _score_loss: Any
 
-    def permutation_importance(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        n_repeats: int = 5,
-        random_state: Any = None,
-    ) -> Bunch:
-        """Return by how much `score` falls when the values of a feature are shuffled among the rows.
+def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
+    """By how much the sum of weighted losses grows with each shuffle of each column, (n_features, n_shuffles).
 
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Rows; those that the trees were not grown on tell more.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            Weights in the score.
-        n_repeats : int, default=5
-            How often to shuffle.
-        random_state : int, RandomState or None, default=None
-            Of the shuffles.
+    The model has a loss of each row's mean leaf value: rows whose leaves do not change are not looked at again.
+    """
+    trees, y = model._predicting_trees(), data.y.reshape(len(data.y), -1)
+    n_threads = resolve_n_jobs(model.n_jobs)
+    matrix = trees.binning.transform(model._apply_statistics(data).X, n_threads)
+    shuffled = Shuffled(trees, matrix, model._column_of, threads_for(len(y), n_threads, _GRAIN))
+    loss = model._score_loss(y, weight)
+    growth = np.zeros((model.n_features_in_, len(shuffles)))
+    for repeat, others in enumerate(shuffles):
+        for rows, mean, means in shuffled.blocks(others):
+            before = weight[rows] @ loss(model._answers(mean), y[rows])
+            after = [weight[rows] @ loss(model._answers(changed), y[rows]) for changed in means]
+            growth[:, repeat] += np.array(after) - before
+    return growth
 
-        Returns
-        -------
-        Bunch
-            ``importances_mean``, ``importances_std`` and ``importances_standard_error`` of shape (n_features,), and
-            ``importances`` of shape (n_features, n_repeats).
-        """
-        self._check_fitted()
-        data = self._check_validation(X, y, sample_weight)
-        weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-        generator = check_random_state(random_state)
-        shuffles = [generator.permutation(len(data.y)).astype(np.uint32) for _ in range(n_repeats)]
-        return importance_bunch(self._growth_of_loss(data, weight, shuffles) / weight.sum())
 
-    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
-        """By how much the sum of weighted losses grows with each shuffle of each column, (n_features, n_shuffles)."""
-        trees, y = self._predicting_trees(), data.y.reshape(len(data.y), -1)
-        n_threads = resolve_n_jobs(self.n_jobs)
-        matrix = trees.binning.transform(self._apply_statistics(data).X, n_threads)
-        shuffled = Shuffled(trees, matrix, self._column_of, threads_for(len(y), n_threads, _GRAIN))
-        loss = self._score_loss(y, weight)
-        growth = np.zeros((self.n_features_in_, len(shuffles)))
+def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
+    """The same of 1 - score, which the model finds from the raw predictions of all rows."""
+    X = data.X.toarray() if issparse(data.X) else data.X
+    trees, n_threads = model._predicting_trees(), resolve_n_jobs(model.n_jobs)
+
+    def weighted_loss(X: Array) -> float:
+        encoded = model._apply_statistics(TrainingData(X, data.y, None)).X
+        raw = trees.predict_raw(encoded, n_threads)
+        return float(weight.sum()) * (1 - model._score_of_raw(raw, data.y, weight))
+
+    before = weighted_loss(X)
+    growth = np.zeros((model.n_features_in_, len(shuffles)))
+    for column in np.unique(model._column_of[model._ensemble.feature[model._ensemble.feature >= 0]]):
+        changed = X.copy()
         for repeat, others in enumerate(shuffles):
-            for rows, mean, means in shuffled.blocks(others):
-                before = weight[rows] @ loss(self._answers(mean), y[rows])
-                after = [weight[rows] @ loss(self._answers(changed), y[rows]) for changed in means]
-                growth[:, repeat] += np.array(after) - before
-        return growth
+            changed[:, column] = X[others, column]
+            growth[column, repeat] = weighted_loss(changed) - before
+    return growth
 
 
-class PermutationImportanceOfSums(PermutationImportance):
-    """Permutation importance where a loss turns sums over the trees into predictions."""
-
-    if TYPE_CHECKING:
-        _ensemble: Any
-        _loss: Any
-        _column_of: Any
-
-    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
-        X = data.X.toarray() if issparse(data.X) else data.X
-        before = self._weighted_loss(X, data.y, weight)
-        growth = np.zeros((self.n_features_in_, len(shuffles)))
-        for column in np.unique(self._column_of[self._ensemble.feature[self._ensemble.feature >= 0]]):
-            changed = X.copy()
-            for repeat, others in enumerate(shuffles):
-                changed[:, column] = X[others, column]
-                growth[column, repeat] = self._weighted_loss(changed, data.y, weight) - before
-        return growth
-
-    def _weighted_loss(self, X: Any, y: Array, weight: Array) -> float:
-        """1 - the score of an unencoded table, times the weight."""
-        encoded = self._apply_statistics(TrainingData(X, y, None)).X
-        raw = self._predicting_trees().predict_raw(encoded, resolve_n_jobs(self.n_jobs))
-        return float(weight.sum()) * (1 - self._score_of_raw(raw, y, weight))
-
-    def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
-        """What `score` returns for raw predictions and encoded targets: the accuracy, or the mean R squared."""
-        predicted = self._loss.predict(raw)
-        targets = y.reshape(len(y), -1)
-        if hasattr(self, "classes_"):
-            parts = predicted if isinstance(predicted, list) else [predicted]
-            answers = np.column_stack([part.argmax(axis=1) for part in parts])
-            return float(np.average((answers == targets).all(axis=1), weights=weight))
-        misses = np.average((predicted.reshape(len(y), -1) - targets) ** 2, axis=0, weights=weight)
-        variance = np.average((targets - np.average(targets, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
-        return float(1 - np.mean(misses / np.where(variance > 0, variance, 1.0)))
+def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes: bool) -> float:
+    """The accuracy of probabilities, or the mean R squared of numbers, over encoded targets."""
+    targets = y.reshape(len(y), -1)
+    if of_classes:
+        parts = predicted if isinstance(predicted, list) else [predicted]
+        answers = np.column_stack([part.argmax(axis=1) for part in parts])
+        return float(np.average((answers == targets).all(axis=1), weights=weight))
+    misses = np.average((predicted.reshape(len(y), -1) - targets) ** 2, axis=0, weights=weight)
+    variance = np.average((targets - np.average(targets, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
+    return float(1 - np.mean(misses / np.where(variance > 0, variance, 1.0)))
 
 
 def importance_bunch(importances: Array) -> Bunch:

@@ -1,9 +1,9 @@
-"""Estimators that hold one TreeEnsemble: what its trees say to a table, saving and loading."""
+"""Estimators that hold one TreeEnsemble: saving and loading it, its raw predictions and leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,6 @@ from fastens.engine.linear.linear_leaves import read_trees
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.saving import SavedEstimator
 from fastens.storage import ModelFileError
 from fastens.table.tables import dense_blocks
 
@@ -30,10 +29,16 @@ def trees_among(arrays: dict[str, np.ndarray], prefix: str) -> TreeEnsemble:
     return read_trees({name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)})
 
 
-class SavedEnsemble(SavedEstimator):
-    """An estimator whose fitted state is the door's, a TreeEnsemble and a few numbers."""
+class SavedEnsemble:
+    """What an estimator has whose fitted state is the input encoder's, a TreeEnsemble and a few numbers."""
 
     _ensemble: TreeEnsemble
+
+    if TYPE_CHECKING:  # of the estimator
+        n_jobs: int | None
+        _check_fitted: Any
+        _check_table: Any
+        _is_categorical: Any
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return tree_arrays(self._ensemble, PREFIX)

@@ -314,9 +314,8 @@ def test_smoothing_pulls_towards_the_parent():
 
 def test_smoothed_value_of_a_leaf():
     X = np.repeat([[0.0], [1.0]], 10, axis=0)
-    model = GradientBoostingRegressor(n_estimators=1, learning_rate=1.0, min_samples_leaf=1, path_smooth=5.0).fit(
-        X, 3 * X[:, 0]
-    )
+    options = {"n_estimators": 1, "learning_rate": 1.0, "l2_regularization": 0.0, "min_samples_leaf": 1}
+    model = GradientBoostingRegressor(path_smooth=5.0, **options).fit(X, 3 * X[:, 0])
     # Root 0; leaves of 10 rows: 10 / (10 + 5) of their step of 1.5 away from the mean.
     np.testing.assert_allclose(model.predict([[0.0], [1.0]]), [0.5, 2.5])
 
@@ -325,7 +324,13 @@ def test_smoothed_value_of_a_leaf():
 def test_smoothed_values_along_a_path(smooth):
     X = np.repeat([[0.0], [1.0], [2.0], [3.0]], [10, 20, 30, 40], axis=0)
     y = np.array([0.0, 4.0, 9.0, -5.0])[X[:, 0].astype(int)]
-    options = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1, "max_leaf_nodes": 4}
+    options = {
+        "n_estimators": 1,
+        "learning_rate": 1.0,
+        "l2_regularization": 0.0,
+        "min_samples_leaf": 1,
+        "max_leaf_nodes": 4,
+    }
     model = GradientBoostingRegressor(path_smooth=smooth, **options).fit(X, y)
     nodes = model.to_dataframe().set_index("node")
     rows = {0: np.arange(100)}
@@ -347,7 +352,7 @@ def test_smoothed_values_along_a_path(smooth):
 def test_steps_are_cut_at_the_limit(limit):
     X = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
     y = np.array([-2.0, 0.5, 4.0])[X[:, 0].astype(int)]
-    options = {"n_estimators": 1, "learning_rate": 0.5, "min_samples_leaf": 1}
+    options = {"n_estimators": 1, "learning_rate": 0.5, "l2_regularization": 0.0, "min_samples_leaf": 1}
     model = GradientBoostingRegressor(max_delta_step=limit, **options).fit(X, y)
     expected = y.mean() + 0.5 * np.clip(y - y.mean(), -limit, limit)
     # A leaf of rows that would all be cut alike need not be split.

@@ -78,11 +78,12 @@ def test_a_stack_keeps_groups_from_members_that_have_no_splitter(X, y):
 
 
 def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
-    options = {"early_stopping": True, "random_state": 0, "learning_rate": 0.3, "validation_fraction": 0.3}
+    growing = {"learning_rate": 0.3, "l2_regularization": 0.0}
+    options = {"early_stopping": True, "random_state": 0, "validation_fraction": 0.3, **growing}
     model = GradientBoostingRegressor(refit=True, **options).fit(X, y)
     stopped = GradientBoostingRegressor(**options).fit(X, y)
     assert model.best_iteration_ == stopped.best_iteration_ < len(model.validation_score_)
-    plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, learning_rate=0.3).fit(X, y)
+    plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, **growing).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
     np.testing.assert_array_equal(model.validation_score_, stopped.validation_score_)
 

@@ -48,7 +48,7 @@ def test_a_naive_twin(X, rng):
     """Squared error: every round by least squares in the leaves."""
     y = make_target("squared_error", X, rng)
     weight = rng.integers(1, 4, len(y)).astype(float)
-    options = {"n_estimators": 4, "learning_rate": 0.5, "max_leaf_nodes": 5, "linear_l2": 2.0}
+    options = {"n_estimators": 4, "learning_rate": 0.5, "max_leaf_nodes": 5, "linear_l2": 2.0, "l2_regularization": 0.0}
     model = GradientBoostingRegressor(**LINEAR, **options).fit(X, y, weight)
     trees = model._ensemble
     raw = np.full(len(y), np.average(y, weights=weight))
@@ -259,7 +259,9 @@ def test_a_damaged_file(X):
 
 def test_a_leaf_as_a_formula(rng):
     X = pd.DataFrame({"size": rng.uniform(0, 10, 400)})
-    model = GradientBoostingRegressor(**LINEAR, n_estimators=1, learning_rate=1.0, max_leaf_nodes=2, linear_l2=0)
+    model = GradientBoostingRegressor(
+        **LINEAR, n_estimators=1, learning_rate=1.0, max_leaf_nodes=2, linear_l2=0, l2_regularization=0
+    )
     model.fit(X, -0.25 * X["size"] + 1)
     line = model.to_text().splitlines()[1]
     constant = 1 - model._ensemble.baseline[0]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
-from sklearn.model_selection import TimeSeriesSplit, train_test_split
+from sklearn.model_selection import TimeSeriesSplit
 
 import fastens
 from fastens import (
@@ -24,7 +23,6 @@ DART = {"boosting": "dart", "rate_drop": 0.5, "skip_drop": 0.2}
 STOPS = {"early_stopping": True, "n_estimators": 150, "learning_rate": 0.5}
 LINEAR = {"linear_leaves": True}
 PARTS = {"categorical_encoding": "partition"}
-LIFTED = {"min_samples_leaf": 200, "n_estimators": 20, "l2_regularization": 1.0}
 # For each parameter: other parameters that it needs, and two values whose models differ.
 EFFECTS = {
     "n_estimators": ({}, 5, 6),
@@ -32,12 +30,10 @@ EFFECTS = {
     "max_leaf_nodes": ({}, 31, 4),
     "max_depth": ({}, None, 2),
     "min_samples_leaf": ({}, 20, 5),
-    "min_samples_uncertain": ({**PARTS, "loss": "log_cosh", "min_samples_leaf": 40}, None, 40),
     "min_child_weight": ({}, 1e-3, 50.0),
     "min_gain_to_split": ({}, 0.0, 20.0),
     "split_penalty": ({}, None, 20.0),
-    "lift_limits": (LIFTED, None, True),
-    "l2_regularization": ({}, 0.0, 10.0),
+    "l2_regularization": ({}, 1.0, 10.0),
     "linear_leaves": ({}, False, True),
     "linear_l2": (LINEAR, 1.0, 100.0),
     "max_bins": ({}, 255, 8),
@@ -85,11 +81,9 @@ WRONG = {
     "max_leaf_nodes": 1,
     "max_depth": 0,
     "min_samples_leaf": 0,
-    "min_samples_uncertain": 0,
     "min_child_weight": -1.0,
     "min_gain_to_split": -1.0,
     "split_penalty": -1.0,
-    "lift_limits": "yes",
     "l2_regularization": -1.0,
     "linear_leaves": 1,
     "linear_l2": -1.0,
@@ -226,18 +220,3 @@ def test_penalties_of_splits_follow_the_loss(rng):
         for model in (GradientBoostingClassifier(split_penalty=penalty) for penalty in (0.0, None, 20.0))
     ]
     assert losses[0] > losses[1] > losses[2]
-
-
-def test_few_uncertain_rows_make_a_leaf_of_given_values():
-    """Every game of three moves on six squares, a rule without noise; a quarter of the games are kept to test."""
-    games = np.array(list(itertools.product(range(3), repeat=6)), dtype=np.float64)
-    won = (games[:, 0] == games[:, 1]) | (games[:, 2] == 1) & (games[:, 3] == 2)
-    X, X_test, y, y_test = train_test_split(games, won, random_state=0)
-    whole, few = (GradientBoostingClassifier(min_samples_uncertain=n, lift_limits=False).fit(X, y) for n in (20, None))
-    assert log_loss(y_test, few.predict_proba(X_test)) < 0.8 * log_loss(y_test, whole.predict_proba(X_test))
-    fewest = [model.to_dataframe().query("feature.isna()")["n_samples"].min() for model in (whole, few)]
-    assert fewest[0] >= 20 > fewest[1] >= 5
-    # A little noise makes every value another one: thresholds have to be chosen, and keep the limit.
-    noisy = X + np.random.default_rng(0).uniform(0, 0.1, X.shape)
-    table = GradientBoostingClassifier(lift_limits=False).fit(noisy, y).to_dataframe()
-    assert table.query("feature.isna()")["n_samples"].min() >= 20

@@ -230,10 +230,10 @@ def test_out_of_bag(kind, X, Y, labels):
 
 
 def test_init_score(X, Y):
-    first = GradientBoostingRegressor(n_estimators=10, lift_limits=False).fit(X, Y)
+    first = GradientBoostingRegressor(n_estimators=10).fit(X, Y)
     start = first.predict(X)
-    second = GradientBoostingRegressor(n_estimators=10, lift_limits=False).fit(X, Y, init_score=start)
-    both = GradientBoostingRegressor(n_estimators=20, lift_limits=False).fit(X, Y)
+    second = GradientBoostingRegressor(n_estimators=10).fit(X, Y, init_score=start)
+    both = GradientBoostingRegressor(n_estimators=20).fit(X, Y)
     np.testing.assert_allclose(second.predict(X, init_score=start), both.predict(X), atol=1e-9)
     with pytest.raises(ValueError, match=r"init_score must have the shape \(400, 3\); got \(400, 2\)"):
         first.fit(X, Y, init_score=start[:, :2])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastens
-from fastens.cli.errors import CommandError
+from fastens.cli.table.errors import CommandError
 
 
 def fastens_command(*arguments: object, folder: Path, **variables: str) -> subprocess.CompletedProcess:

@@ -121,14 +121,14 @@ WHO = r"(Member '(rule|estimator|0)'|estimator)"
 @pytest.mark.parametrize("name", VOTES)
 def test_a_label_unknown_to_the_ensemble(name, label):
     answer = np.array([label], dtype=object if label is None else None)
-    with pytest.raises(ValueError, match=rf"{WHO} must answer with labels among .*got '?{label}'?"):
+    with pytest.raises(ValueError, match=rf"{WHO} must predict labels among .*got '?{label}'?"):
         VOTES[name](Answers(answer)).fit(X, NAMES).predict(X)
 
 
 @pytest.mark.parametrize("name", SHARES)
 def test_columns_of_an_unknown_class(name):
     member = Shares([0.2, 0.3, 0.5], classes=[0, 1, 5])
-    with pytest.raises(ValueError, match=rf"{WHO} must answer with labels among \[0, 1, 2\].*got 5"):
+    with pytest.raises(ValueError, match=rf"{WHO} must predict labels among \[0, 1, 2\].*got 5"):
         SHARES[name](member).fit(X, NAMES).predict(X)
 
 
@@ -160,7 +160,7 @@ def test_prefit_members_that_know_more_classes(make):
 
 def test_a_prefit_stack_cannot_learn_a_class_without_rows():
     two = Y < 2
-    with pytest.raises(ValueError, match=r"Member 'rule' must answer with labels among .*got 'virginica'"):
+    with pytest.raises(ValueError, match=r"Member 'rule' must predict labels among .*got 'virginica'"):
         StackingClassifier([("rule", LogisticRegression(max_iter=1000).fit(X, NAMES))], cv="prefit").fit(
             X[two], NAMES[two]
         )
@@ -188,7 +188,7 @@ def test_a_prefit_rule_without_classes_votes():
 
 def test_a_final_estimator_that_answers_an_unknown_label():
     model = StackingClassifier([("bayes", GaussianNB())], Answers(["maybe"])).fit(X, NAMES)
-    with pytest.raises(ValueError, match=r"final_estimator must answer with labels among .*got 'maybe'"):
+    with pytest.raises(ValueError, match=r"final_estimator must predict labels among .*got 'maybe'"):
         model.predict(X)
 
 
@@ -208,7 +208,7 @@ def test_a_final_estimator_that_answers_an_unknown_label():
 )
 @pytest.mark.parametrize("name", SHARES)
 def test_what_are_no_probabilities(name, answer, message):
-    with pytest.raises(ValueError, match=rf"{WHO} must answer with {message}"):
+    with pytest.raises(ValueError, match=rf"{WHO} must give {message}"):
         SHARES[name](Shares(answer)).fit(X, NAMES).predict(X)
 
 
@@ -291,10 +291,10 @@ def test_labels_in_a_column_are_labels():
 @pytest.mark.parametrize(
     ("member", "message"),
     [
-        (Numbers(np.nan), "must answer with finite numbers; got nan from its predict"),
-        (Numbers(np.inf), "must answer with finite numbers; got inf"),
-        (Numbers("much"), "must answer with numbers: could not convert string"),
-        (Numbers(n_missing=1), r"must answer with one number for each row; got the shape \(\d+,\)"),
+        (Numbers(np.nan), "must give finite numbers; got nan from its predict"),
+        (Numbers(np.inf), "must give finite numbers; got inf"),
+        (Numbers("much"), "must give numbers: could not convert string"),
+        (Numbers(n_missing=1), r"must give one number for each row; got the shape \(\d+,\)"),
     ],
 )
 @pytest.mark.parametrize("name", NUMBERS)
@@ -306,7 +306,7 @@ def test_what_are_no_numbers(name, member, message):
 @pytest.mark.parametrize("name", sorted(NUMBERS.keys() - {"conformal"}))
 def test_several_numbers_for_a_row(name):
     member = GradientBoostingRegressor(loss="quantile", quantile=[0.1, 0.9], n_estimators=2)
-    with pytest.raises(ValueError, match=rf"{WHO} must answer with one number for each row; got the shape \(\d+, 2\)"):
+    with pytest.raises(ValueError, match=rf"{WHO} must give one number for each row; got the shape \(\d+, 2\)"):
         NUMBERS[name](member).fit(X, X[:, 0]).predict(X)
 
 

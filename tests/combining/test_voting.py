@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, VotingClassifier, VotingRegressor
-from fastens.combining.combining import Judged, learn_weights, margin_weights
+from fastens.combining.member_weights import OutOfFold, learn_weights, margin_weights
 from fastens.engine.threads import resolve_n_jobs
 
 
@@ -146,7 +146,7 @@ def test_spread_and_interval():
 def judged(rng):
     target = rng.normal(size=(200, 1)) + 5
     responses = np.stack([target + rng.normal(scale=s, size=(200, 1)) + b for s, b in ((0.5, 0), (1, 0.1), (2, 0))])
-    return Judged(responses, target, rng.uniform(0.5, 2, 200), False)
+    return OutOfFold(responses, target, rng.uniform(0.5, 2, 200), False)
 
 
 def shares_of(rng, n_rows=300):
@@ -156,7 +156,7 @@ def shares_of(rng, n_rows=300):
     for skill in (3.0, 1.5, 0.0):
         raw = np.exp(rng.normal(size=(n_rows, 3)) + skill * target)
         shares.append(raw / raw.sum(axis=1, keepdims=True))
-    return Judged(np.stack(shares), target, np.ones(n_rows), True)
+    return OutOfFold(np.stack(shares), target, np.ones(n_rows), True)
 
 
 def best_on_simplex(loss, n):
@@ -183,7 +183,7 @@ def test_likelihood_weights_are_the_most_likely_mixture(rng):
     found = learn_weights("likelihood", judged)
     loss = lambda w: -np.log(w @ density).mean()  # noqa: E731
     assert loss(found) <= loss(best_on_simplex(loss, 3)) + 1e-7
-    assert learn_weights("likelihood", Judged(*judged[:2], judged.weight * 3, True)) == pytest.approx(found)
+    assert learn_weights("likelihood", OutOfFold(*judged[:2], judged.weight * 3, True)) == pytest.approx(found)
 
 
 def test_likelihood_weights_of_numbers_favour_the_better(judged):

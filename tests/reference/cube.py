@@ -1,4 +1,4 @@
-"""The count cube, the plain way: the specification of fastens.bayes.concepts.cube."""
+"""The count cube, the plain way: the specification of fastens.bayes.counts.cube."""
 
 from __future__ import annotations
 

@@ -139,9 +139,6 @@ class NaiveGrower:
             questions += [codes <= code for code in present if code < last]
         return questions
 
-    def _has_given_values(self, feature):
-        return self.is_categorical[feature] or self.n_codes[feature] - 1 <= 6
-
     def _is_one_hot(self, feature):
         return self.n_codes[feature] - 1 <= self.rules.one_hot_max_size
 
@@ -175,11 +172,7 @@ class NaiveGrower:
         score, values = 0.0, []
         for side in (rows[goes_left], rows[~goes_left]):
             gradient, hessian = (self.w * self.g)[side].sum(), (self.w * self.h)[side].sum()
-            enough = rules.min_samples_leaf
-            is_uncertain = hessian >= np.ceil(rules.min_samples_leaf * self.mean_hessian)
-            if rules.min_samples_uncertain and is_uncertain and self._has_given_values(feature):
-                enough = min(enough, rules.min_samples_uncertain)
-            if len(side) < enough or hessian < np.ceil(rules.min_child_weight * scale):
+            if len(side) < rules.min_samples_leaf or hessian < np.ceil(rules.min_child_weight * scale):
                 return -np.inf, None
             if self.w[side].sum() < rules.min_weight_leaf:
                 return -np.inf, None

@@ -1,4 +1,4 @@
-"""Posteriors over classifiers, the plain way: the specification of fastens.bayes.mixing."""
+"""Posteriors over classifiers, the plain way: the specification of fastens.bayes.hypotheses.mixing."""
 
 from __future__ import annotations
 

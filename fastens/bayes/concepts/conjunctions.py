@@ -224,28 +224,16 @@ class BruteForce(NamedTuple):
 def brute_force_map(
     hypotheses: Iterable[Conjunction], X: Any, is_positive: ArrayLike, prior: Any = None, noise: float = 0.0
 ) -> BruteForce:
-    """Learn by computing P(h | D) of every hypothesis, as the textbook's brute-force MAP learner does.
+    """Compute P(h | D) of every hypothesis, as the textbook's brute-force MAP learner does.
 
     Without noise P(D | h) is 1 for a consistent hypothesis and 0 otherwise: under a uniform prior all consistent ones
-    have the posterior probability 1 / |VS|, and P(D) = |VS| / |H|.
-
-    Parameters
-    ----------
-    hypotheses : iterable of Conjunction
-        The hypothesis space; anything with `covers(X)`.
-    X : array-like or data frame
-        The instances.
-    is_positive : array-like of bool
-        c(x) of each, as truth values, or 1 and 0.
-    prior : array-like, optional
-        Probability of each hypothesis; None is uniform.
-    noise : float, default=0
-        Probability that a label is wrong, independently for each example.
+    have the posterior probability 1 / |VS|, and P(D) = |VS| / |H|. With noise each label is wrong with that
+    probability. Hypotheses are anything with `covers(X)`; `prior` None is uniform.
 
     Raises
     ------
     ValueError
-        If no hypothesis of the space explains the examples, or an argument breaks a rule.
+        If no hypothesis explains the examples, or an argument breaks a rule.
 
     Examples
     --------

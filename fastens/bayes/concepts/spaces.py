@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.concepts.count_cube import CountCube
 from fastens.bayes.concepts.hitting_sets import family_of, minimal_demands, minimal_hitting_sets
 from fastens.bayes.concepts.listing import all_hitting_sets
+from fastens.bayes.counts.count_cube import CountCube
 from fastens.bayes.posterior import draw_index
 
 Codes = NDArray[np.int64]

@@ -149,13 +149,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         max_boundary: int = 10_000,
         random_state: Any = None,
     ) -> None:
-        self.prior = prior
-        self.noise = noise
-        self.on_collapse = on_collapse
-        self.positive = positive
-        self.categories = categories
-        self.max_boundary = max_boundary
-        self.random_state = random_state
+        self._keep_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -26,20 +26,9 @@ def as_floats(X: Any) -> Any:
 def learn_limits(
     X: Any, weights: Array | None, max_bins: int, is_categorical: NDArray[np.bool_], n_threads: int = 1
 ) -> Limits:
-    """Cut each column of numbers into bins of about as many rows each, or of one distinct value where these are few.
+    """Bin limits of each column of numbers: quantiles, or between distinct values where these are few.
 
-    Parameters
-    ----------
-    X : array or CSR matrix, shape (n_rows, n_features)
-        The table; NaN is missing.
-    weights : array of float64, shape (n_rows,), optional
-        Weights of the rows.
-    max_bins : int
-        Most bins of a column.
-    is_categorical : array of bool, shape (n_features,)
-        The columns that are left alone.
-    n_threads : int, default=1
-        Threads; the limits do not depend on it.
+    Columns of categories have None. The limits do not depend on the number of threads.
     """
     if is_categorical.all():
         return [None] * len(is_categorical)

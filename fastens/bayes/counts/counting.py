@@ -44,27 +44,10 @@ def class_counts(
     weights: NDArray[np.float64] | None = None,
     n_threads: int = 1,
 ) -> Counts:
-    """Count the rows, or sum their weights, by class and code.
+    """Count the rows, or sum their weights, by class and code: (n_classes, n_codes.sum()).
 
-    Parameters
-    ----------
-    codes : array of uint8, uint16 or uint32, shape (n_features, n_rows)
-        The codes, column after column; each less than the column's `n_codes`, which is not checked.
-    y : array of int32, shape (n_rows,)
-        Index of each row's class.
-    n_codes : array of int64, shape (n_features,)
-        Number of codes of each column.
-    n_classes : int
-        Number of classes.
-    weights : array of float64, shape (n_rows,), optional
-        Weights of the rows.
-    n_threads : int, default=1
-        Threads; the counts do not depend on it.
-
-    Returns
-    -------
-    array of shape (n_classes, n_codes.sum()), int64 without weights, float64 with them
-        Code c of column j is at ``offsets_of(n_codes)[j] + c``.
+    Code c of column j is at ``offsets_of(n_codes)[j] + c``. Counts are int64, sums of weights float64. That each code
+    is less than the column's `n_codes` is not checked.
     """
     offsets = offsets_of(n_codes)
     out = np.zeros((n_classes, offsets[-1]), dtype=np.int64 if weights is None else np.float64)
@@ -81,20 +64,9 @@ def pair_counts(
     weights: NDArray[np.float64] | None = None,
     n_threads: int = 1,
 ) -> Counts:
-    """Count the rows, or sum their weights, by class and the codes of every two columns.
+    """The same by class and the codes of every two columns: (n_classes, n_codes.sum(), n_codes.sum()), symmetric.
 
-    Parameters are those of `class_counts`.
-
-    Returns
-    -------
-    array of shape (n_classes, n_codes.sum(), n_codes.sum())
-        Symmetric in the last two axes. Where both are the same column, the counts of that column are on the diagonal.
-        It takes 8 bytes for each of its cells.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 2^28 of them.
+    The counts of a single column are on the diagonal. ValueError if there are more than 2^28 cells, of 8 bytes each.
     """
     check_pairs(n_codes, n_classes)
     singles = class_counts(codes, y, n_codes, n_classes, weights, n_threads)
@@ -130,16 +102,9 @@ def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
 
 
 def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes:
-    """Codes of a table, or CSR matrix, of category positions.
+    """Codes of a table, or CSR matrix, of category positions: whole numbers from 0, NaN where missing.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of numbers, shape (n_rows, n_features)
-        Positions, whole numbers from 0; NaN where missing.
-    n_categories : array of int64, shape (n_features,)
-        Number of categories of each column; larger positions get the code n_categories + 1.
-    n_threads : int, default=1
-        Threads.
+    Positions from `n_categories` on get the code n_categories + 1.
     """
     n_rows, n_features = X.shape
     dtype = next(dtype for dtype in CODE_DTYPES if n_categories.max(initial=0) + 1 <= np.iinfo(dtype).max)

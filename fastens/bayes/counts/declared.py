@@ -75,20 +75,11 @@ def distinct_values(name: str, values: Any) -> list[Any]:
 def with_values(
     encoder: TableEncoder, rows: NDArray[Any], declared: Sequence[Values], first: int = 0, *, in_order: bool = False
 ) -> tuple[TableEncoder, NDArray[Any]]:
-    """Add declared values to an encoder's categories, and put the rows in their order; neither argument is changed.
+    """Add declared values to an encoder's categories and recode `rows` accordingly; the arguments stay as they are.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        That of `rows`.
-    rows : array of shape (n_rows, n_columns)
-        Positions of categories, NaN where missing; or codes of whole numbers.
-    declared : list
-        For each column its declared values, or None; an empty list for none of all.
-    first : int, default=0
-        What stands for the first category; less is missing.
-    in_order : bool, default=False
-        Whether categories come as they are declared, which must be all of them; otherwise they are sorted.
+    `rows` are positions of categories, or codes of which `first` is that of the first category; less is missing.
+    Categories are sorted, or with `in_order` those declared, in their order. `declared` may be empty: none for any
+    column.
     """
     categories = list(encoder.categories)
     changed = [index for index, more in enumerate(declared) if _says_more(categories[index], more, in_order=in_order)]

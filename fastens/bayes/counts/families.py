@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -29,16 +30,18 @@ def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
     return math.prod([sizes[column] for column in family])
 
 
-class FamilyLayout:
-    """The columns of families, and where their cells stand, those of one family after those of another.
+@dataclass(frozen=True)
+class CodedRows:
+    """Rows as codes: 0 for a missing value, p + 1 for position p."""
 
-    Parameters
-    ----------
-    families : sequence of tuples of int
-        The variables of each family.
-    sizes : array of int64, shape (n_variables,)
-        Number of values of each variable.
-    """
+    codes: NDArray[Any]  # (n_variables, n_rows)
+    sizes: NDArray[np.int64]  # number of values of each variable
+    weights: Array | None
+    n_threads: int = 1
+
+
+class FamilyLayout:
+    """The columns of families (tuples of variables), and where the cells of their tables start in one flat array."""
 
     def __init__(self, families: Sequence[Family], sizes: NDArray[np.int64]) -> None:
         known = sizes.tolist()
@@ -137,24 +140,8 @@ def family_counts(
 ) -> list[Counts]:
     """Count the rows, or sum their weights, by the values of the variables of each family.
 
-    Parameters
-    ----------
-    codes : array of uint8, uint16 or uint32, shape (n_variables, n_rows)
-        0 for a missing value, p + 1 for position p; other codes count as missing.
-    sizes : array of int64, shape (n_variables,)
-        Number of values of each variable.
-    families : sequence of tuples of int
-        The variables of each family, at least one.
-    weights : array of float64, shape (n_rows,), optional
-        Weights of the rows.
-    n_threads : int, default=1
-        Threads; the counts do not depend on it.
-
-    Returns
-    -------
-    list of arrays
-        For each family an array with an axis for each of its variables; int64 without weights, float64 with them. Rows
-        with a missing value in the family are left out.
+    Returns an array for each family, with an axis for each of its variables. Rows with a missing value in the family
+    are left out.
     """
     layout = FamilyLayout(families, sizes)
     return layout.split(layout.count(codes, weights, complete_columns(codes, sizes, n_threads), n_threads))
@@ -176,18 +163,9 @@ def add_family_logs(
     out: Array,
     n_threads: int = 1,
 ) -> None:
-    """Add to out[row] the entry of each family's table that the row's values choose, none where a value is missing.
+    """Add to out[row] the entry of each family's table at the row's values; families with a missing value add nothing.
 
-    Parameters
-    ----------
-    codes, sizes, families
-        As in `family_counts`; a family may be empty here.
-    tables : list of arrays
-        For each family, an axis for each of its variables and a last one as long as that of `out`.
-    out : array of shape (n_rows, n_entries)
-        Added to in place.
-    n_threads : int, default=1
-        Threads; the sums do not depend on it.
+    Tables have an axis for each variable of the family, which may be empty, and a last one as long as that of `out`.
     """
     if not out.size or not families:
         return

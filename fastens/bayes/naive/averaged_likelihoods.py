@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.codes import add_entries
 from fastens.bayes.counts.counting import offsets_of
+from fastens.bayes.counts.dirichlet import Groups
 from fastens.bayes.naive.dependence import average_parents
-from fastens.bayes.naive.dirichlet import Groups
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, log_probability
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood
 from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.naive.dirichlet import Smoothing
+from fastens.bayes.counts.dirichlet import Smoothing
 from fastens.bayes.naive.likelihoods import Array, Batch, CategoricalLikelihood, DirichletLikelihood, Likelihood
 from fastens.bayes.naive.moments import add_gaussian, add_moments, add_sparse_sums
 from fastens.engine.threads import threads_for

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.codes import add_entries
 from fastens.bayes.counts.counting import MOST_CATEGORIES, class_counts, encode, encode_all, offsets_of, without_missing
-from fastens.bayes.naive.dirichlet import Groups, Smoothing
+from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.base import TrainingData
-from fastens.bayes.counts.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
+from fastens.bayes.naive.category_input import UNSEEN, CategoryDoor
 from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive.naive_bayes import FINITE, check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
@@ -120,16 +120,7 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
         feature_prior: float | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.min_categories = min_categories
-        self.smoothing = smoothing
-        self.m = m
-        self.ess = ess
-        self.unseen = unseen
-        self.feature_prior = feature_prior
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -303,18 +294,7 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
         feature_prior: float | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kinds = kinds
-        self.alpha = alpha
-        self.binarize = binarize
-        self.var_smoothing = var_smoothing
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.smoothing = smoothing
-        self.m = m
-        self.ess = ess
-        self.unseen = unseen
-        self.feature_prior = feature_prior
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

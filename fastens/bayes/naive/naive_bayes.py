@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, PRIOR, Array, BaseNaiveBayes, PosteriorNaiveBayes
 from fastens.bayes.naive.count_likelihoods import (
     BernoulliLikelihood,
@@ -13,7 +14,6 @@ from fastens.bayes.naive.count_likelihoods import (
     GaussianLikelihood,
     MultinomialLikelihood,
 )
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Likelihood
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real
 
@@ -71,9 +71,7 @@ class GaussianNB(PosteriorNaiveBayes):
     _parameter_rules: ClassVar = {"priors": PRIOR, "var_smoothing": real(0), "n_jobs": ANYTHING}
 
     def __init__(self, *, priors: Any = None, var_smoothing: float = 1e-9, n_jobs: int | None = None) -> None:
-        self.priors = priors
-        self.var_smoothing = var_smoothing
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _given_prior(self) -> tuple[bool, Any]:
         return True, self.priors
@@ -170,14 +168,7 @@ class BernoulliNB(PosteriorNaiveBayes):
         ess: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.binarize = binarize
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.smoothing = smoothing
-        self.m = m
-        self.ess = ess
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -279,13 +270,7 @@ class MultinomialNB(_EventNaiveBayes, PosteriorNaiveBayes):
         ess: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.smoothing = smoothing
-        self.m = m
-        self.ess = ess
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _make_likelihoods(self) -> list[Likelihood]:
         return [MultinomialLikelihood(smoothing_of(self))]
@@ -354,11 +339,7 @@ class ComplementNB(_EventNaiveBayes):
         norm: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.norm = norm
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _make_likelihoods(self) -> list[Likelihood]:
         smoothing = Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_))

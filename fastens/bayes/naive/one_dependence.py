@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.bayes.counts.category_door import UNSEEN, CategoryDoor
 from fastens.bayes.counts.column_bins import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.averaged_likelihoods import OneDependenceLikelihood, TwoDependenceLikelihood
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, PosteriorNaiveBayes
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
+from fastens.bayes.naive.category_input import UNSEEN, CategoryDoor
 from fastens.bayes.naive.likelihoods import Likelihood
 from fastens.bayes.naive.naive_bayes import smoothing_of
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood
@@ -185,17 +185,7 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
         root: int | str | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.smoothing = smoothing
-        self.m = m
-        self.ess = ess
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.unseen = unseen
-        self.root = root
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
         return TreeLikelihood(*arguments, root=self._root_index())
@@ -307,16 +297,7 @@ class AODEClassifier(_PairModel):
         unseen: str = "ignore",
         n_jobs: int | None = None,
     ) -> None:
-        self.order = order
-        self.min_count = min_count
-        self.alpha = alpha
-        self.smoothing = smoothing
-        self.m = m
-        self.ess = ess
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.unseen = unseen
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _given_prior(self) -> tuple[bool, Any]:
         return True, None

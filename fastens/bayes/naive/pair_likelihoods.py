@@ -7,30 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.bayes.counts.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.column_bins import Limits, as_floats
 from fastens.bayes.counts.counting import check_pairs, offsets_of, pair_counts, without_missing
-from fastens.bayes.naive.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
+from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.dependence import add_families
-from fastens.bayes.naive.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, log_probability
 from fastens.engine.bins.binning import Binning
 from fastens.engine.threads import threads_for
 
 
 class PairLikelihood(CellLikelihood):
-    """Counts of the categories of every two columns; a column of numbers has a category for each of its bins.
-
-    Parameters
-    ----------
-    smoothing : Smoothing
-        The prior of the probabilities.
-    limits : list of arrays or None
-        For each column the upper ends of its bins but the last; None where it has categories.
-    sizes : array of int64, shape (n_features,)
-        Number of categories, or of bins, of each column.
-    unseen : str
-        What becomes of categories that were not in fit.
-    """
+    """Counts of the categories of every two columns; columns of numbers have bins, at `limits`, as categories."""
 
     statistics: ClassVar[tuple[str, ...]] = ("counts",)
     tables: ClassVar[tuple[str, ...]] = ()

@@ -13,8 +13,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.rollback import keeps_model
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
@@ -191,19 +191,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         fit_prior: bool = True,
         n_jobs: int | None = None,
     ) -> None:
-        self.model = model
-        self.features = features
-        self.lowercase = lowercase
-        self.stop_words = stop_words
-        self.stemmer = stemmer
-        self.ngram_range = ngram_range
-        self.min_df = min_df
-        self.max_df = max_df
-        self.max_features = max_features
-        self.smoothing = smoothing
-        self.alpha = alpha
-        self.fit_prior = fit_prior
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

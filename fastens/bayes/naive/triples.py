@@ -97,13 +97,7 @@ def triple_counts(
 ) -> Counts:
     """Count the rows, or sum their weights, by class and the categories of every three columns, where all are known.
 
-    Parameters are those of `class_counts`, but for `sizes`, the number of categories of each column: code 0 stands for
-    a missing value, p + 1 for the category at position p.
-
-    Returns
-    -------
-    array of shape (n_classes, n_cells), int64 without weights, float64 with them
-        As `TripleLayout` has them.
+    As `class_counts`, but `sizes` are numbers of categories, and cells are in the order of `TripleLayout`.
     """
     layout = TripleLayout(sizes)
     out: Any = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if weights is None else np.float64)

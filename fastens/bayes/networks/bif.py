@@ -83,23 +83,10 @@ def _numbers(words: list[str]) -> list[float]:
 
 
 def parse_bif(text: str) -> DiscreteNetwork:
-    """Read a network.
+    """Read a network from the text of a BIF file; BIFError where it is malformed.
 
-    Parameters
-    ----------
-    text : str
-        The content of a BIF file.
-
-    Returns
-    -------
-    DiscreteNetwork
-        Variables, their values and their parents in the order of the text; values are strings. Numbers are those of the
-        text, which need not sum to 1 exactly.
-
-    Raises
-    ------
-    BIFError
-        If the text is malformed or not that of a network.
+    Variables, values and parents are in the order of the text, values are strings, and probabilities need not sum to
+    exactly 1.
     """
     tokens = _Tokens(text)
     states: dict[str, tuple[str, ...]] = {}

@@ -32,18 +32,9 @@ class Component(NamedTuple):
 def find_components(
     network: DiscreteNetwork, is_missing: NDArray[np.bool_], wanted: int | None = None, *, prune: bool = True
 ) -> list[Component]:
-    """The components of all rows.
+    """The components of all rows, or those with the variable `wanted`.
 
-    Parameters
-    ----------
-    network : DiscreteNetwork
-        The network.
-    is_missing : array of bool, shape (n_variables, n_rows)
-        What is not known.
-    wanted : int, optional
-        Only the components with this variable.
-    prune : bool, default=True
-        Leave out missing variables that lead to no known or wanted one: their tables sum to 1.
+    With `prune`, missing variables without a known or wanted descendant are left out: their tables sum to 1.
     """
     packed = np.packbits(is_missing, axis=0)
     patterns, first, pattern_of_row = np.unique(packed, axis=1, return_index=True, return_inverse=True)

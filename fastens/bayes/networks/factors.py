@@ -94,19 +94,7 @@ def _fill_cost(variable: int, neighbours: dict[int, set[int]], sizes: Sequence[i
 def eliminate(
     factors: Sequence[Factor], remove: Iterable[int], sizes: Sequence[int], *, by_max: bool = False
 ) -> Elimination:
-    """Sum variables out of a product of factors, or take the maximum over them.
-
-    Parameters
-    ----------
-    factors : sequence of Factor
-        The factors.
-    remove : iterable of int
-        The variables to remove.
-    sizes : sequence of int
-        Number of values of each variable.
-    by_max : bool, default=False
-        Maxima in the place of sums.
-    """
+    """Sum variables out of a product of factors, or with `by_max` take the maximum over them."""
     left = list(factors)
     log_scale = np.zeros(1)
     steps = []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from fastens.bayes.counts.counting import offsets_of
-from fastens.bayes.counts.families import Array, family_counts, n_cells
+from fastens.bayes.counts.families import Array, CodedRows, family_counts, n_cells
 
 SCORES = ("bic", "aic", "bdeu", "k2")
 DENSE_CELLS = 1 << 16  # larger tables are counted by the combinations that come
@@ -21,7 +21,7 @@ Candidate = tuple[int, tuple[int, ...]]  # a variable and its parents, in ascend
 
 
 class FamilyScores:
-    """Scores of families on one table of codes, the larger the better; a network's score is their sum.
+    """Local scores of families on coded rows, the larger the better; the score of a network is their sum.
 
     bic, aic: log likelihood less log(n) / 2, or 1, for each free parameter (Schwarz 1978; Akaike 1974). bdeu, k2: log
     evidence under Dirichlet priors with `ess` / (r q) or 1 for each of the r q cells (Heckerman, Geiger & Chickering
@@ -29,34 +29,11 @@ class FamilyScores:
 
     Where values are missing, a family's counts are those of the rows in which it is known, scaled up to all rows (Balov
     2013).
-
-    Parameters
-    ----------
-    codes : array of uint8, uint16 or uint32, shape (n_variables, n_rows)
-        0 for a missing value, p + 1 for position p.
-    sizes : array of int64, shape (n_variables,)
-        Number of values of each variable.
-    weights : array of float64, shape (n_rows,), optional
-        Weights of the rows.
-    score : {"bic", "aic", "bdeu", "k2"}, default="bic"
-        Which score.
-    ess : float, default=1.0
-        Equivalent sample size of bdeu.
-    n_threads : int, default=1
-        Threads; the scores do not depend on it.
     """
 
-    def __init__(
-        self,
-        codes: NDArray[Any],
-        sizes: NDArray[np.int64],
-        weights: Array | None = None,
-        score: str = "bic",
-        ess: float = 1.0,
-        n_threads: int = 1,
-    ) -> None:
-        self.codes, self.sizes, self.weights, self.n_threads = codes, sizes, weights, n_threads
-        self.n_rows = float(codes.shape[1] if weights is None else weights.sum())
+    def __init__(self, rows: CodedRows, score: str = "bic", ess: float = 1.0) -> None:
+        self.codes, self.sizes, self.weights, self.n_threads = rows.codes, rows.sizes, rows.weights, rows.n_threads
+        self.n_rows = float(self.codes.shape[1] if self.weights is None else self.weights.sum())
         self._per_parameter = {"bic": 0.5 * math.log(max(self.n_rows, 1.0)), "aic": 1.0}.get(score)
         self._ess = ess if score == "bdeu" else None
         self._found: dict[Candidate, float] = {}

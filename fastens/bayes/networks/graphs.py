@@ -63,19 +63,9 @@ def check_acyclic(parents: Sequence[Sequence[int]], names: Sequence[Any]) -> Non
 
 
 def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
-    """Read a structure: parents by child, or edges (parent, child); variables by name or number.
+    """Read a structure: a dict of parents by child, or edges (parent, child); variables by name or number.
 
-    Parameters
-    ----------
-    structure : dict or iterable of pairs
-        What the user wrote.
-    names : list
-        Names of the variables.
-
-    Raises
-    ------
-    ValueError
-        If a variable is unknown, is its own parent or a parent twice, or there is a cycle.
+    ValueError if a variable is unknown, its own parent or a parent twice, or there is a cycle.
     """
     if isinstance(structure, Mapping):
         edges = [(parent, child) for child, found in structure.items() for parent in _as_list(found)]

@@ -28,31 +28,11 @@ class Move(NamedTuple):
 def hill_climb(
     scores: FamilyScores, n_variables: int, *, max_parents: int = 3, tabu: int = 0, max_moves: int = 10_000
 ) -> Parents:
-    """Climb from the empty structure, always by the best move.
+    """Hill-climbing from the empty graph, always by the best change of one edge; returns the parents of each variable.
 
-    Parameters
-    ----------
-    scores : FamilyScores
-        Scores of families.
-    n_variables : int
-        Number of variables.
-    max_parents : int, default=3
-        Most parents of a variable.
-    tabu : int, default=0
-        How many moves in a row may fail to improve on the best structure so far; none is come to twice. 0 stops at the
-        first top.
-    max_moves : int, default=10000
-        Most moves.
-
-    Returns
-    -------
-    tuple of tuples of int
-        Parents of each variable, in ascending order, of the best structure.
-
-    References
-    ----------
-    Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of knowledge and statistical
-    data", section 7.2; Glover (1986) for tabu search.
+    With `tabu`, so many changes in a row may fail to improve on the best structure; none is visited twice (Glover
+    1986). Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of knowledge and
+    statistical data", section 7.2.
     """
     climb = _Climb(scores, n_variables, max_parents)
     best, best_score, since = climb.parents, climb.score, 0

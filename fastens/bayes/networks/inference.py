@@ -1,4 +1,4 @@
-"""Questions to a network: probabilities of rows and of variables in them, joint distributions, draws, explanations."""
+"""Exact inference: probabilities of rows and of variables in them, joint distributions, samples, explanations."""
 
 from __future__ import annotations
 
@@ -31,17 +31,7 @@ def logs(table: Array) -> Array:
 
 
 def log_likelihoods(network: DiscreteNetwork, codes: NDArray[Any], n_threads: int = 1) -> Array:
-    """Log probability of the known values of each row, shape (n_rows,).
-
-    Parameters
-    ----------
-    network : DiscreteNetwork
-        The network.
-    codes : array of uint8, uint16 or uint32, shape (n_variables, n_rows)
-        0 for missing, p + 1 for position p; larger ones count as missing.
-    n_threads : int, default=1
-        Threads.
-    """
+    """Log probability of the known values of each row; codes above the sizes count as missing."""
     out = np.zeros((codes.shape[1], 1))
     tables = [logs(table)[..., None] for table in network.tables]
     add_family_logs(codes, network.sizes, network.families, tables, out, n_threads)
@@ -56,20 +46,15 @@ def log_likelihoods(network: DiscreteNetwork, codes: NDArray[Any], n_threads: in
 
 
 def missing_in(network: DiscreteNetwork, codes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which codes stand for no value of their variable."""
+    """Which codes are missing values."""
     return (codes == 0) | (codes > network.sizes[:, None])
 
 
 def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any], n_threads: int = 1) -> Array:
-    """Log of P(variable | the known values of each row), up to a constant for each row.
+    """Log of P(variable | the known values of each row), (n_rows, n_values), up to a constant for each row.
 
     Where the variable's Markov blanket is known, its own table and its children's decide (Pearl 1988, section 3.3.1).
-    Otherwise what is missing is summed out. The variable's own code does not count.
-
-    Returns
-    -------
-    array of shape (n_rows, n_values)
-        All -inf where the row is impossible.
+    Otherwise missing values are summed out. The variable's own code does not count. Impossible rows are all -inf.
     """
     codes = codes.copy()
     codes[variable] = 0
@@ -96,17 +81,7 @@ def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any],
 
 
 def query(network: DiscreteNetwork, variables: Sequence[int], evidence: Mapping[int, int]) -> tuple[Array, float]:
-    """P(variables | evidence), an axis for each variable in their order, and log P(evidence).
-
-    Parameters
-    ----------
-    network : DiscreteNetwork
-        The network.
-    variables : sequence of int
-        The variables asked for.
-    evidence : mapping
-        Positions of the values of other variables.
-    """
+    """P(variables | evidence), an axis for each variable in their order, and log P(evidence)."""
     factors = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
     found, log_total = marginal(factors, variables, network.sizes.tolist())
     axes = [found.scope.index(variable) for variable in variables]

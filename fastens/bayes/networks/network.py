@@ -1,4 +1,4 @@
-"""Bayesian networks over discrete variables: learned from a table, or given; as a classifier, and for any question."""
+"""Bayesian networks over discrete variables: learned or given; a classifier, and exact inference."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from fastens.bayes.counts.attributes import CodeDoor
 from fastens.bayes.counts.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counts.counting import CODE_DTYPES, encode
 from fastens.bayes.counts.declared import Values, declared_values, given_values, with_values
-from fastens.bayes.naive.dirichlet import SMOOTHING_RULES
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
+from fastens.bayes.counts.families import CodedRows
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.family_scores import SCORES
 from fastens.bayes.networks.graphs import Parents, parents_from
 from fastens.bayes.networks.inference import logs
+from fastens.bayes.networks.initial_tables import START
 from fastens.bayes.networks.network_files import NetworkFiles
 from fastens.bayes.networks.network_queries import NetworkQueries
-from fastens.bayes.networks.network_tables import CLIMBS, NetworkTables
-from fastens.bayes.networks.starting_tables import START
-from fastens.bayes.networks.structures import BESIDE_CLASS, LEARNED, Coded, Search, learn_structure
+from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn_structure
+from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
@@ -43,33 +44,32 @@ HIDDEN = NONE | Rule(
 )
 
 
-class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
+class BayesianNetwork(TableEstimation, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
-    Every column is a variable, every distinct value of it a value of the variable, numbers too, unless `max_bins` has
-    them cut into bins. With `y` the class is one more variable; without, the network has the columns alone. The
-    structure is given or learned, the tables P(variable | parents) are estimated from counts under Dirichlet priors,
-    and every question is answered exactly.
+    Every column is a variable and its distinct values are the variable's states, numbers too, unless `max_bins` cuts
+    them into bins. With `y` the class is one more variable. The structure is given or learned, the conditional
+    probability tables are estimated from counts under Dirichlet priors, and inference is exact.
 
-    Missing values are summed out: in `fit` by a climb of the likelihood, in predictions by variable elimination. A
-    value that was not there in `fit` is as if missing.
+    Missing values are summed out: in `fit` by EM, in predictions by variable elimination. A value that `fit` did not
+    see counts as missing.
 
     Parameters
     ----------
     structure : {"hill-climb", "chow-liu", "tan", "kdb"}, dict or list of pairs, default="hill-climb"
-        "hill-climb": edges are added, removed and turned around, the best first, while the score rises. "chow-liu": the
-        tree of the greatest likelihood. "tan": the class is a parent of all columns, which are a tree besides. "kdb":
-        the class is a parent of all columns, and besides, those that say the most of a column given the class, among
-        the columns that say more of the class. Given: a dict of parents by child, or edges (parent, child); variables
-        by name (columns of arrays are x0, x1, ...) or number.
+        "hill-climb": edges are added, removed and reversed, the best first, while the score rises. "chow-liu": the tree
+        of the greatest likelihood. "tan": the class is a parent of all columns, which also form a tree. "kdb": the
+        class is a parent of all columns; columns are ranked by mutual information with the class, and each has further
+        parents from those before it, of the greatest mutual information given the class. Given: a dict of parents by
+        child, or edges (parent, child); variables by name (columns of arrays are x0, x1, ...) or number.
     criterion : {"bic", "aic", "bdeu", "k2"}, default="bic"
-        The score that hill-climbing raises.
+        The score that hill-climbing maximises.
     max_parents : int, default=3
         Most parents of a variable in hill-climbing and "kdb", where the class is one: 3 is KDB with k = 2.
     min_information : float, default=0.03
-        In "kdb" a column is a parent if it says more than this of the other given the class, in nats.
+        In "kdb" the least mutual information of a column and its parent given the class, in nats.
     tabu : int, default=0
-        How many moves of hill-climbing in a row may fail to improve on the best structure; none is come to twice.
+        How many moves of hill-climbing in a row may fail to improve on the best structure; none is visited twice.
     smoothing : {"laplace", "m", "kt", "bdeu", "none"}, default="laplace"
         Pseudo-count of each of the r values under each of the q combinations of the parents' values: `alpha`; `m` / r;
         1/2; `ess` / (r q); 0, maximum likelihood.
@@ -80,31 +80,31 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
     ess : float, default=1.0
         Equivalent sample size, for smoothing="bdeu" and criterion="bdeu".
     missing : {"em", "gradient"}, default="em"
-        How the likelihood is climbed where values are missing: expectation-maximisation, or steps along its gradient.
+        How the likelihood is maximised where values are missing: expectation-maximisation or gradient ascent.
     start : {"counts", "random"} or dict, default="counts"
-        The tables that the climb starts from. "counts": those of the rows in which a variable and its parents are
-        known. "random": drawn, all tables alike probable. Or tables by variable, of probabilities greater than 0, as
-        `tables_` has them; the others are those of "counts".
+        Initial tables of EM. "counts": those of the rows in which a variable and its parents are known. "random":
+        drawn uniformly. Or tables by variable, of probabilities greater than 0, as in `tables_`; the others are those
+        of "counts".
     learning_rate : float, optional
-        For missing="gradient": all steps are so many times the gradient, greater than 0 and at most 1. With it the
-        gradient is climbed also where nothing is missing, and counts would give the top at once. Default: steps that
-        grow while the likelihood rises, and are halved where it falls.
+        Step size of missing="gradient", greater than 0 and at most 1. With it gradient ascent also runs where nothing
+        is missing and counts give the maximum. Default: adaptive steps, doubled while the likelihood rises and halved
+        where it falls.
     max_iter : int, default=200
-        Most steps of it.
+        Most iterations of EM or gradient ascent.
     tol : float, default=1e-6
-        It ends where a step raises the log likelihood by less than this for each row.
+        They stop where an iteration raises the log likelihood by less than this for each row.
     hidden : dict, optional
-        Variables that no column shows: numbers of values by name. For a given structure.
+        Hidden variables: numbers of values by name. Needs a given structure.
     states : dict of lists, optional
-        Values of columns by name, in the order that `states_` has, also those that no row has: smoothing gives them a
-        probability. Default: the values found, and those that the column's type lists (pandas' categories, enums).
+        Values of columns by name, in the order of `states_`, also values that no row has: smoothing gives them a
+        probability. Default: the values found, and those of the column's type (pandas' categories, enums).
     max_bins : int or None, default=None
-        Columns of numbers are cut into so many bins, with about as many rows each, or one for each distinct value where
-        these are fewer; the bins are the variable's values. None: every distinct number is one.
+        Most bins of a column of numbers, which are the variable's values: quantiles, or one for each distinct value
+        where these are fewer. None: every distinct number is a value.
     class_name : str, default="class"
         The class's name as a variable.
     random_state : int, RandomState or None, default=None
-        Where the climb starts with hidden variables, and for predict(mode="gibbs").
+        Seeds the initial tables of hidden variables, and predict(mode="gibbs").
     n_jobs : int or None, default=None
         Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
 
@@ -121,10 +121,10 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
     n_parameters_ : int
         Free parameters.
     history_ : array
-        What the climb raised, before each step and at its end: the log likelihood plus, with smoothing, the
-        pseudo-counts times the logs of the probabilities. The one value at the top where nothing is missing.
+        The objective of EM before each iteration and at the end: the log likelihood plus, with smoothing, the
+        pseudo-counts times the logs of the probabilities. One value where nothing is missing.
     n_iter_ : int
-        Steps of the climb; 1 where nothing is missing, and counts give the top.
+        Iterations; 1 where nothing is missing.
     log_evidence_ : float
         Log probability of the data given the structure, the tables averaged out; where nothing is missing.
     map_estimator_, ml_estimator_ : BayesianNetwork
@@ -166,7 +166,7 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
         "max_parents": whole(1),
         "min_information": real(0),
         "tabu": whole(0),
-        "missing": one_of(*CLIMBS),
+        "missing": one_of(*OPTIMISERS),
         "start": START,
         "learning_rate": real(0, 1, open_low=True) | NONE,
         "max_iter": whole(1),
@@ -224,7 +224,7 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
 
     @property
     def categorical_features(self) -> str:
-        """What the door takes for categories."""
+        """The columns that are encoded as categories."""
         return "all" if self.max_bins is None else "from_dtype"
 
     # Fit --------------------------------------------------
@@ -252,13 +252,13 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
         names, states = self._variables()
         self._warn_of_numbers(names, states)
         codes = self._join_codes(positions, labels, n_threads)
-        data = Coded(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads)
+        data = CodedRows(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads)
         parents = self._choose_parents(names, data)
         self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
         return self
 
     def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
-        """Tell of columns whose values are hardly those of a discrete variable."""
+        """Warn of a column that is hardly a discrete variable."""
         for name, found in zip(names, states, strict=True):
             if len(found) > MANY_VALUES and isinstance(found[0], float) and any(value % 1 for value in found):
                 warn(
@@ -268,7 +268,7 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
                 return
 
     def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
-        """The columns as codes, or as positions and numbers; positions of the labels; weights, without those of 0."""
+        """Encoded columns, labels and weights, without rows of weight 0."""
         self.__dict__.pop("classes_", None)
         declared = declared_values(X)
         if y is not None:
@@ -297,7 +297,7 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
         return out
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
-        """Let the columns have all their declared values; what `states` lists comes before what a type lists."""
+        """Add declared values to the columns; those in `states` override those of the type."""
         given = given_values(self.states or {}, self._encoder, self._column_names())
         first = 1 if self._reads_codes else 0
         by_type = [None if own else found for found, own in zip(declared, given, strict=False)]
@@ -357,12 +357,12 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
         )
         return encode(binned(X, self._limits), sizes, n_threads).codes
 
-    def _choose_parents(self, names: tuple[str, ...], data: Coded) -> Parents:
+    def _choose_parents(self, names: tuple[str, ...], data: CodedRows) -> Parents:
         if not isinstance(self.structure, str):
             return parents_from(self.structure, names)
         if self.hidden:
             raise ValueError(f"hidden variables need a given structure; got structure={self.structure!r}.")
-        if self.structure in BESIDE_CLASS and not hasattr(self, "classes_"):
+        if self.structure in WITH_CLASS and not hasattr(self, "classes_"):
             raise ValueError(
                 f"structure={self.structure!r} requires y to be passed, but the target y is None: the class is a "
                 "parent of all columns."
@@ -377,7 +377,7 @@ class BayesianNetwork(NetworkTables, NetworkFiles, CodeDoor, SavedEstimator, Net
         self._check_fitted()
         if not hasattr(self, "classes_"):
             raise AttributeError(
-                "the network has no class: fit it with y, or ask `posterior` for one of its variables."
+                "the network has no class: fit it with y, or compute the `posterior` of one of its variables."
             )
         return self.posterior(self.class_name, X)
 

@@ -1,4 +1,4 @@
-"""What a fitted network can be asked, in the user's names and values."""
+"""Queries of a fitted network, in the user's names and values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Explanation(NamedTuple):
 
 
 class NetworkQueries:
-    """Questions to `_network`; `_code_rows(X, y)` gives rows as codes, in the order of the network's variables."""
+    """Exact inference in `_network`; `_code_rows(X, y)` encodes rows in the order of the network's variables."""
 
     _network: DiscreteNetwork
     n_jobs: int | None
@@ -97,7 +97,7 @@ class NetworkQueries:
         return found
 
     def _position(self, number: int, value: Any) -> int | None:
-        """Which value of a variable the user means, None for none."""
+        """The position of a value of a variable, None if it has no such value."""
         values = self._network.states[number]
         return values.index(value) if value in values else None
 
@@ -109,7 +109,7 @@ class NetworkQueries:
         Parameters
         ----------
         variables : str or list of str
-            The variable asked for, or several for their joint distribution.
+            The query variable, or several for their joint distribution.
         evidence : dict, optional
             Values of other variables, by name.
 
@@ -121,14 +121,14 @@ class NetworkQueries:
         Raises
         ------
         ValueError
-            If a variable or value is unknown, a variable is both asked for and given, or the evidence is impossible.
+            If a variable or value is unknown, a variable is both queried and given, or the evidence is impossible.
         """
         self._check_fitted()
         instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
-        asked = [variables] if isinstance(variables, str) else list(variables)
-        numbers, known = [self._number(variable, "variables") for variable in asked], self._evidence(evidence)
+        queried = [variables] if isinstance(variables, str) else list(variables)
+        numbers, known = [self._number(variable, "variables") for variable in queried], self._evidence(evidence)
         if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(known):
-            raise ValueError(f"variables must be different ones without evidence, at least one; got {asked}.")
+            raise ValueError(f"variables must be different ones without evidence, at least one; got {queried}.")
         table, log_evidence = query(self._network, numbers, known)
         if log_evidence == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")

@@ -1,4 +1,4 @@
-"""Structures of networks, learned from codes: by hill-climbing, the best tree, and classifiers' (TAN, KDB)."""
+"""Structure learning: hill-climbing, Chow-Liu trees, TAN and KDB."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.bayes.counts.chow_liu import class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.counting import class_counts, pair_counts, without_missing
-from fastens.bayes.naive.chow_liu import class_information, maximum_spanning_tree, mutual_information
+from fastens.bayes.counts.families import CodedRows
 from fastens.bayes.networks.family_scores import FamilyScores
 from fastens.bayes.networks.graphs import Parents
 from fastens.bayes.networks.hill_climbing import hill_climb
 
 LEARNED = ("hill-climb", "chow-liu", "tan", "kdb")
-BESIDE_CLASS = ("tan", "kdb")
+WITH_CLASS = ("tan", "kdb")
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Search:
-    """What a search for the structure is told."""
+    """Parameters of structure learning."""
 
     score: str
     ess: float
@@ -30,36 +31,27 @@ class Search:
     min_information: float
 
 
-@dataclass(frozen=True)
-class Coded:
-    """Rows as codes, 0 for a missing value and p + 1 for position p."""
-
-    codes: NDArray[Any]  # (n_variables, n_rows)
-    sizes: NDArray[np.int64]
-    weights: Array | None
-    n_threads: int
-
-
-def learn_structure(kind: str, data: Coded, search: Search) -> Parents:
+def learn_structure(kind: str, data: CodedRows, search: Search) -> Parents:
     """The parents of each variable; in "tan" and "kdb" the last variable is the class."""
     if kind == "hill-climb":
-        scores = FamilyScores(data.codes, data.sizes, data.weights, search.score, search.ess, data.n_threads)
+        scores = FamilyScores(data, search.score, search.ess)
         return hill_climb(scores, len(data.sizes), max_parents=search.max_parents, tabu=search.tabu)
     if kind == "kdb":
         return kdb(data, search.max_parents - 1, search.min_information)
     return chow_liu(data) if kind == "chow-liu" else tan(data)
 
 
-def chow_liu(data: Coded) -> Parents:
-    """The tree of the greatest likelihood, rooted in the first variable (Chow & Liu 1968)."""
+def chow_liu(data: CodedRows) -> Parents:
+    """The tree of the greatest likelihood, whose root is the first variable (Chow & Liu 1968)."""
     nothing = np.zeros(data.codes.shape[1], dtype=np.int32)
     information = mutual_information(_pairs(data, nothing, 1), data.sizes)
     return tuple((parent,) if parent >= 0 else () for parent in maximum_spanning_tree(information).tolist())
 
 
-def tan(data: Coded) -> Parents:
-    """The class above all, and the best tree among the others given it, rooted in the one that tells most of the class.
+def tan(data: CodedRows) -> Parents:
+    """The class as a parent of all others, and the best tree among these given the class.
 
+    Its root is the variable of the greatest mutual information with the class.
     Friedman, Geiger & Goldszmidt (1997), "Bayesian network classifiers", section 4.1.
     """
     last = len(data.sizes) - 1
@@ -68,10 +60,11 @@ def tan(data: Coded) -> Parents:
     return (*((last, parent) if parent >= 0 else (last,) for parent in tree), ())
 
 
-def kdb(data: Coded, k: int, min_information: float) -> Parents:
-    """The class above all, and above each other variable up to k of those that tell more of the class.
+def kdb(data: CodedRows, k: int, min_information: float) -> Parents:
+    """The class as a parent of all others, and up to k further parents of each, of those ranked before it.
 
-    They are the k that say the most of the variable given the class, of those that say more than `min_information`.
+    Variables are ranked by mutual information with the class. The parents are those of the greatest mutual information
+    with the variable given the class, if that is more than `min_information`.
     Sahami (1996), "Learning limited dependence Bayesian classifiers", KDD-96.
     """
     last = len(data.sizes) - 1
@@ -85,17 +78,17 @@ def kdb(data: Coded, k: int, min_information: float) -> Parents:
     return tuple(parents)
 
 
-def _information(data: Coded) -> tuple[Array, Array]:
-    """What every two variables say of each other given the class, the last one, and what each says of the class."""
+def _information(data: CodedRows) -> tuple[Array, Array]:
+    """Mutual information of every two variables given the class (the last variable), and of each with the class."""
     last = len(data.sizes) - 1
     y = data.codes[last].astype(np.int32) - 1
-    others = Coded(np.ascontiguousarray(data.codes[:last]), data.sizes[:last], data.weights, data.n_threads)
+    others = CodedRows(np.ascontiguousarray(data.codes[:last]), data.sizes[:last], data.weights, data.n_threads)
     n_classes = int(data.sizes[last])
     of_pairs = mutual_information(_pairs(others, y, n_classes), others.sizes)
     counts = class_counts(others.codes, y, others.sizes + 1, n_classes, data.weights, data.n_threads)
     return of_pairs, class_information(without_missing(counts, others.sizes + 1), others.sizes)
 
 
-def _pairs(data: Coded, y: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
+def _pairs(data: CodedRows, y: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
     n_codes = data.sizes + 1
     return without_missing(pair_counts(data.codes, y, n_codes, n_classes, data.weights, data.n_threads), n_codes)

@@ -11,7 +11,7 @@ from scipy import sparse
 from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.rollback import keeps_model
-from fastens.bayes.trees.questions import AT_MOST, MISSING, Questions, best_questions, candidate_questions
+from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
 from fastens.bayes.trees.tree_cube import Tree, TreeCube, n_trees
 from fastens.parameters import DECLINE, PROBABILITY, real, whole
 from fastens.saving import SavedEstimator
@@ -106,13 +106,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.max_questions = max_questions
-        self.n_thresholds = n_thresholds
-        self.split_prior = split_prior
-        self.alpha = alpha
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.random_state = random_state
+        self._keep_parameters(locals())
 
     def __getstate__(self) -> dict[str, Any]:
         # The cube follows from the rows' counts, and may be a gigabyte.
@@ -144,12 +138,12 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def _choose_questions(
         self, rows: Any, classes: NDArray[np.int64], weight: Array
-    ) -> tuple[Questions, NDArray[np.int64]]:
-        found = candidate_questions(rows, self._encoder.is_categorical, weight, self.n_thresholds)
+    ) -> tuple[BinaryFeatures, NDArray[np.int64]]:
+        found = candidate_features(rows, self._encoder.is_categorical, weight, self.n_thresholds)
         answers = found.answers(rows)
         if answers.shape[1] <= self.max_questions:
             return found, answers
-        chosen = sorted(best_questions(answers, classes, weight, self.max_questions))
+        chosen = sorted(select_features(answers, classes, weight, self.max_questions))
         return found.take(chosen), answers[:, chosen]
 
     def _remember(self, answers: NDArray[np.int64], classes: NDArray[np.int64], weight: Array) -> None:
@@ -246,7 +240,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return {"answers": self._answers, "counts": self._counts, **questions}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        questions = Questions(*(arrays[f"question.{name}"] for name in Questions._fields))
+        questions = BinaryFeatures(*(arrays[f"question.{name}"] for name in BinaryFeatures._fields))
         answers, counts = arrays["answers"].astype(np.int64), arrays["counts"].astype(np.float64)
         _check_restored(questions, answers, counts)
         n_columns, n_classes = len(self._encoder.categories), len(self.classes_)
@@ -256,7 +250,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         self._average()
 
 
-def _check_restored(questions: Questions, answers: NDArray[np.int64], counts: Array) -> None:
+def _check_restored(questions: BinaryFeatures, answers: NDArray[np.int64], counts: Array) -> None:
     n_questions = len(questions.column)
     fits = answers.ndim == counts.ndim == 2 and len(answers) == len(counts) and answers.shape[1] == n_questions
     if not fits or n_questions > MOST_QUESTIONS or any(array.shape != (n_questions,) for array in questions):

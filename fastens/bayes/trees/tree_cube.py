@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from fastens.bayes.concepts.count_cube import CountCube
-from fastens.bayes.concepts.cube import tree_evidence, tree_reach
+from fastens.bayes.counts.count_cube import CountCube
+from fastens.bayes.counts.cube import tree_evidence, tree_reach
 
 Floats = NDArray[np.float64]
 LEAF = -1
@@ -21,18 +21,10 @@ CLASSES_AT_ONCE = 64  # whose probabilities in all cells are held
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree over questions as plain arrays; node 0 is the root.
+    """A tree over binary features as plain arrays; node 0 is the root.
 
-    Parameters
-    ----------
-    question : int array
-        The question each node asks, -1 at leaves.
-    children : int array of shape (n_nodes, 2)
-        Where "no" and "yes" lead.
-    proba : float array of shape (n_nodes, n_classes)
-        The expected class probabilities of a row that ends there.
-    names : list of str
-        Each question in words.
+    `question` is the feature that a node tests, -1 at leaves; `children` are the nodes for "no" and "yes"; `proba` are
+    the expected class probabilities of a row in the node; `names` describe the features.
     """
 
     question: NDArray[np.int64]
@@ -71,25 +63,13 @@ class Tree:
 
 
 class TreeCube:
-    """The posterior over all trees on some questions, where no path asks one twice.
+    """The posterior over all trees on binary features, where no path tests one twice.
 
-    A node where d questions are answered stops with probability 1 - g_d, else it asks one of the others, each alike.
-    Class probabilities of the leaves are Dirichlet. One number for each of the 3^p cells sums over all trees on it:
+    A node at depth d is a leaf with probability 1 - split[d], else it tests one of the other features, each equally
+    likely. Class probabilities of the leaves are Dirichlet(alpha). One number for each of the 3^p cells sums over all
+    trees on it:
 
         q(cell) = (1 - g) f(cell) + g / |free| * sum over free j of q(cell, no) q(cell, yes)
-
-    Parameters
-    ----------
-    answers : int array of shape (n_rows, n_questions)
-        0 or 1.
-    classes, weight : arrays of shape (n_rows,)
-        Class and weight of each row.
-    n_classes : int
-        Number of classes.
-    split : float array of shape (n_questions,)
-        g for each depth.
-    alpha : float
-        Parameter of the Dirichlet, the same for all classes.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.explaining.subject import Subject, as_outputs
-from fastens.cli.models.card import predicted_values
+from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import row_losses
 from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity

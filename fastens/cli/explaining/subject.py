@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.models.card import ModelCard, predicted_values
+from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import Truth, mean_loss
+from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import NUMBER, TIME, kind_of
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import fastens
-from fastens.cli.errors import CommandError
+from fastens.cli.table.errors import CommandError
 from fastens.cli.table.target import CLASSIFICATION
 
 DEFAULT = "boosting"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fastens.cli.errors import CommandError, first_line
 from fastens.cli.models.models import DEFAULT, FAMILIES, TEXT, estimator_class, families, known_family
+from fastens.cli.table.errors import CommandError, first_line
 
 # Where argparse keeps the parameters, apart from the other options.
 _PLACE = "parameter "
@@ -96,7 +96,6 @@ GROUPS = {
         Parameter("min_child_weight", float, "W", "smallest sum of hessians in a leaf"),
         Parameter("min_gain_to_split", float, "GAIN", "smallest gain worth a split"),
         Parameter("split_penalty", float, "PENALTY", "what a split has to gain to stay, in units of the noise"),
-        Parameter("lift_limits", switch_or_word, "KIND", "grow without limits if rows held out say so: yes or no"),
         Parameter("min_impurity_decrease", float, "GAIN", "smallest decrease of impurity worth a split"),
         Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
         Parameter("path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),

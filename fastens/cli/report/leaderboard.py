@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from fastens.cli.errors import first_line
-from fastens.cli.models.card import probabilities
+from fastens.cli.models.model_files import probabilities
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
+from fastens.cli.table.errors import first_line
 from fastens.cli.table.task import Rows, Task
 
 CONSTANT = "constant prediction"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fastens.cli.errors import CommandError
 from fastens.cli.report.leaderboard import CONSTANT, Entry
+from fastens.cli.table.errors import CommandError
 from fastens.inspection.plotting import axes
 
 FORMATS = (".png", ".svg", ".pdf")

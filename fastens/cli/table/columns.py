@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.errors import CommandError, first_line
+from fastens.cli.table.errors import CommandError, first_line
 from fastens.table.columns.dates import CALENDAR, PARTS, date_parts, part_name, seconds_of, times_of
 
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastens.cli.errors import listed
 from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, kind_of, n_distinct
+from fastens.cli.table.errors import listed
 
 # A text column is taken for an identifier when at least this share of its values is distinct, of this many or more.
 IDENTIFIER_SHARE = 0.95

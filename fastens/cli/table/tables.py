@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from fastens.cli.errors import CommandError, first_line, listed
+from fastens.cli.table.errors import CommandError, first_line, listed
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt", ".data")
 PARQUET_SUFFIXES = (".parquet", ".pq")

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.errors import CommandError, listed
 from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, converted, kind_of, n_distinct
+from fastens.cli.table.errors import CommandError, listed
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 # Whole numbers with no more distinct values than this are taken for classes; --task overrides it.

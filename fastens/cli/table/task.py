@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.errors import CommandError, listed
-from fastens.cli.models.card import ModelCard
 from fastens.cli.table.bundled import bundled_table
+from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_kinds, features, kind_of, n_distinct
+from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.notes import column_notes
 from fastens.cli.table.split import Split
 from fastens.cli.table.tables import read_table

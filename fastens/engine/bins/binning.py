@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from fastens.engine.bins.binned import BinnedMatrix, aligned, make_matrix
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.bins.sketch import count_categories, cut_columns, kth_distinct, note_values
+from fastens.engine.comm import LOCAL, Comm, max_floats
 from fastens.engine.parts import dense_parts
 from fastens.engine.rows.gather import gather_columns, hash_rows
 from fastens.engine.sharing import shared
@@ -414,6 +415,7 @@ def learn_binning(
     max_bins: int = 255,
     is_categorical: np.ndarray | None = None,
     n_threads: int = 1,
+    comm: Comm = LOCAL,
 ) -> Binning:
     """Learn the bins of X.
 
@@ -429,10 +431,8 @@ def learn_binning(
         Which columns are categorical.
     n_threads : int
         Most threads to use; the result does not depend on it.
-
-    Returns
-    -------
-    Binning
+    comm : Comm
+        The ranks that X is divided among; all get the bins of the whole table.
 
     Examples
     --------
@@ -444,7 +444,7 @@ def learn_binning(
     >>> binning.codes(np.array([[0.0], [3.5], [np.nan]]))
     array([[1, 3, 0]], dtype=uint8)
     """
-    return _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads).finish()
+    return _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm).finish()
 
 
 @shared
@@ -482,13 +482,18 @@ def learn_and_bin(
 
 
 def _sketch_of(
-    X: Any, sample_weight: np.ndarray | None, max_bins: int, is_categorical: np.ndarray | None, n_threads: int
+    X: Any, sample_weight: Any, max_bins: int, is_categorical: Any, n_threads: int, comm: Comm = LOCAL
 ) -> BinningSketch:
     unit = 1.0
     if sample_weight is not None:
         # As fine as the sum of all weights in 63 bits allows: whole numbers stay exact.
-        bits = math.frexp(float(np.max(sample_weight)))[1] + X.shape[0].bit_length()
+        (largest,) = max_floats(comm, float(np.max(sample_weight)))
+        bits = math.frexp(largest)[1] + sum(comm.gather(X.shape[0])).bit_length()
         unit = math.ldexp(1.0, bits - 62)
-    sketch = BinningSketch(X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)
+    empty = partial(BinningSketch, X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)
+    sketch = empty()
     sketch._add(X, sample_weight)
-    return sketch
+    whole = sketch if comm.size == 1 else empty()
+    for part in comm.gather(sketch) if comm.size > 1 else ():
+        whole.merge(part)
+    return whole

@@ -1,4 +1,5 @@
-from fastens.engine.forest.tree cimport Forest
+from fastens.engine.forest.splits.structs cimport Forest
+from fastens.engine.splits.criterion cimport Criterion
 from fastens.engine.structs cimport float64_t, int32_t
 
 
@@ -16,7 +17,7 @@ cdef class ForestData:
     cdef size_t _pointer(self, array, dtype) except 0
     cdef _set_table(self, matrix, values)
     cdef _set_values(self, values)
-    cdef _set_targets(self, target, criterion)
+    cdef _set_targets(self, target, Criterion criterion)
     cdef _set_classes(self, target)
-    cdef _set_numbers(self, y, criterion)
+    cdef _set_numbers(self, y, Criterion criterion)
     cdef _set_rules(self, rules)

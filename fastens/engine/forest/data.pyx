@@ -4,20 +4,18 @@ from cython cimport final
 from libc.float cimport DBL_MAX
 
 from fastens.engine.forest.splits.threshold cimport cell_of
-from fastens.engine.forest.tree cimport (
-    ABSOLUTE, ENTROPY, LOG_BITS, N_CELLS, POISSON, SQUARES, WINDOW, BinValues, mask_words
-)
+from fastens.engine.forest.splits.structs cimport LOG_BITS, N_CELLS, WINDOW, BinValues, mask_words
+from fastens.engine.splits.criterion cimport ABSOLUTE, ENTROPY, POISSON, Criterion
 from fastens.engine.structs cimport float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from functools import cache
 
 import numpy as np
 
+from fastens.engine.splits.criterion import CRITERIA
+
 # A node of more weight takes logarithms: half a megabyte, and all sums fit 62 bits.
 N_LOGS = 1 << 16
-CRITERIA = {
-    "gini": SQUARES, "squared_error": SQUARES, "entropy": ENTROPY, "poisson": POISSON, "absolute_error": ABSOLUTE
-}
 
 
 @cache
@@ -34,7 +32,7 @@ cdef class ForestData:
     def __init__(self, matrix, values, target, rules, with_squares=False, with_search=False):
         self.kept = []
         self._set_table(matrix, values)
-        self._set_targets(target, rules.criterion)
+        self._set_targets(target, CRITERIA[rules.criterion])
         self.n_squares = self.forest.targets.n_targets if with_squares else 0
         self.with_search = with_search
         self._set_rules(rules)
@@ -82,7 +80,7 @@ cdef class ForestData:
                 n_in[f, cell_of(&table.bin_values[f], of_feature[code]) + 1] += 1
         table.cells = <const uint16_t*>self._pointer(np.cumsum(cells, axis=1), np.uint16)
 
-    cdef _set_targets(self, target, criterion):
+    cdef _set_targets(self, target, Criterion criterion):
         targets = &self.forest.targets
         columns = self._set_numbers(target.y, criterion) if target.n_classes is None else self._set_classes(target)
         targets.n_targets = target.y.shape[1]
@@ -103,14 +101,14 @@ cdef class ForestData:
         self.forest.targets.first_stat = <const int32_t*>self._pointer(first, np.int32)
         return columns
 
-    cdef _set_numbers(self, y, criterion):
+    cdef _set_numbers(self, y, Criterion criterion):
         lowest = y.min(axis=0)
         self.ranges = np.ascontiguousarray(y.max(axis=0) - lowest, dtype=np.float64)
         self.widest = max(self.ranges)
-        if criterion == "poisson":
+        if criterion == POISSON:
             # A mean of counts must stay what it is; other criteria do not change with a shift.
             lowest, self.widest = np.zeros_like(lowest), y.max()
-        elif criterion == "absolute_error":
+        elif criterion == ABSOLUTE:
             order = np.argsort(y, axis=0, kind="stable")
             ranks = np.empty(order.shape, np.int32)
             np.put_along_axis(ranks, order, np.arange(len(order), dtype=np.int32)[:, None], axis=0)

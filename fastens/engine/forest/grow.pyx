@@ -9,20 +9,25 @@ from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from fastens.engine.forest.branch cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, grow_best_first, grow_depth_first, plant
 from fastens.engine.forest.data cimport ForestData
-from fastens.engine.forest.splits.draw cimport add_feature
+from fastens.engine.forest.expand cimport (
+    COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, add_root, grow_best_first, grow_depth_first
+)
 from fastens.engine.forest.paths cimport bind_to_path
-from fastens.engine.forest.records cimport allocate_records, grow_records, has_records, make_records, plant_records
-from fastens.engine.forest.harvest cimport Harvest, close_tree, free_harvest, reserve_tree, set_gain, take_trees
-from fastens.engine.forest.room cimport allocate_room, free_grown, free_room, reserve_nodes
+from fastens.engine.forest.records cimport allocate_records, grow_records, has_records, make_records, start_records
 from fastens.engine.forest.sample cimport (
-    choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
+    Weights, choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules, sum_weights
 )
+from fastens.engine.forest.splits.draw cimport add_feature
+from fastens.engine.forest.splits.score cimport uses_medians
+from fastens.engine.forest.splits.scratch cimport allocate_scratch
 from fastens.engine.forest.splits.search cimport packed_total
-from fastens.engine.forest.tree cimport (
-    ABSOLUTE, Entry, Forest, ForestNode, Grown, Layout, Open, Room, Sample, Targets, binds_paths, mask_words
+from fastens.engine.forest.splits.structs cimport (
+    Entry, Forest, Layout, Open, Sample, Targets, binds_paths, mask_words
 )
+from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace
+from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
+from fastens.engine.forest.workspace cimport free_grown, free_workspace, reserve_nodes
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
@@ -39,8 +44,6 @@ cdef enum:
     IN_TRUNK
     IN_BRANCHES
     AT_JOIN
-
-cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
 
 cdef struct Order:
     # What one tree is to be grown on.
@@ -69,12 +72,12 @@ cdef class TreeWorker:
     cdef ForestData data
     cdef Sample sample
     cdef int32_t n_threads
-    cdef Room* rooms                # one for each thread, and one more for the open roots of the branches
+    cdef Workspace* workspaces                # one for each thread, and one more for the open roots of the branches
     cdef Grown* grown               # likewise; the last is the trunk, and then the whole tree
     cdef Branch* branches
     cdef Layout allocated
     cdef Py_ssize_t n_allocated
-    cdef Harvest harvest
+    cdef TreeBuffer buffer
     cdef Order* orders
     cdef int32_t n_orders, n_branches
     cdef list kept                  # what the orders point to
@@ -88,33 +91,33 @@ cdef class TreeWorker:
         cdef int32_t i
         self.data = data
         self.n_threads = min(n_threads, MAX_THREADS)
-        self.harvest.n_values, self.harvest.narrow = data.n_values, narrow_values
-        self.harvest.n_squares, self.harvest.with_search = data.n_squares, data.with_search
+        self.buffer.n_values, self.buffer.narrow = data.n_values, narrow_values
+        self.buffer.n_squares, self.buffer.with_search = data.n_squares, data.with_search
         self.per_square = np.ones(data.n_squares)
-        self.rooms = <Room*>malloc((self.n_threads + 1) * sizeof(Room))
+        self.workspaces = <Workspace*>malloc((self.n_threads + 1) * sizeof(Workspace))
         self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
-        if self.rooms == NULL or self.grown == NULL:
+        if self.workspaces == NULL or self.grown == NULL:
             raise MemoryError("no memory for growing trees")
-        memset(self.rooms, 0, (self.n_threads + 1) * sizeof(Room))
+        memset(self.workspaces, 0, (self.n_threads + 1) * sizeof(Workspace))
         memset(self.grown, 0, (self.n_threads + 1) * sizeof(Grown))
         for i in range(self.n_threads + 1):
-            self.grown[i].n_values = data.n_values if data.forest.rules.criterion == ABSOLUTE else 0
+            self.grown[i].n_values = data.n_values if uses_medians(&data.forest) else 0
 
     def __dealloc__(self):
         cdef int32_t i
         for i in range(self.n_threads + 1):
-            if self.rooms != NULL:
-                free_room(&self.rooms[i])
+            if self.workspaces != NULL:
+                free_workspace(&self.workspaces[i])
             if self.grown != NULL:
                 free_grown(&self.grown[i])
-        free(self.rooms)
+        free(self.workspaces)
         free(self.grown)
         free(self.branches)
-        free_harvest(&self.harvest)
+        free_buffer(&self.buffer)
         free(self.orders)
         free(self.sums)
         free(self.sample.entries)
-        free(self.sample.scratch)
+        free(self.sample.spare)
         free(self.sample.records[0])
         free(self.sample.records[1])
         free(self.sample.numbers)
@@ -142,7 +145,7 @@ cdef class TreeWorker:
             PyErr_CheckSignals()
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for growing a tree on {self.data.forest.table.n_rows} rows")
-        return None if outcome == GROWING else take_trees(&self.harvest)
+        return None if outcome == GROWING else take_trees(&self.buffer)
 
     cdef _set_orders(self, samples):
         """What the trees are grown on, where no Python is needed to look it up."""
@@ -152,7 +155,7 @@ cdef class TreeWorker:
         cdef const Forest* forest = &self.data.forest
         cdef int32_t n_words = mask_words(forest) * (1 + binds_paths(forest))
         cdef uint64_t[:, ::1] masks = np.zeros((len(samples), n_words), np.uint64)
-        self.harvest.n_nodes = self.harvest.n_words = self.harvest.n_trees = 0
+        self.buffer.n_nodes = self.buffer.n_words = self.buffer.n_trees = 0
         free(self.orders)
         self.n_orders = len(samples)
         self.orders = <Order*>malloc(max(self.n_orders, 1) * sizeof(Order))
@@ -185,10 +188,11 @@ cdef class TreeWorker:
     cdef Outcome _advance(self) noexcept nogil:
         """One stage of one tree after another until there was some work, so that small trees are grown in one go."""
         cdef Outcome outcome = COMPLETE
+        cdef bint is_done
         self.work = WORK_BETWEEN_SIGNALS
-        while outcome == COMPLETE and self.harvest.n_trees < self.n_orders and self.work > 0:
+        while outcome == COMPLETE and self.buffer.n_trees < self.n_orders and self.work > 0:
             if self.stage == AT_START:
-                outcome = COMPLETE if self._start() and self._plant() else OUT_OF_MEMORY
+                outcome = COMPLETE if self._start() and self._add_root() else OUT_OF_MEMORY
             elif self.stage == IN_TRUNK:
                 outcome = self._advance_trunk()
                 if outcome == COMPLETE and not self._make_branches():
@@ -196,30 +200,23 @@ cdef class TreeWorker:
             elif self.stage == IN_BRANCHES:
                 outcome = self._advance_branches()
             else:
-                outcome = COMPLETE if self._join_branches() and self._sum_up() and self._reap() else OUT_OF_MEMORY
+                is_done = self._join_branches() and self._sum_up() and self._append_tree()
+                outcome = COMPLETE if is_done else OUT_OF_MEMORY
             if outcome == COMPLETE:
                 self.stage = AT_START if self.stage == AT_JOIN else self.stage + 1
-        return GROWING if outcome == COMPLETE and self.harvest.n_trees < self.n_orders else outcome
+        return GROWING if outcome == COMPLETE and self.buffer.n_trees < self.n_orders else outcome
 
     cdef bint _start(self) noexcept nogil:
-        """The sample's entries, and room for growing on them."""
-        cdef const float64_t* weights = self.orders[self.harvest.n_trees].weights
+        """The sample's entries, and memory for growing on them."""
+        cdef const float64_t* weights = self.orders[self.buffer.n_trees].weights
         cdef const Forest* forest = &self.data.forest
-        cdef float64_t total = <float64_t>forest.table.n_rows
-        cdef bint whole = True
-        cdef Py_ssize_t i, n = forest.table.n_rows
-        if weights != NULL:
-            n, total = 0, 0.0
-            for i in range(forest.table.n_rows):
-                n += weights[i] > 0
-                total += weights[i]
-                whole = whole and weights[i] < MAX_WHOLE and weights[i] == <float64_t><int64_t>weights[i]
+        cdef Weights found = sum_weights(weights, forest.table.n_rows)
         self.work -= 2 * forest.table.n_rows
-        self.sample.seed = self.orders[self.harvest.n_trees].seed
-        self.sample.layout = choose_layout(forest, n, total, whole and total < MAX_WHOLE, self.data.widest)
-        if not self._allocate(n):
+        self.sample.seed = self.orders[self.buffer.n_trees].seed
+        self.sample.layout = choose_layout(forest, &found, self.data.widest)
+        if not self._allocate(found.n_rows):
             return False
-        scale_rules(forest, total, &self.sample)
+        scale_rules(forest, found.total, &self.sample)
         fill_entries(forest, weights, &self.sample)
         if self.sample.numbers != NULL:
             round_numbers(forest, &self.sample)
@@ -232,16 +229,16 @@ cdef class TreeWorker:
         cdef int32_t i
         if self.n_allocated < n or self.allocated.n_words != self.sample.layout.n_words:
             free(self.sample.entries)
-            free(self.sample.scratch)
+            free(self.sample.spare)
             self.n_allocated = 0
             self.sample.entries = <Entry*>malloc(n * sizeof(Entry))
-            self.sample.scratch = <Entry*>malloc(n * sizeof(Entry))
-            if self.sample.entries == NULL or self.sample.scratch == NULL:
+            self.sample.spare = <Entry*>malloc(n * sizeof(Entry))
+            if self.sample.entries == NULL or self.sample.spare == NULL:
                 return False
             if not allocate_records(forest, n, &self.sample):
                 return False
             for i in range(self.n_threads + 1):
-                if not allocate_room(forest, &self.sample.layout, n, &self.rooms[i]):
+                if not allocate_scratch(forest, &self.sample.layout, n, &self.workspaces[i].scratch):
                     return False
             self.n_allocated, self.allocated = n, self.sample.layout
         if forest.targets.numbers != NULL and not self.sample.layout.packed and self.sample.numbers == NULL:
@@ -249,8 +246,8 @@ cdef class TreeWorker:
             return self.sample.numbers != NULL
         return True
 
-    cdef bint _plant(self) noexcept nogil:
-        cdef const Order* order = &self.orders[self.harvest.n_trees]
+    cdef bint _add_root(self) noexcept nogil:
+        cdef const Order* order = &self.orders[self.buffer.n_trees]
         cdef Open root
         cdef int32_t i
         memset(&root, 0, sizeof(Open))
@@ -261,38 +258,38 @@ cdef class TreeWorker:
         root.n_excluded = order.n_excluded
         for i in range(self.n_threads + 1):
             self.grown[i].n = self.grown[i].n_words = 0
-            self.rooms[i].n_open = 0
-        return self._plant_at(&self.rooms[0], &self.grown[self.n_threads], &root, order.mask)
+            self.workspaces[i].n_open = 0
+        return self._start_at(&self.workspaces[0], &self.grown[self.n_threads], &root, order.mask)
 
-    cdef bint _plant_at(self, Room* room, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
+    cdef bint _start_at(self, Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
         """Make and open the first node of the tree or of a branch; False without memory."""
-        if not plant(&self.data.forest, &self.sample, room, grown, root, mask):
+        if not add_root(&self.data.forest, &self.sample, ws, grown, root, mask):
             return False
-        return not has_records(&self.data.forest, &self.sample) or plant_records(
-            &self.data.forest, &self.sample, room, root
+        return not has_records(&self.data.forest, &self.sample) or start_records(
+            &self.data.forest, &self.sample, ws, root
         )
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
         cdef Grown* trunk = &self.grown[self.n_threads]
         if self.data.forest.rules.max_leaves > 0:
-            return grow_best_first(&self.data.forest, &self.sample, &self.rooms[0], trunk, &self.work)
-        return self._grow_nodes(&self.rooms[0], trunk, &self.rooms[self.n_threads], &self.work)
+            return grow_best_first(&self.data.forest, &self.sample, &self.workspaces[0], trunk, &self.work)
+        return self._grow_nodes(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
 
-    cdef Outcome _grow_nodes(self, Room* room, Grown* grown, Room* branches, Py_ssize_t* work) noexcept nogil:
+    cdef Outcome _grow_nodes(self, Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
         """Depth first, from the open nodes."""
         if has_records(&self.data.forest, &self.sample):
-            return grow_records(&self.data.forest, &self.sample, room, grown, branches, work)
-        return grow_depth_first(&self.data.forest, &self.sample, room, grown, branches, work)
+            return grow_records(&self.data.forest, &self.sample, ws, grown, branches, work)
+        return grow_depth_first(&self.data.forest, &self.sample, ws, grown, branches, work)
 
     cdef bint _make_branches(self) noexcept nogil:
         free(self.branches)
         self.n_branches = 0
-        self.branches = <Branch*>malloc(max(self.rooms[self.n_threads].n_open, 1) * sizeof(Branch))
+        self.branches = <Branch*>malloc(max(self.workspaces[self.n_threads].n_open, 1) * sizeof(Branch))
         return self.branches != NULL
 
     cdef Outcome _advance_branches(self) noexcept nogil:
         """Grow the next branches, as many as there may be between two looks at signals."""
-        cdef const Room* roots = &self.rooms[self.n_threads]
+        cdef const Workspace* roots = &self.workspaces[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
         cdef Py_ssize_t n_rows = 0
         cdef bint is_little
@@ -309,19 +306,19 @@ cdef class TreeWorker:
         return COMPLETE if end == roots.n_open else GROWING
 
     cdef void _grow_branch(self, int32_t i, int32_t thread) noexcept nogil:
-        cdef Room* roots = &self.rooms[self.n_threads]
-        cdef Room* room = &self.rooms[thread]
+        cdef Workspace* roots = &self.workspaces[self.n_threads]
+        cdef Workspace* ws = &self.workspaces[thread]
         cdef Grown* grown = &self.grown[thread]
         cdef Branch* branch = &self.branches[i]
         cdef Open root = roots.open[i]
         cdef Py_ssize_t work = <Py_ssize_t>1 << 62
         branch.thread = thread
         branch.first, branch.first_word = grown.n, grown.n_words
-        branch.outcome = GROWING if self._plant_at(
-            room, grown, &root, roots.masks + <Py_ssize_t>i * roots.n_mask_words
+        branch.outcome = GROWING if self._start_at(
+            ws, grown, &root, roots.masks + <Py_ssize_t>i * roots.scratch.n_mask_words
         ) else OUT_OF_MEMORY
         if branch.outcome == GROWING:
-            branch.outcome = self._grow_nodes(room, grown, NULL, &work)
+            branch.outcome = self._grow_nodes(ws, grown, NULL, &work)
         branch.end, branch.end_word = grown.n, grown.n_words
 
     cdef bint _join_branches(self) noexcept nogil:
@@ -342,7 +339,7 @@ cdef class TreeWorker:
             grown = &self.grown[branch.thread]
             shift = tree.n - branch.first - 1
             word_shift = tree.n_words - branch.first_word
-            self._join_node(tree, grown, branch.first, self.rooms[self.n_threads].open[i].node, shift, word_shift)
+            self._join_node(tree, grown, branch.first, self.workspaces[self.n_threads].open[i].node, shift, word_shift)
             for k in range(branch.first + 1, branch.end):
                 self._join_node(tree, grown, k, k + shift, shift, word_shift)
             if branch.end_word > branch.first_word:  # there may be no words, and no room for any
@@ -369,36 +366,36 @@ cdef class TreeWorker:
                 tree.n_values * sizeof(float64_t)
             )
 
-    cdef bint _reap(self) noexcept nogil:
+    cdef bint _append_tree(self) noexcept nogil:
         """Put the tree just grown behind those that the model has so far; False without memory."""
         cdef const Grown* tree = &self.grown[self.n_threads]
-        cdef Harvest* harvest = &self.harvest
+        cdef TreeBuffer* buffer = &self.buffer
         cdef const ForestNode* node
-        cdef Py_ssize_t i, to = harvest.n_nodes
-        if not reserve_tree(harvest, tree.n, tree.n_words):
+        cdef Py_ssize_t i, to = buffer.n_nodes
+        if not reserve_tree(buffer, tree.n, tree.n_words):
             return False
         for i in range(tree.n):
             node = &tree.nodes[i]
-            harvest.feature[to + i], harvest.left_child[to + i] = node.feature, node.left_child
-            harvest.bin_threshold[to + i], harvest.missing_left[to + i] = node.last_code, node.missing_left
-            harvest.category_set[to + i] = node.category_set
-            harvest.n_samples[to + i] = <int32_t>(node.end - node.begin)
-            set_gain(harvest, to + i, node.gain * self.sample.gain_unit)
-            if harvest.with_search:
-                harvest.n_usable[to + i], harvest.n_groups[to + i] = node.n_usable, node.n_groups
+            buffer.feature[to + i], buffer.left_child[to + i] = node.feature, node.left_child
+            buffer.bin_threshold[to + i], buffer.missing_left[to + i] = node.last_code, node.missing_left
+            buffer.category_set[to + i] = node.category_set
+            buffer.n_samples[to + i] = <int32_t>(node.end - node.begin)
+            set_gain(buffer, to + i, node.gain * self.sample.gain_unit)
+            if buffer.with_search:
+                buffer.n_usable[to + i], buffer.n_groups[to + i] = node.n_usable, node.n_groups
             if self.data.n_squares > 0:
                 self._write_squares(node, self.sums + i * (self.data.n_values + 1), to + i)
         if tree.n_words > 0:
-            memcpy(harvest.words + harvest.n_words, tree.words, tree.n_words * sizeof(uint32_t))
+            memcpy(buffer.words + buffer.n_words, tree.words, tree.n_words * sizeof(uint32_t))
         self._write_values(to)
-        close_tree(harvest, tree.n, tree.n_words)
+        close_tree(buffer, tree.n, tree.n_words)
         return True
 
     cdef bint _sum_up(self) noexcept nogil:
         """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, and weights."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef Py_ssize_t n = self.data.n_values + 1
-        cdef float64_t room = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
+        cdef float64_t largest = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
         cdef int32_t i
         self.work -= self.sample.n_entries
         free(self.sums)
@@ -407,30 +404,30 @@ cdef class TreeWorker:
             return False
         self.scale = 1.0
         if self.data.forest.targets.numbers != NULL and self.data.widest > 0:
-            self.scale = power_of_two_below(room / self.data.widest)
+            self.scale = power_of_two_below(largest / self.data.widest)
         for i in range(self.data.n_squares):
             if self.data.ranges[i] > 0:
-                self.per_square[i] = power_of_two_below(room / self.data.ranges[i] / self.data.ranges[i])
+                self.per_square[i] = power_of_two_below(largest / self.data.ranges[i] / self.data.ranges[i])
         for i in range(tree.n - 1, -1, -1):
             self._add_up(&tree.nodes[i], self.sums + i * n)
         return True
 
     cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
         """Shares, means or medians of every node."""
-        cdef Harvest* harvest = &self.harvest
+        cdef TreeBuffer* buffer = &self.buffer
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
         cdef float64_t of_node, value
         for i in range(self.grown[self.n_threads].n):
             sums = self.sums + i * (n_values + 1)
             of_node = <float64_t>sums[n_values]
-            harvest.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
+            buffer.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
             for k in range(n_values):
                 value = self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
-                if harvest.narrow:
-                    (<float32_t*>harvest.value)[(to + i) * n_values + k] = <float32_t>value
+                if buffer.narrow:
+                    (<float32_t*>buffer.value)[(to + i) * n_values + k] = <float32_t>value
                 else:
-                    (<float64_t*>harvest.value)[(to + i) * n_values + k] = value
+                    (<float64_t*>buffer.value)[(to + i) * n_values + k] = value
         free(self.sums)
         self.sums = NULL
 
@@ -440,10 +437,10 @@ cdef class TreeWorker:
         # One question, not two whose answers no processor can guess.
         cdef bint is_needed = (node.left_child == 0) & (node.end - node.begin > 1)
         for t in range(n):
-            self.harvest.squares[to * n + t] = 0.0
+            self.buffer.squares[to * n + t] = 0.0
         if is_needed:
             for t in range(n):
-                self.harvest.squares[to * n + t] = self._squares(node, sums, t)
+                self.buffer.squares[to * n + t] = self._squares(node, sums, t)
 
     cdef float64_t _squares(self, const ForestNode* node, const int64_t* sums, int32_t target) noexcept nogil:
         cdef const Targets* targets = &self.data.forest.targets

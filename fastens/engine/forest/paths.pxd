@@ -1,4 +1,4 @@
-from fastens.engine.forest.tree cimport Forest
+from fastens.engine.forest.splits.structs cimport Forest
 from fastens.engine.structs cimport int32_t, uint64_t
 
 

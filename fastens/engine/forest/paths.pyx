@@ -4,7 +4,7 @@ A mask has a bit for each feature that is constant in the node or not allowed; b
 """
 
 from fastens.engine.forest.splits.draw cimport add_feature, has_feature
-from fastens.engine.forest.tree cimport Forest, mask_words
+from fastens.engine.forest.splits.structs cimport Forest, mask_words
 from fastens.engine.structs cimport int32_t, uint64_t
 
 

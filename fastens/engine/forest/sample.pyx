@@ -9,7 +9,8 @@ bits hold when all rows are added up (some 2**44 with 100 000 rows).
 from libc.float cimport DBL_MAX
 from libc.math cimport ceil, floor, log2, rint
 
-from fastens.engine.forest.tree cimport ABSOLUTE, SQUARES, Entry, Forest, Layout, Sample
+from fastens.engine.forest.splits.score cimport unit_of_gain, uses_medians
+from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Sample
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t, uint64_t
 
 
@@ -20,6 +21,7 @@ cdef enum:
     MIN_NUMBER_BITS = 26            # of a number that shares its word
     MAX_FIELD_BITS = 51             # what the search for splits can read as a double
 
+cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
 cdef float64_t EPSILON = 2.0**-52  # gains are compared as scikit-learn does
 
 
@@ -37,23 +39,36 @@ cdef uint64_t _ones(int32_t n) noexcept nogil:
     return (<uint64_t>1 << n) - 1
 
 
-cdef Layout choose_layout(
-    const Forest* forest, Py_ssize_t n_rows, float64_t total_weight, bint whole, float64_t widest
-) noexcept nogil:
+cdef Weights sum_weights(const float64_t* weights, Py_ssize_t n_rows) noexcept nogil:
+    """What the weights of the rows add up to; NULL: all ones."""
+    cdef Weights found = Weights(n_rows, <float64_t>n_rows, True)
+    cdef Py_ssize_t i
+    if weights != NULL:
+        found.n_rows, found.total = 0, 0.0
+        for i in range(n_rows):
+            found.n_rows += weights[i] > 0
+            found.total += weights[i]
+            found.whole = found.whole and weights[i] < MAX_WHOLE and weights[i] == <float64_t><int64_t>weights[i]
+    found.whole = found.whole and found.total < MAX_WHOLE
+    return found
+
+
+cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_t widest) noexcept nogil:
     """The smallest cell that holds what the rules need; `widest` is the largest range of a target's numbers."""
     cdef Layout layout
-    cdef int32_t weight_bits = _bits(total_weight) if whole else _bits(<float64_t>n_rows) + FRACTION_BITS
-    cdef int32_t count_bits = _bits(<float64_t>n_rows) if forest.rules.min_leaf > 1 else 0
+    cdef int32_t row_bits = _bits(<float64_t>weights.n_rows)
+    cdef int32_t weight_bits = _bits(weights.total) if weights.whole else row_bits + FRACTION_BITS
+    cdef int32_t count_bits = row_bits if forest.rules.min_leaf > 1 else 0
     cdef int32_t number_bits = min(WORD_BITS - weight_bits - count_bits, <int32_t>MAX_FIELD_BITS)
     cdef bint is_class = forest.targets.classes != NULL
-    layout.weight_scale = 1.0 if whole else power_of_two_below(2.0 ** (weight_bits - 1) / total_weight)
+    layout.weight_scale = 1.0 if weights.whole else power_of_two_below(2.0 ** (weight_bits - 1) / weights.total)
     layout.weight_shift = count_bits
     layout.weight_mask = _ones(weight_bits)
     layout.count_mask = _ones(count_bits)
     layout.number_shift = weight_bits + count_bits
     layout.number_scale = 1.0
     layout.packed = (
-        forest.targets.n_targets == 1 and forest.targets.n_stats <= 2 and forest.rules.criterion != ABSOLUTE
+        forest.targets.n_targets == 1 and forest.targets.n_stats <= 2 and not uses_medians(forest)
         and number_bits >= weight_bits + (0 if is_class else MIN_NUMBER_BITS)
     )
     if layout.packed:
@@ -117,14 +132,8 @@ cdef void round_numbers(const Forest* forest, Sample* sample) noexcept nogil:
 cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* sample) noexcept nogil:
     """The rules in the units of the sums."""
     cdef const Layout* layout = &sample.layout
-    cdef float64_t unit = 1.0 / (layout.weight_scale * forest.targets.n_targets)
-    if forest.targets.classes == NULL:
-        unit /= layout.number_scale * (layout.number_scale if forest.rules.criterion == SQUARES else 1.0)
-    elif layout.packed and forest.rules.criterion == SQUARES:
-        # The squares of one class's weight only; the other class's add as much to a gain.
-        unit *= 2.0
-    sample.gain_unit = unit
-    sample.min_gain = (forest.rules.min_decrease - EPSILON) * total_weight / unit
+    sample.gain_unit = unit_of_gain(forest, layout)
+    sample.min_gain = (forest.rules.min_decrease - EPSILON) * total_weight / sample.gain_unit
     sample.min_weight = <int64_t>ceil(forest.rules.min_weight_leaf * layout.weight_scale)
 
 

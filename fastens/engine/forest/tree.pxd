@@ -1,158 +1,8 @@
-# Records of growing one tree of a forest.
+# A tree while it grows, and what a thread needs to grow one.
 
-from fastens.engine.structs cimport float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-
-cdef extern from "engine/forest/rows.h" nogil:
-    enum:
-        FEATURES_AT_ONCE
-        WINDOW
-
-    ctypedef struct Entry:
-        uint32_t row
-        uint32_t offset
-        uint64_t word
-
-    ctypedef struct CodeColumn:
-        const void* codes
-        Py_ssize_t stride
-
-    ctypedef struct Cells:
-        uint64_t* cells
-        uint64_t* marks
-        uint64_t* summary
-
-cdef extern from "engine/forest/records.h" nogil:
-    enum:
-        RECORD_BYTES
-        MAX_RECORD_BYTES
-
-    ctypedef struct RecordRanges:
-        uint8_t smallest[64]
-        uint8_t largest[64]
-        uint8_t largest_less[64]
-
-    ctypedef struct RecordLimits:
-        uint8_t shift[64]
-        uint8_t limit[64]
-
-    ctypedef struct RecordCounts:
-        uint8_t rows[64]
-        uint8_t second[64]
-
-cdef enum:
-    # Cells of places in a range, 32 to each power of two from 2**-12 to 1: also of skewed features each has few codes.
-    CELL_BITS = 18
-    FIRST_CELL = 115 << 5
-    N_CELLS = (12 << 5) + 1
-
-cdef enum Criterion:
-    SQUARES                         # Gini, squared error: sum of squares over the weight
-    ENTROPY
-    POISSON
-    ABSOLUTE                        # absolute error: no sums tell it, see forest_median.pyx
-
-
-cdef struct BinValues:
-    # A value within each bin of a feature: values[first + code]; behind them stand WINDOW infinite ones.
-    int64_t first
-    # value * scale - origin is its place in the feature's range, from 0 to 1.
-    float64_t scale
-    float64_t origin
-
-
-cdef struct ForestTable:
-    # The binned rows.
-    const uint8_t* records          # row-major
-    Py_ssize_t record_stride        # in codes
-    const uint8_t* columns          # column-major
-    Py_ssize_t n_rows
-    int32_t code_size
-    int32_t n_features
-    int32_t max_codes
-    const int32_t* n_codes
-    const uint8_t* is_categorical
-    bint has_categories
-    # where thresholds are random: values of bins, and for each cell how many of a feature's lie in cells before it:
-    # cells[f * (N_CELLS + 1) + cell]
-    const float64_t* values
-    const BinValues* bin_values
-    const uint16_t* cells
-
-
-cdef struct Targets:
-    int32_t n_targets
-    int32_t n_stats                 # classes of all targets together, or number of targets
-    const int32_t* classes          # (n_rows, n_targets), each already its position among the n_stats; NULL: numbers
-    const float64_t* numbers        # (n_rows, n_targets)
-    const int32_t* ranks            # (n_targets, n_rows) of the numbers; for ABSOLUTE only
-    const int32_t* first_stat       # of each target, and n_stats at the end
-    const float64_t* minimum        # what is subtracted from the numbers
-
-
-cdef enum:
-    LOG_BITS = 40                   # of the fractions in tables of logarithms
-
-
-cdef struct ForestRules:
-    Criterion criterion
-    # x log2 x for x = 0, 1, ..., n_logs - 1, in units of 2**-LOG_BITS; for ENTROPY only
-    const int64_t* logs
-    int64_t n_logs
-    bint random_thresholds
-    int32_t max_depth
-    int32_t max_leaves              # 0: no limit, depth first
-    int64_t min_split
-    int64_t min_leaf
-    int32_t n_drawn                 # features of a node that are looked at
-    bint in_random_order            # so that of equal gains any may win; else the first feature's does
-    float64_t min_weight_leaf
-    float64_t min_decrease          # per unit of the root's weight
-    const int8_t* monotonic         # NULL: none
-    const float64_t* weights        # chances of features where some are drawn; NULL: equal
-    int32_t max_on_path             # different features between the root and a leaf; 0: no limit
-    int32_t n_groups                # of features that may stand on one path; 0: no groups
-    const uint64_t* groups          # (n_groups, mask_words): a bit for each feature
-
-
-cdef struct Forest:
-    # What all trees share.
-    ForestTable table
-    Targets targets
-    ForestRules rules
-
-
-cdef struct Layout:
-    # What the words of a cell hold. Sums of one number and of the weights fit in one word:
-    #     number << number_shift | weight << weight_shift | count          (packed; the number is the second class's
-    #                                                                       weight where there are two classes)
-    # else classes have a word each, weight << weight_shift | count; several numbers, or those that need more bits, have
-    # a word each and there is one for weight and count. Without a rule that needs it there is no count.
-    bint packed
-    int32_t n_words
-    int32_t number_shift
-    int32_t weight_shift
-    uint64_t weight_mask
-    uint64_t count_mask
-    # The numbers behind the sums are (sum / weight) / number_scale + minimum, the weights are weight / weight_scale.
-    float64_t number_scale
-    float64_t weight_scale
-
-
-cdef struct Sample:
-    # The rows of one tree. Nodes own ranges of the entries.
-    Entry* entries
-    Entry* scratch
-    Py_ssize_t n_entries
-    Py_ssize_t capacity
-    Layout layout
-    bint by_class                   # all rows of a class, the first or the second, have the same word
-    uint64_t class_words[2]
-    uint8_t* records[2]             # see forest_records.pyx
-    int64_t* numbers                # (n_rows, n_targets): rounded numbers where they are not in the entries' words
-    int64_t min_weight              # of a leaf, in units
-    float64_t min_gain
-    float64_t gain_unit             # a gain in units, times this, is in units of the target
-    uint64_t seed
+from fastens.engine.forest.splits.structs cimport Open, Scratch
+from fastens.engine.heap cimport Candidate
+from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef struct ForestNode:
@@ -167,31 +17,14 @@ cdef struct ForestNode:
     uint8_t missing_left
 
 
-cdef struct FoundSplit:
-    float64_t gain
-    int32_t feature                 # -1: none
-    int32_t n_usable                # features that the node may split on, as far as was known before
-    int32_t n_groups                # codes that it has of the feature
-    int32_t position                # of the last code that goes left, among those found
-    int32_t last_code
-    bint missing_left
-    bint is_set
-    int64_t left_weight
-    uint64_t left_word              # of packed sums
-    float64_t left_value, right_value
-
-
-cdef struct Open:
-    # A node that may be split.
-    int32_t node
-    int32_t depth
-    uint32_t begin, end             # its entries
-    uint64_t key                    # of its random numbers: follows from the path to it, so order does not matter
-    float64_t lower, upper          # bounds of its values that monotone constraints set
-    uint64_t total                  # packed sums of its rows
-    int32_t n_excluded              # features that are constant here, or not allowed: the bits of its mask
-    int32_t buffer                  # where its records are, if rows have any: 0 or 1
-    FoundSplit split
+cdef struct Grown:
+    # Nodes in the order in which they were made, and the words of their sets of categories.
+    ForestNode* nodes
+    int32_t n, capacity
+    uint32_t* words
+    int32_t n_words, words_capacity
+    float64_t* medians              # n_values a node, for ABSOLUTE only
+    int32_t n_values
 
 
 cdef struct RecordNode:
@@ -206,93 +39,23 @@ cdef struct RecordNode:
     int32_t buffer
 
 
-cdef struct NodeSums:
-    # One node's sums; its words are in the room.
-    const Entry* rows
-    Py_ssize_t n_rows
-    int64_t weight
-    float64_t score
-    float64_t lower, upper
-
-
-cdef struct Grown:
-    # Nodes in the order in which they were made, and the words of their sets of categories.
-    ForestNode* nodes
-    int32_t n, capacity
-    uint32_t* words
-    int32_t n_words, words_capacity
-    float64_t* medians              # n_values a node, for ABSOLUTE only
-    int32_t n_values
-
-
-cdef struct MedianRoom:
-    # For ABSOLUTE only; n stands for the rows of a node.
-    uint64_t* keys                  # of n rows, sorted
-    int32_t* rank                   # (n_targets, n): each row's place by its number
-    int64_t* number                 # (n_targets, n), ascending
-    int64_t* tree_weight            # n + 1
-    int64_t* tree_sum
-    int64_t weight, sum             # of the rows in the set
-    int64_t* start                  # of each group
-    int32_t* group                  # the order of the groups
-    float64_t* loss
-    float64_t* left_median
-    float64_t* right_median
-    int64_t* left_weight
-
-
-cdef struct Room:
-    # What one thread needs to split nodes.
-    Cells cells[FEATURES_AT_ONCE]
-    uint16_t* codes                 # codes found, ascending, or in the order of categories
-    uint64_t* found                 # their words
-    uint64_t* left                  # words of the left side
-    uint64_t* total                 # words of the node
-    float64_t* stats                # 3 * n_stats: left, right, node
-    uint64_t* sums                  # running sums
-    float64_t* gains                # or keys of categories
-    int32_t* order
-    float64_t* axis                 # 2 * n_stats
-    int32_t* drawn                  # features of one round
-    # Where thresholds are random: codes of a node's rows on FEATURES_AT_ONCE features, and the rows' words.
-    uint8_t* row_codes
-    uint64_t* row_words
-    Py_ssize_t n_row_codes
-    uint32_t* set_words             # of the best split so far
-    MedianRoom medians
-    void* memory
-    bint found_perfect              # a split that no other can beat
-    uint64_t* visited               # mask of features that need no look any more
+cdef struct Workspace:
+    # What one thread needs to grow trees.
+    Scratch scratch
     # A stack of open nodes, and their masks.
     Open* open
     uint64_t* masks
     int32_t n_open, open_capacity
-    RecordNode* record_nodes        # the same where rows have records, see forest_records.pyx
+    RecordNode* record_nodes        # the same where rows have records, see records.pyx
     int32_t n_record_nodes, record_nodes_capacity
-    int32_t* heap                   # best-first: open nodes that have a split, the best in front
+    Candidate* heap                 # best-first: open nodes that have a split, by their places in the stack
     int32_t n_heap
     uint32_t* sets                  # and the categories that go left
-    int32_t n_mask_words, n_set_words
 
 
 cdef enum:
     MIN_BRANCH_ROWS = 4096
     BRANCHES = 32
-
-
-cdef inline float64_t sum_of_logs(int64_t units) noexcept nogil:
-    """What entries of the table of logarithms add up to."""
-    return <float64_t>units / <float64_t>(<int64_t>1 << LOG_BITS)
-
-
-cdef inline int32_t mask_words(const Forest* forest) noexcept nogil:
-    """Words that have a bit for each feature."""
-    return (forest.table.n_features + 63) // 64
-
-
-cdef inline bint binds_paths(const Forest* forest) noexcept nogil:
-    """Whether what a node may split on depends on the splits above it; masks have then as many words for these."""
-    return forest.rules.max_on_path > 0 or forest.rules.n_groups > 0
 
 
 cdef inline Py_ssize_t branch_rows(Py_ssize_t n_entries) noexcept nogil:

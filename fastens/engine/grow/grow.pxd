@@ -8,7 +8,6 @@ from fastens.engine.splits.workspace cimport Workspace
 cdef struct GivenRules:
     # In the units of the loss.
     float64_t min_hessian
-    float64_t min_count
     float64_t l2
     float64_t path_smooth
     float64_t category_l2
@@ -35,7 +34,6 @@ cdef class Grower:
     cdef _set_columns(self)
     cdef _set_features(self)
     cdef _set_rules(self)
-    cdef int64_t _min_uncertain_count(self)
     cdef _set_weights(self, bint constant_hessian)
     cdef SplitRules _scaled(self, const Quantised* quantised) noexcept nogil
     cdef _set_rows(self, rows)

@@ -24,7 +24,7 @@ from fastens.engine.histograms.quantise cimport Moments, Quantised, Scales, quan
 from fastens.engine.limits cimport read_limits
 from fastens.engine.lock cimport FEW_ROWS
 from fastens.engine.splits.features cimport draw_tree_features
-from fastens.engine.splits.gain cimport SplitRules, has_given_values
+from fastens.engine.splits.gain cimport SplitRules
 from fastens.engine.splits.search cimport counted_histogram
 from fastens.engine.splits.workspace cimport (
     Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
@@ -139,7 +139,7 @@ cdef class Grower:
         bundles = self.matrix.bundles
         cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
         cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
-        cdef const int32_t[::1] first = bundles.first_member, usual = bundles.usual_code
+        cdef const int32_t[::1] first = bundles.first_member, usual = bundles.most_frequent_bin
         cdef const uint8_t[::1] members = bundles.members
         ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
         if ws.features == NULL:
@@ -150,7 +150,7 @@ cdef class Grower:
             feature.n_codes = n_codes[f]
             feature.is_categorical = is_categorical[f]
             feature.monotone = 0 if self.rules.monotone is None else self.rules.monotone[f]
-            feature.members, feature.usual_code = &members[first[f]], usual[f]
+            feature.members, feature.most_frequent_bin = &members[first[f]], usual[f]
 
     cdef _set_rules(self):
         rules = self.rules
@@ -162,27 +162,16 @@ cdef class Grower:
         if self.row_weights is None:
             # Without weights the count is the weight; packed cells know no other.
             self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
-        self.ws.rules.min_uncertain_count = self._min_uncertain_count()
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
         self.given.min_hessian = rules.min_child_weight
-        self.given.min_count = rules.min_samples_leaf
         self.given.l2 = rules.l2_regularization
         self.given.path_smooth = rules.path_smooth
         self.given.category_l2 = rules.category_l2
         self.given.category_smoothing = rules.category_smoothing
         self.given.min_gain = rules.min_gain_to_split
         self.given.max_step = INFINITY if rules.max_delta_step is None else rules.max_delta_step
-
-    cdef int64_t _min_uncertain_count(self):
-        """`min_count` where no leaf may have fewer rows."""
-        cdef int32_t f
-        cdef int64_t fewest = max(self.rules.min_samples_uncertain or self.rules.min_samples_leaf, 1)
-        for f in range(self.ws.table.n_features):
-            if has_given_values(&self.ws.features[f]):
-                return min(fewest, self.ws.rules.min_count)
-        return self.ws.rules.min_count
 
     cdef _set_weights(self, bint constant_hessian):
         cdef const float64_t[::1] weights
@@ -210,7 +199,6 @@ cdef class Grower:
         cdef SplitRules scaled = self.ws.rules
         cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
         scaled.min_hessian = _at_least(self.given.min_hessian * hessian)
-        scaled.uncertain_hessian = _at_least(self.given.min_count * quantised.mean_hessian)
         scaled.min_weight = _at_least(self.ws.limits.min_weight_leaf * self.source.weight_scale)
         scaled.l2 = self.given.l2 * hessian
         scaled.path_smooth = self.given.path_smooth * hessian

@@ -27,9 +27,6 @@ class GrowthRules(Limits):
 
     Attributes
     ----------
-    min_samples_uncertain : int or None
-        Smallest number of rows that a split of categories, or between at most six values, leaves on a side where the
-        sum of their hessians is that of `min_samples_leaf` average rows; None for `min_samples_leaf`.
     min_child_weight : float
         Smallest sum of hessians in a leaf; where the weights' mean is below 1, times that mean.
     min_gain_to_split : float
@@ -38,7 +35,8 @@ class GrowthRules(Limits):
         A tree ends where its gain, less this for each split, is greatest; in units of the gradients' dispersion, their
         variance within leaves over the mean hessian. At 2 that is Akaike's criterion with an estimated dispersion.
     l2_regularization : float
-        Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016).
+        Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016); where the weights' mean is below
+        1, times that mean.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     path_smooth : float
@@ -61,7 +59,6 @@ class GrowthRules(Limits):
 
     max_leaf_nodes: int | None = 31
     min_samples_leaf: int = 20
-    min_samples_uncertain: int | None = None
     min_child_weight: float = 1e-3
     min_gain_to_split: float = 0.0
     split_penalty: float = 0.0
@@ -74,6 +71,14 @@ class GrowthRules(Limits):
     min_samples_category: int = 1
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
+
+    def for_weights(self, sample_weight: NDArray[np.float64] | None) -> GrowthRules:
+        """The limits for weighted rows: small weights, such as shares of 1, do not mean that there are few rows."""
+        if sample_weight is None or sample_weight.mean() >= 1:
+            return self
+        mean = float(sample_weight.mean())
+        l2 = self.l2_regularization * mean
+        return replace(self, min_child_weight=self.min_child_weight * mean, l2_regularization=l2)
 
     @property
     def bind_values(self) -> bool:
@@ -115,15 +120,10 @@ class TreeGrower:
         renews_leaves: bool = False,
         n_threads: int = 1,
     ) -> None:
-        self._sample_weight, self._rules, self._renews_leaves = sample_weight, rules, renews_leaves
-        growing = replace(rules, max_delta_step=None) if renews_leaves else rules
-        if sample_weight is not None:
-            # Small weights, such as shares of 1, mean that rows weigh little, not that there are few of them.
-            mean_weight = min(1.0, float(sample_weight.mean()))
-            growing = replace(growing, min_child_weight=growing.min_child_weight * mean_weight)
-        if constant_hessian or matrix.n_payloads > 1:
-            growing = replace(growing, min_samples_uncertain=None)
-        self._grower = Grower(matrix, growing, self._sample_weight, constant_hessian, n_threads)
+        self._sample_weight, self._renews_leaves = sample_weight, renews_leaves
+        self._rules = rules.for_weights(sample_weight)
+        growing = replace(self._rules, max_delta_step=None) if renews_leaves else self._rules
+        self._grower = Grower(matrix, growing, sample_weight, constant_hessian, n_threads)
 
     def grow(
         self,

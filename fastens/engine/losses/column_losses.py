@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import Comm
 from fastens.engine.losses.losses import Array, Loss
 
 
@@ -42,6 +43,12 @@ class ColumnLosses(Loss):
     def _targets(self, y: Array) -> list[tuple[Loss, slice, Array]]:
         columns = map(np.ascontiguousarray, y.T)
         return list(zip(self.parts, self._outputs, columns, strict=True))
+
+    def join(self, comm: Comm) -> None:
+        """Reduce over the rows of all ranks from here on."""
+        super().join(comm)
+        for part in self.parts:
+            part.join(comm)
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError where a part is not defined for its column."""

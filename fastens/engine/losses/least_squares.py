@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import LOCAL, Comm, floats_of_bits, is_any, ordered_bits, sum_ints
 from fastens.engine.losses.losses import Loss
 from fastens.engine.whole import are_whole
 
@@ -27,7 +28,7 @@ class LeastSquares(Loss):
     base : Loss
         One with hessians.
     l2 : float, default=0
-        Added to the sum of hessians.
+        Added to the sum of hessians; where the weights' mean is below 1, times that mean.
 
     Examples
     --------
@@ -44,10 +45,15 @@ class LeastSquares(Loss):
     renews_leaves = True
 
     def __init__(self, base: Loss, l2: float = 0.0) -> None:
-        self._base, self._l2 = base, l2
+        self._base, self._given_l2, self._l2 = base, l2, l2
         self.name, self.n_outputs, self.bounds = base.name, base.n_outputs, base.bounds
         self.by_rows, self.has_levels = base.by_rows, base.has_levels
         self._steps = np.empty((base.n_outputs, 0, 2))
+
+    def join(self, comm: Comm) -> None:
+        """Reduce over the rows of all ranks from here on."""
+        super().join(comm)
+        self._base.join(comm)
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError where the loss is not defined for `y`."""
@@ -66,7 +72,8 @@ class LeastSquares(Loss):
         return self._base.start(y, sample_weight)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Renew what the loss learns from the residuals."""
+        """Renew what the loss learns from the residuals, and the penalty's share of small weights."""
+        self._l2 = self._given_l2 * (1.0 if sample_weight is None else min(1.0, float(sample_weight.mean())))
         self._base.start_round(y, raw, sample_weight)
 
     def gradients(
@@ -94,7 +101,7 @@ class LeastSquares(Loss):
         n_threads: int = 1,
     ) -> Array:
         """Sum of the negative gradients of each leaf over that of the hessians; 0 where that is 0."""
-        step, hessian = (_leaf_sums(column, leaf_starts, sample_weight) for column in residuals.T)
+        step, hessian = (_leaf_sums(column, leaf_starts, sample_weight, self.comm) for column in residuals.T)
         hessian += self._l2
         values = np.divide(step, hessian, out=np.zeros_like(step), where=hessian > 0)
         return np.clip(values, -_LARGEST_STEP, _LARGEST_STEP)
@@ -112,16 +119,33 @@ class LeastSquares(Loss):
         return self._base.deviation(mean)
 
 
-def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None) -> Array:
+def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None, comm: Comm = LOCAL) -> Array:
     """Weighted sums over the rows of each leaf: of whole numbers, after rounding to as many bits as there is room."""
-    first, n_rows = leaf_starts[:-1], np.diff(leaf_starts)
     copies = np.ones(len(values), dtype=np.int64)
-    if weights is not None and are_whole(weights) and weights.sum() < 2.0**40:
+    if weights is not None and _are_few_copies(weights, comm):
         copies = weights.astype(np.int64)
     elif weights is not None:
         values = values * weights
-    largest = np.maximum.reduceat(np.abs(values), first)
-    n_bits = _SUM_BITS - np.frexp(np.add.reduceat(copies, first).astype(np.float64))[1]
-    exponent = np.minimum(n_bits - np.frexp(largest)[1], 1000)
-    whole = np.rint(np.ldexp(values, np.repeat(exponent, n_rows))).astype(np.int64) * copies
-    return np.ldexp(np.add.reduceat(whole, first).astype(np.float64), -exponent)
+    # Ranks may have no rows of a leaf, for which `reduceat` has no sum.
+    filled = np.flatnonzero(np.diff(leaf_starts))
+    first = leaf_starts[:-1][filled]
+    largest = np.zeros(len(leaf_starts) - 1)
+    totals = np.zeros((2, len(largest)), dtype=np.int64)
+    largest[filled] = np.maximum.reduceat(np.abs(values), first)
+    totals[0, filled] = np.add.reduceat(copies, first)
+    keys = ordered_bits(largest)
+    comm.max(keys)
+    comm.sum(totals)
+    n_bits = _SUM_BITS - np.frexp(totals[0].astype(np.float64))[1]
+    exponent = np.minimum(n_bits - np.frexp(floats_of_bits(keys))[1], 1000)
+    whole = np.rint(np.ldexp(values, np.repeat(exponent, np.diff(leaf_starts)))).astype(np.int64) * copies
+    totals[1, filled] = np.add.reduceat(whole, first)
+    comm.sum(totals[1])
+    return np.ldexp(totals[1].astype(np.float64), -exponent)
+
+
+def _are_few_copies(weights: Array, comm: Comm) -> bool:
+    """Whether weights are whole numbers whose sum leaves room for a value."""
+    if is_any(comm, not are_whole(weights)):
+        return False
+    return sum_ints(comm, int(weights.sum()))[0] < 2**40

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastens.engine.losses.gradients as kernels
+from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_ints
+from fastens.engine.losses.quantiles import leaf_quantiles
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
 
@@ -25,46 +27,56 @@ _GRAIN_EXP = 1 << 12
 _MOST_SHIFT = 1000
 
 
-def _weight_scale(weights: Array | None) -> float:
+def _weight_scale(weights: Array | None, comm: Comm = LOCAL) -> float:
     """A power of two that makes weights whole numbers below 2**31 once rounded; 1 where they are so already."""
     if weights is None:
         return 1.0
-    largest = float(weights.max())
-    if largest < 2.0**31 and are_whole(weights):
+    (largest,) = max_floats(comm, float(weights.max(initial=0.0)))
+    if largest < 2.0**31 and not is_any(comm, not are_whole(weights)):
         return 1.0
     return math.ldexp(1.0, min(30 - math.frexp(largest)[1], _MOST_SHIFT))
 
 
-def weighted_mean(values: Array, weights: Array | None = None) -> float:
+def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCAL) -> float:
     """Mean of `values`, summed exactly after rounding to 2**-61 of the largest, weights to 2**-30 of the largest."""
-    largest = kernels.largest_magnitude(values)
+    largest = _largest(values, comm)
     if not math.isfinite(largest):
         return largest
     exponent = 61 - math.frexp(largest)[1]
     if exponent > _MOST_SHIFT:
-        return math.ldexp(weighted_mean(np.ldexp(values, _MOST_SHIFT // 2), weights), -(_MOST_SHIFT // 2))
-    total, weight = kernels.weighted_sum(values, weights, math.ldexp(1.0, exponent), _weight_scale(weights))
+        return math.ldexp(weighted_mean(np.ldexp(values, _MOST_SHIFT // 2), weights, comm), -(_MOST_SHIFT // 2))
+    scale, weight_scale = math.ldexp(1.0, exponent), _weight_scale(weights, comm)
+    sums = kernels.weighted_sum(values, weights, scale, weight_scale) if values.size else (0, 0)
+    total, weight = sum_ints(comm, *sums)
     return math.ldexp(total / weight, -exponent)
 
 
-def weighted_quantile(values: Array, level: float, weights: Array | None = None) -> float:
+def exact_sum(values: Array, comm: Comm = LOCAL) -> float:
+    """Sum of `values` between 2**-900 and 2**900, exact after rounding to 2**-61 of the largest."""
+    exponent = 61 - math.frexp(_largest(values, comm))[1]
+    sums = kernels.weighted_sum(values, None, math.ldexp(1.0, exponent), 1.0) if values.size else (0, 0)
+    return math.ldexp(sum_ints(comm, *sums)[0], -exponent)
+
+
+def _largest(values: Array, comm: Comm) -> float:
+    return max_floats(comm, kernels.largest_magnitude(values) if values.size else 0.0)[0]
+
+
+def weighted_quantile(values: Array, level: float, weights: Array | None = None, comm: Comm = LOCAL) -> float:
     """The smallest value that has at least the share `level` of the weight at or below it."""
-    leaf = np.array([0, values.size], dtype=np.int64)
-    return float(_quantile_of_leaves(values.copy(), _whole_weights(weights, values.size), leaf, level)[0])
+    starts = np.array([0, values.size], dtype=np.int64)
+    whole = _whole_weights(weights, values.size, comm)
+    if comm.size > 1:
+        return float(leaf_quantiles(comm, values, whole, starts, level, 0.0)[0])
+    out = np.empty(1)
+    kernels.leaf_values(values.copy(), whole, starts, level, 0.0, out, 1)
+    return float(out[0])
 
 
-def _whole_weights(weights: Array | None, n_rows: int) -> NDArray[np.int64]:
+def _whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.int64]:
     if weights is None:
         return np.ones(n_rows, dtype=np.int64)
-    return np.rint(weights * _weight_scale(weights)).astype(np.int64)
-
-
-def _quantile_of_leaves(
-    residuals: Array, weights: NDArray[np.int64], leaf_starts: NDArray[np.int64], level: float
-) -> Array:
-    out = np.empty(leaf_starts.size - 1)
-    kernels.leaf_values(residuals, weights, leaf_starts, level, 0.0, out, 1)
-    return out
+    return np.rint(weights * _weight_scale(weights, comm)).astype(np.int64)
 
 
 class Loss:
@@ -89,6 +101,10 @@ class Loss:
         Raw predictions are several levels of one target.
     bounds : pair of numbers
         Between which targets lie.
+    takes_parts : bool
+        The rows may be on several ranks.
+    comm : Comm
+        The ranks.
     """
 
     name = ""
@@ -97,6 +113,8 @@ class Loss:
     by_rows = True
     has_levels = False
     bounds = (-math.inf, math.inf)
+    takes_parts = True
+    comm: Comm = LOCAL
     _kernel = ""
     _grain = _GRAIN_EXP
     # Where leaves are renewed: the quantile of the residuals, and the limit at which the mean of the rest is cut.
@@ -113,6 +131,17 @@ class Loss:
         """Whether the variance of gradients, over the mean hessian, falls to that of the noise."""
         return not self.renews_leaves
 
+    def join(self, comm: Comm) -> None:
+        """Reduce over the rows of all ranks from here on; ValueError where the loss cannot."""
+        if comm.size > 1 and not self.takes_parts:
+            raise ValueError(f"loss={self.name!r} needs all rows on one rank; got {comm.size} ranks.")
+        self.comm = comm
+
+    def _range(self, y: Array) -> tuple[float, float]:
+        """The smallest and the largest target."""
+        low, high = max_floats(self.comm, -float(y.min()), float(y.max()))
+        return -low, high
+
     def check_target(self, y: Array) -> None:
         """Raise ValueError where the loss is not defined for `y`."""
 
@@ -121,7 +150,7 @@ class Loss:
 
     def magnitude(self, y: Array) -> float:
         """What raw predictions are hardly much larger than."""
-        return float(np.abs(y).max())
+        return max_floats(self.comm, float(np.abs(y).max()))[0]
 
     def of_output(self, output: int) -> Loss:
         """The loss that the leaves of one output's trees are renewed by."""
@@ -163,7 +192,7 @@ class Loss:
         """Weighted mean of the rows' losses."""
         out = np.empty(y.size)
         kernels.row_losses(self._code, self._parameter, y, raw, out, threads_for(raw.size, n_threads, self._grain))
-        return weighted_mean(out, sample_weight)
+        return weighted_mean(out, sample_weight, self.comm)
 
     def predict(self, raw: Array) -> Array:
         """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
@@ -189,7 +218,9 @@ class Loss:
         The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`.
         """
         out = np.empty(leaf_starts.size - 1)
-        weights = _whole_weights(sample_weight, residuals.size)
+        weights = _whole_weights(sample_weight, residuals.size, self.comm)
+        if self.comm.size > 1:
+            return leaf_quantiles(self.comm, residuals, weights, leaf_starts, self._leaf_level, self._leaf_limit)
         n_threads = threads_for(residuals.size, n_threads, _GRAIN_EXP)
         kernels.leaf_values(residuals, weights, leaf_starts, self._leaf_level, self._leaf_limit, out, n_threads)
         return out
@@ -204,7 +235,7 @@ class SquaredError(Loss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The mean."""
-        return np.array([weighted_mean(y, sample_weight)])
+        return np.array([weighted_mean(y, sample_weight, self.comm)])
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Prediction less target, and 1."""
@@ -225,7 +256,7 @@ class Quantile(Loss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The quantile."""
-        return np.array([weighted_quantile(y, self._leaf_level, sample_weight)])
+        return np.array([weighted_quantile(y, self._leaf_level, sample_weight, self.comm)])
 
 
 class AbsoluteError(Quantile):
@@ -254,14 +285,15 @@ class Huber(Loss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The median."""
-        start = np.array([weighted_quantile(y, 0.5, sample_weight)])
+        start = np.array([weighted_quantile(y, 0.5, sample_weight, self.comm)])
         self.start_round(y, np.broadcast_to(start[:, None], (1, y.size)), sample_weight)
         return start
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Renew the limit; where most residuals are 0, the largest one."""
         distances = np.abs(y - raw[0])
-        self._parameter = weighted_quantile(distances, self._alpha, sample_weight) or float(distances.max())
+        limit = weighted_quantile(distances, self._alpha, sample_weight, self.comm)
+        self._parameter = limit or max_floats(self.comm, float(distances.max()))[0]
         self._leaf_limit = self._parameter
 
 
@@ -273,8 +305,11 @@ class LogLinkLoss(Loss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithm of the mean."""
-        # Rows of little weight, rounded to none, may be all that are not 0.
-        return np.array([math.log(weighted_mean(y, sample_weight) or np.average(y, weights=sample_weight))])
+        mean = weighted_mean(y, sample_weight, self.comm)
+        if mean == 0:  # rows of little weight, rounded to none, may be all that are not 0
+            assert sample_weight is not None
+            mean = exact_sum(y * sample_weight, self.comm) / exact_sum(sample_weight, self.comm)
+        return np.array([math.log(mean)])
 
     def predict(self, raw: Array) -> Array:
         """The mean, exp(raw)."""
@@ -294,9 +329,10 @@ class Poisson(LogLinkLoss):
 
     def check_target(self, y: Array) -> None:
         """Counts or rates: none negative, not all 0."""
-        if y.min() < 0:
-            raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {y.min()}.")
-        if not y.any():
+        least, most = self._range(y)
+        if least < 0:
+            raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {least}.")
+        if most == 0:
             raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
 
     def damped(self, steps: Array) -> Array:
@@ -312,8 +348,9 @@ class Gamma(LogLinkLoss):
 
     def check_target(self, y: Array) -> None:
         """Only positive values."""
-        if y.min() <= 0:
-            raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {y.min()}.")
+        least = self._range(y)[0]
+        if least <= 0:
+            raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {least}.")
 
     def damped(self, steps: Array) -> Array:
         """A leaf's loss is least at the logarithm of the mean of y exp(-raw), -log(1 - its Newton step)."""
@@ -346,8 +383,7 @@ class BinaryLogLoss(_LogLoss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The log odds."""
-        shares = _class_weights(y, sample_weight, 2)
-        return np.array([math.log(shares[1] / shares[0])])
+        return np.array([log_odds(y, sample_weight, self.comm)])
 
     def predict(self, raw: Array) -> Array:
         """Probabilities of both classes."""
@@ -368,7 +404,7 @@ class MulticlassLogLoss(_LogLoss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithms of the classes' shares."""
-        shares = _class_weights(y, sample_weight, self.n_outputs)
+        shares = _class_weights(y, sample_weight, self.n_outputs, self.comm)
         total = sum(shares)
         return np.array([math.log(share / total) for share in shares])
 
@@ -379,7 +415,14 @@ class MulticlassLogLoss(_LogLoss):
         return out
 
 
-def _class_weights(y: Array, weights: Array | None, n_classes: int) -> list[int]:
+def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
+    """The logarithm of the weight of class 1 over that of class 0."""
+    shares = _class_weights(y, weights, 2, comm)
+    return math.log(shares[1] / shares[0])
+
+
+def _class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) -> list[int]:
     out = np.zeros(n_classes, dtype=np.int64)
-    kernels.class_weights(y, weights, _weight_scale(weights), out)
+    kernels.class_weights(y, weights, _weight_scale(weights, comm), out)
+    comm.sum(out)
     return np.maximum(out, 1).tolist()  # a class of little weight is rounded to no less than a unit

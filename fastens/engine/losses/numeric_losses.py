@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastens.engine.losses.gradients as kernels
+from fastens.engine.comm import Comm
 from fastens.engine.losses.losses import (
     BinaryLogLoss,
     LogLinkLoss,
     Loss,
     MulticlassLogLoss,
+    log_odds,
     weighted_mean,
     weighted_quantile,
 )
@@ -62,7 +64,17 @@ class NumericLoss(Loss):
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
-        return weighted_mean(self.row_losses(y, raw[0]), sample_weight)
+        return weighted_mean(self.row_losses(y, raw[0]), sample_weight, self.comm)
+
+    def _reweighted_mean(self, y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
+        """The fixed point of c = mean of y weighted by factor(c - y)."""
+        for _ in range(MAX_STEPS):
+            factors = factor(start - y)
+            step = weighted_mean(factors * (y - start), weight, self.comm) / weighted_mean(factors, weight, self.comm)
+            start += step
+            if abs(step) <= 1e-12 * abs(start):
+                break
+        return np.array([start])
 
 
 class Tweedie(NumericLoss, LogLinkLoss):
@@ -76,10 +88,10 @@ class Tweedie(NumericLoss, LogLinkLoss):
 
     def check_target(self, y: Array) -> None:
         """None negative, not all 0."""
-        if y.min() < 0 or not y.any():
+        least, most = self._range(y)
+        if least < 0 or most == 0:
             raise ValueError(
-                "y must be at least 0, and somewhere positive, for loss='tweedie'; "
-                f"it goes from {y.min()} to {y.max()}."
+                f"y must be at least 0, and somewhere positive, for loss='tweedie'; it goes from {least} to {most}."
             )
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
@@ -112,7 +124,8 @@ class LogCosh(NumericLoss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant of least loss."""
-        return _reweighted_mean(y, sample_weight, self._curvature, weighted_quantile(y, 0.5, sample_weight))
+        median = weighted_quantile(y, 0.5, sample_weight, self.comm)
+        return self._reweighted_mean(y, sample_weight, self._curvature, median)
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Slope, and the curvature of the touching parabola."""
@@ -135,7 +148,7 @@ class Expectile(NumericLoss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The expectile."""
-        return _reweighted_mean(y, sample_weight, self._side, weighted_mean(y, sample_weight))
+        return self._reweighted_mean(y, sample_weight, self._side, weighted_mean(y, sample_weight, self.comm))
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Of half the squares."""
@@ -157,7 +170,7 @@ class Exponential(NumericLoss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Half the log odds."""
-        return BinaryLogLoss().start(y, sample_weight) / 2
+        return np.array([log_odds(y, sample_weight, self.comm) / 2])
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """As the class says."""
@@ -187,15 +200,15 @@ class CrossEntropy(BinaryLogLoss):
 
     def check_target(self, y: Array) -> None:
         """Shares, not all of them 0 or all 1."""
-        if y.min() < 0 or y.max() > 1 or y.min() == y.max() in (0, 1):
+        least, most = self._range(y)
+        if least < 0 or most > 1 or least == most in (0, 1):
             raise ValueError(
-                "y must be from 0 to 1, not all 0 or all 1, for loss='cross_entropy'; "
-                f"it goes from {y.min()} to {y.max()}."
+                f"y must be from 0 to 1, not all 0 or all 1, for loss='cross_entropy'; it goes from {least} to {most}."
             )
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The log odds of the mean."""
-        mean = weighted_mean(y, sample_weight)
+        mean = weighted_mean(y, sample_weight, self.comm)
         return np.array([math.log(mean / (1 - mean))])
 
     def predict(self, raw: Array) -> Array:
@@ -222,6 +235,12 @@ class SeveralLevels(Loss):
         self.n_outputs = len(self._parts)
         self.name = parts[0].name
         self.constant_hessian, self.renews_leaves = parts[0].constant_hessian, parts[0].renews_leaves
+
+    def join(self, comm: Comm) -> None:
+        """Reduce over the rows of all ranks from here on."""
+        super().join(comm)
+        for part in self._parts:
+            part.join(comm)
 
     def of_output(self, output: int) -> Loss:
         """The loss of one level."""
@@ -269,6 +288,7 @@ class CustomLoss(NumericLoss):
     """
 
     name = "custom"
+    takes_parts = False
 
     def __init__(self, source: Any, n_outputs: int = 1) -> None:
         super().__init__()
@@ -383,14 +403,3 @@ def _unchangeable(array: Array) -> Array:
 def _tanh(x: Array) -> Array:
     value = exp(-2 * np.abs(x))
     return np.copysign((1 - value) / (1 + value), x)
-
-
-def _reweighted_mean(y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
-    """The fixed point of c = mean of y weighted by factor(c - y)."""
-    for _ in range(MAX_STEPS):
-        factors = factor(start - y)
-        step = weighted_mean(factors * (y - start), weight) / weighted_mean(factors, weight)
-        start += step
-        if abs(step) <= 1e-12 * abs(start):
-            break
-    return np.array([start])

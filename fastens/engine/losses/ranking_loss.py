@@ -55,6 +55,7 @@ class LambdaRank(Loss):
 
     name = "ndcg"
     by_rows = False
+    takes_parts = False
     measures_noise = False
     max_step = 10.0
 

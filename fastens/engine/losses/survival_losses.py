@@ -44,6 +44,7 @@ class Cox(Loss):
 
     name = "cox"
     by_rows = False
+    takes_parts = False
 
     def __init__(self) -> None:
         self.n_outputs = 1

@@ -148,9 +148,9 @@ cdef inline void _scan(
         if one_hot:
             clear_sums(&left)
         add_sums(&left, &cell)
-        if not is_large_enough(&left, rules, True) or (k + 1 > most and n - k - 1 > most):
+        if not is_large_enough(&left, rules) or (k + 1 > most and n - k - 1 > most):
             continue
-        if not leaves_enough(&left, &scan.total, rules, True):
+        if not leaves_enough(&left, &scan.total, rules):
             if one_hot:
                 continue
             break

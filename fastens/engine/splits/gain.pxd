@@ -4,15 +4,9 @@ from fastens.engine.histograms.cells cimport Sums, clear_sums, sums_difference
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_t, uint64_t
 
 
-cdef enum:
-    GIVEN_VALUES = 6                # a feature of no more values has no thresholds to choose among
-
-
 cdef struct SplitRules:
     # What makes a split allowed, in the fixed-point units of the sums.
     int64_t min_count
-    int64_t min_uncertain_count     # enough rows where values are given, if they are as uncertain as `min_count` others
-    int64_t uncertain_hessian       # the sum of hessians of those
     int64_t min_hessian
     int64_t min_weight
     float64_t l2
@@ -114,22 +108,13 @@ cdef inline Scan start_scan(
     return scan
 
 
-cdef inline bint has_given_values(const Feature* feature) noexcept nogil:
-    """Whether its splits are between given values, not at thresholds that a row or two could move."""
-    return feature.is_categorical or feature.n_codes - 1 <= GIVEN_VALUES
+cdef inline bint is_large_enough(const Sums* left, const SplitRules* rules) noexcept nogil:
+    return left.weight >= rules.min_weight and left.count >= rules.min_count
 
 
-cdef inline bint is_large_enough(const Sums* left, const SplitRules* rules, bint given) noexcept nogil:
-    if left.weight < rules.min_weight:
-        return False
-    if left.count >= rules.min_count:
-        return True
-    return given and left.count >= rules.min_uncertain_count and left.hessian >= rules.uncertain_hessian
-
-
-cdef inline bint leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules, bint given) noexcept nogil:
+cdef inline bint leaves_enough(const Sums* left, const Sums* total, const SplitRules* rules) noexcept nogil:
     cdef Sums rest = sums_difference(total, left)
-    return is_large_enough(&rest, rules, given)
+    return is_large_enough(&rest, rules)
 
 
 cdef inline void keep_split(float64_t gain, int32_t code, bint missing_left, Scan* scan) noexcept nogil:

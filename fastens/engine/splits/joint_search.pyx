@@ -85,10 +85,10 @@ cdef void _range_of_wide(
     for i in range(last):
         cell = cell_sums(histogram, feature.offset + i + 1, &out.quantised.layout)
         add_sums(&left, &cell)
-        if not leaves_enough(&left, total, &out.rules, False):
+        if not leaves_enough(&left, total, &out.rules):
             end[0] = i
             break
-        if first[0] == last and left.count > n_missing and is_large_enough(&left, &out.rules, False):
+        if first[0] == last and left.count > n_missing and is_large_enough(&left, &out.rules):
             first[0] = i
     first[0] = min(first[0], end[0])
 
@@ -211,8 +211,8 @@ cdef void _scan_order(
                 clear_sums(&room.left[o])
             cell = _sums_of_place(ws, side, feature, room, k, o)
             add_sums(&room.left[o], &cell)
-        enough = is_large_enough(&room.left[0], rules, False)
-        if not (enough and leaves_enough(&room.left[0], sums_of_node(ws, side.node, 0), rules, False)):
+        enough = is_large_enough(&room.left[0], rules)
+        if not (enough and leaves_enough(&room.left[0], sums_of_node(ws, side.node, 0), rules)):
             continue
         if k + 1 > most and n - k - 1 > most:
             continue

@@ -10,8 +10,7 @@ from fastens.engine.histograms.cells cimport (
 )
 from fastens.engine.splits.categories cimport scan_categories
 from fastens.engine.splits.gain cimport (
-    Scan, ScanRoom, Split, SplitRules, consider, has_given_values, is_large_enough, keep_split, leaves_enough,
-    node_score
+    Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score
 )
 from fastens.engine.splits.scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint64_t
@@ -82,7 +81,6 @@ cdef void _scan_cells(
 ) noexcept nogil:
     """The same, one split after the other, for wide cells or given values."""
     cdef int32_t code
-    cdef bint given = has_given_values(feature)
     cdef Sums left, cell
     clear_sums(&left)
     if missing_left:
@@ -92,9 +90,9 @@ cdef void _scan_cells(
         if cell.count == 0:
             continue
         add_sums(&left, &cell)
-        if not is_large_enough(&left, rules, given):
+        if not is_large_enough(&left, rules):
             continue
-        if not leaves_enough(&left, &scan.total, rules, given):
+        if not leaves_enough(&left, &scan.total, rules):
             break
         consider(&left, rules, code, missing_left, scan)
 
@@ -107,16 +105,14 @@ cdef void _scan_numeric(
     cdef Sums missing = cell_sums(histogram, feature.offset, layout)
     cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
     cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
-    cdef bint is_strict = rules.min_uncertain_count == rules.min_count or not has_given_values(feature)
-    cdef bint together = histogram.packed and is_strict
-    if together:
+    if histogram.packed:
         _scan_packed(cells, last, False, layout, rules, room, scan)
     else:
         _scan_cells(histogram, layout, feature, last, False, rules, scan)
     if missing.count == 0:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
         return
-    if together:
+    if histogram.packed:
         _scan_packed(cells, last - 1, True, layout, rules, room, scan)
     else:
         _scan_cells(histogram, layout, feature, last - 1, True, rules, scan)

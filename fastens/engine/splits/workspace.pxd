@@ -1,3 +1,4 @@
+from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, ValueLimits
 from fastens.engine.histograms.histogram cimport Table
@@ -83,7 +84,7 @@ cdef struct Workspace:
     Sums* left_sums_of_nodes
     int32_t n_nodes
     int32_t node_capacity
-    int32_t* candidates             # leaves that have a split
+    Candidate* candidates           # a heap of the leaves that have a split
     int32_t n_candidates
     int32_t* chosen                 # those of them to split now
     int32_t n_chosen

@@ -17,10 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fastens
 from fastens import BayesianNetwork, CategoricalNB, ModelFileError
+from fastens.bayes.counts.families import CodedRows
+from fastens.bayes.networks.em import run_em, run_gradient_ascent
 from fastens.bayes.networks.family_scores import FamilyScores
 from fastens.bayes.networks.graphs import ancestors
 from fastens.bayes.networks.hill_climbing import hill_climb
-from fastens.bayes.networks.incomplete import climb_by_em, climb_by_gradient
 from fastens.bayes.networks.inference import draw
 from reference import families as plain_families
 from reference import networks as plain
@@ -73,7 +74,7 @@ def test_evidence_is_that_of_the_scores(rows):
     for smoothing, score in (("bdeu", "bdeu"), ("laplace", "k2")):
         model = BayesianNetwork(smoothing=smoothing, criterion=score, ess=2).fit(X, y)
         codes = model._code_rows(X, y)
-        scores = FamilyScores(codes, model._network.sizes, None, score, ess=2)
+        scores = FamilyScores(CodedRows(codes, model._network.sizes, None), score, ess=2)
         candidates = [(node, tuple(sorted(found))) for node, found in enumerate(model._network.parents)]
         assert model.log_evidence_ == pytest.approx(sum(scores.of(candidates)), rel=1e-12)
 
@@ -170,17 +171,17 @@ def test_numbers_in_bins(rng):
 # Missing values --------------------------------------------------
 
 
-@pytest.mark.parametrize("climb", [climb_by_em, climb_by_gradient])
+@pytest.mark.parametrize("run", [run_em, run_gradient_ascent])
 @pytest.mark.parametrize("pseudo", [0.0, 0.5])
-def test_climbs_rise_to_a_top(climb, pseudo, rng):
+def test_optimisers_rise_to_a_maximum(run, pseudo, rng):
     network = random_network(rng, 5)
     codes = np.stack([rng.integers(0, size + 1, 150) for size in network.sizes]).astype(np.uint8)
     weights = rng.random(150)
-    parameters = {"max_iter": 3000, "tol": 1e-13, "n_threads": 1}
-    found = climb(network, codes, weights, [pseudo] * 5, **parameters)
+    rows = CodedRows(codes, network.sizes, weights)
+    found = run(network, rows, [pseudo] * 5, max_iter=3000, tol=1e-13)
     assert (np.diff(found.history) >= -1e-9).all()
     assert found.history[-1] > found.history[0]
-    # At the top the expected counts give back the tables.
+    # At the maximum the expected counts give back the tables.
     counts, value = plain.expected_counts(found.network, codes, weights)
     for count, table in zip(counts, found.network.tables, strict=True):
         mass = count + pseudo
@@ -192,7 +193,7 @@ def test_climbs_rise_to_a_top(climb, pseudo, rng):
 def test_one_step_of_em_is_that_of_the_twin(rng):
     network = random_network(rng, 4)
     codes = np.stack([rng.integers(0, size + 1, 60) for size in network.sizes]).astype(np.uint8)
-    found = climb_by_em(network, codes, None, [0.0] * 4, max_iter=1, tol=0, n_threads=1)
+    found = run_em(network, CodedRows(codes, network.sizes, None), [0.0] * 4, max_iter=1, tol=0)
     counts, value = plain.expected_counts(network, codes, np.ones(60))
     assert found.history[0] == pytest.approx(value, rel=1e-12)
     for count, table in zip(counts, found.network.tables, strict=True):
@@ -212,7 +213,7 @@ def test_missing_values_are_made_up_for(asia, rows, holed, missing):
             assert_allclose(table, full.tables_[name], atol=0.06)
 
 
-def test_a_climb_that_is_cut_short_says_so(holed):
+def test_em_that_is_cut_short_warns(holed):
     with pytest.warns(ConvergenceWarning, match="max_iter=1 steps"):
         BayesianNetwork({"dysp": "either"}, max_iter=1, tol=0).fit(*holed)
 
@@ -238,9 +239,9 @@ def test_hidden_variables(rng):
 def test_scores(rng, score, monkeypatch):
     codes = rng.integers(1, 4, (4, 300)).astype(np.uint8)
     sizes, weights = np.full(4, 3), rng.random(300)
-    scores = FamilyScores(codes, sizes, weights, score, ess=2.0)
+    scores = FamilyScores(CodedRows(codes, sizes, weights), score, ess=2.0)
     monkeypatch.setattr("fastens.bayes.networks.family_scores.DENSE_CELLS", 4)
-    sparse = FamilyScores(codes, sizes, weights, score, ess=2.0)
+    sparse = FamilyScores(CodedRows(codes, sizes, weights), score, ess=2.0)
     for candidate in [(0, ()), (1, (0,)), (2, (0, 1, 3))]:
         child, parents = candidate
         counts = plain_families.family_counts(codes, sizes, [(*parents, child)], weights)[0].reshape(-1, 3)
@@ -273,7 +274,7 @@ def test_hill_climbing_finds_the_best_of_four(score):
         rng = np.random.default_rng(seed)
         network = random_network(rng, 4)
         codes = (draw(network, 500, {}, rng) + 1).astype(np.uint8)
-        scores = FamilyScores(codes, network.sizes, None, score)
+        scores = FamilyScores(CodedRows(codes, network.sizes, None), score)
         top = brute_force(scores, 4)
         plainly = hill_climb(scores, 4)
         tabu = hill_climb(scores, 4, tabu=20)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fastens.cli.errors import CommandError
+from fastens.cli.table.errors import CommandError
 from fastens.cli.table.tables import check_writable, read_table, table_format, write_table
 
 

@@ -71,7 +71,7 @@ CATEGORY_RULES = [
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, max_categories_per_split=2, category_l2=0.0),
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, category_smoothing=0.0, category_l2=40.0),
-    GrowthRules(max_leaf_nodes=20, min_samples_leaf=25, min_samples_uncertain=3, one_hot_max_size=8),
+    GrowthRules(max_leaf_nodes=20, min_samples_leaf=25, one_hot_max_size=8),
 ]
 
 

@@ -93,7 +93,7 @@ def test_a_chain_of_a_thousand_tests(binning):
 def test_a_useless_feature_has_no_part():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
-    model = GradientBoostingRegressor(n_estimators=20, lift_limits=False).fit(X, X[:, 0] > 0)
+    model = GradientBoostingRegressor(n_estimators=20).fit(X, X[:, 0] > 0)
     found = model.predict_contributions(X)
     assert found.shape == (500, 4)
     assert abs(found[:, 1:3]).max() < 0.1 * abs(found[:, 0]).mean()

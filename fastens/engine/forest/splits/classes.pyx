@@ -1,9 +1,12 @@
 """Splits of more than two classes: a group of rows changes the sums of squares (Gini), or of weights times their
 logarithms (entropy), only for the classes it has."""
 
-from fastens.engine.forest.splits.groups cimport code_at, column_of
-from fastens.engine.forest.splits.scan cimport Candidates, Groups, finish_split, keep
-from fastens.engine.forest.tree cimport CodeColumn, Forest, FoundSplit, Layout, NodeSums, Room, Sample, sum_of_logs
+from fastens.engine.forest.splits.candidates cimport Candidates, finish_split, keep
+from fastens.engine.forest.splits.groups cimport Groups, code_at, column_of
+from fastens.engine.forest.splits.score cimport word_weight
+from fastens.engine.forest.splits.structs cimport (
+    CodeColumn, Forest, FoundSplit, Layout, NodeSums, Sample, Scratch, sum_of_logs
+)
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
@@ -16,24 +19,9 @@ cdef struct Side:
     uint64_t* weights               # of each class
 
 
-cdef inline int64_t _weight(const Layout* layout, uint64_t word) noexcept nogil:
-    return <int64_t>((word >> layout.weight_shift) & layout.weight_mask)
-
-
-cdef float64_t class_score(const Layout* layout, const uint64_t* words, Py_ssize_t n_classes) noexcept nogil:
-    """Sum of the squares of the classes' weights, over their sum."""
-    cdef Py_ssize_t k
-    cdef float64_t of_class, squares = 0.0, weight = 0.0
-    for k in range(n_classes):
-        of_class = <float64_t>_weight(layout, words[k])
-        squares += of_class * of_class
-        weight += of_class
-    return squares / weight
-
-
 cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:
     """Move rows of one class from one side to the other."""
-    cdef int64_t weight = _weight(layout, word), count = word & layout.count_mask
+    cdef int64_t weight = word_weight(layout, word), count = word & layout.count_mask
     if from_.logs == NULL:
         from_.sum -= weight * (2 * <int64_t>from_.weights[k] - weight)
         to.sum += weight * (2 * <int64_t>to.weights[k] + weight)
@@ -75,17 +63,17 @@ cdef inline float64_t _gain(const NodeSums* node, const Side* left, const Side* 
 
 
 cdef void _start(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Side* left, Side* right
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Side* left, Side* right
 ) noexcept nogil:
     """All rows on the right."""
     cdef int32_t k, n_classes = forest.targets.n_stats
     left.logs = right.logs = forest.rules.logs
     left.sum = left.weight = left.count = right.sum = 0
-    left.weights, right.weights = room.left, room.left + n_classes
+    left.weights, right.weights = scratch.left, scratch.left + n_classes
     right.weight, right.count = node.weight, node.n_rows
     for k in range(n_classes):
         left.weights[k] = 0
-        right.weights[k] = <uint64_t>_weight(&sample.layout, room.total[k])
+        right.weights[k] = <uint64_t>word_weight(&sample.layout, scratch.total[k])
         right.sum += _of_class(right, k)
 
 
@@ -108,17 +96,17 @@ cdef inline void _consider(
 
 
 cdef void scan_classes(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
     const Candidates* candidates, FoundSplit* best,
 ) noexcept nogil:
     """Keep the best of the splits if it is better than the best so far."""
     cdef Side left, right
     cdef int32_t j, n_classes = forest.targets.n_stats
-    _start(forest, sample, room, node, &left, &right)
+    _start(forest, sample, scratch, node, &left, &right)
     if candidates.missing_left:
-        _move(&sample.layout, room.found, n_classes, &right, &left)
+        _move(&sample.layout, scratch.found, n_classes, &right, &left)
     for j in range(candidates.first, candidates.last + 1):
-        _move(&sample.layout, room.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
+        _move(&sample.layout, scratch.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
         _consider(forest, sample, node, &left, &right, groups.feature, j, candidates.missing_left, best)
 
 
@@ -139,14 +127,14 @@ cdef inline void _sort_rows(
 
 
 cdef inline void _scan_sorted(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
     const uint32_t* keys, bint missing_left, FoundSplit* best,
 ) noexcept nogil:
     """Every threshold between rows that are in order, with missing rows, which come first, on one side."""
     cdef Side left, right
     cdef int32_t i, group = 0, n = <int32_t>node.n_rows
     cdef bint stays = keys[0] >> 8 == 0 and not missing_left
-    _start(forest, sample, room, node, &left, &right)
+    _start(forest, sample, scratch, node, &left, &right)
     for i in range(n):
         if not (stays and group == 0):
             _move_class(
@@ -161,7 +149,7 @@ cdef inline void _scan_sorted(
 
 
 cdef void search_few(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Groups* groups, FoundSplit* best
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Groups* groups, FoundSplit* best
 ) noexcept nogil:
     """Keep the best threshold of a numeric feature for few rows, which are sorted rather than counted."""
     cdef FoundSplit before = best[0]
@@ -171,15 +159,15 @@ cdef void search_few(
     groups.n, groups.is_set = 0, False
     for i in range(<int32_t>node.n_rows):
         if i == 0 or keys[i] >> 8 != keys[i - 1] >> 8:
-            room.codes[groups.n] = <uint16_t>(keys[i] >> 8)
+            scratch.codes[groups.n] = <uint16_t>(keys[i] >> 8)
             groups.n += 1
     if groups.n == 1:
         return
     best.last_code = -1
-    _scan_sorted(forest, sample, room, node, groups, keys, False, best)
-    if room.codes[0] == 0:
-        _scan_sorted(forest, sample, room, node, groups, keys, True, best)
+    _scan_sorted(forest, sample, scratch, node, groups, keys, False, best)
+    if scratch.codes[0] == 0:
+        _scan_sorted(forest, sample, scratch, node, groups, keys, True, best)
     if best.feature != groups.feature:
         best[0] = before
         return
-    finish_split(forest, room, node, groups, best)
+    finish_split(forest, scratch, node, groups, best)

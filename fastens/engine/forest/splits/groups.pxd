@@ -1,9 +1,16 @@
-from fastens.engine.forest.splits.scan cimport Groups
-from fastens.engine.forest.tree cimport CodeColumn, Entry, Forest, Layout, NodeSums, Room, Sample
+from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, Forest, Layout, NodeSums, Sample, Scratch
 from fastens.engine.structs cimport int32_t, uint32_t, uint64_t
 
 
-cdef extern from "engine/forest/rows.h" nogil:
+cdef struct Groups:
+    # Rows of a node put together by their codes on one feature; scratch.codes has the codes, scratch.found the sums.
+    int32_t feature
+    int32_t n
+    bint is_set                     # in the order of categories, not of codes
+    uint64_t key                    # of the random numbers, where thresholds are random
+
+
+cdef extern from "engine/forest/splits/rows.h" nogil:
     uint32_t code_at(int code_size, const CodeColumn* column, uint32_t row)
 
 
@@ -28,8 +35,9 @@ cdef inline void add_row(
 cdef CodeColumn column_of(const Forest* forest, int32_t feature, Py_ssize_t n_rows) noexcept nogil
 cdef bint is_marked(const Forest* forest, Py_ssize_t n_rows) noexcept nogil
 cdef void count_features(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const int32_t* features,
+    int32_t n,
 ) noexcept nogil
 cdef void collect_groups(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups
 ) noexcept nogil

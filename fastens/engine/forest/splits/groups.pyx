@@ -3,13 +3,15 @@
 from libc.math cimport sqrt
 
 from fastens.engine.splits.categories cimport sort_codes
-from fastens.engine.forest.splits.scan cimport Groups, words_weight
-from fastens.engine.forest.tree cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Forest, NodeSums, Room, Sample
+from fastens.engine.forest.splits.score cimport words_weight
+from fastens.engine.forest.splits.structs cimport (
+    FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Forest, NodeSums, Sample, Scratch
+)
 from fastens.engine.splits.gain cimport ScanRoom
 from fastens.engine.structs cimport float64_t, int32_t, uint16_t, uint32_t, uint64_t
 
 
-cdef extern from "engine/forest/rows.h" nogil:
+cdef extern from "engine/forest/splits/rows.h" nogil:
     void count_entries(
         int code_size, const CodeColumn* columns, const Cells* to, const Entry* rows, Py_ssize_t n_rows,
         Py_ssize_t n_words, int n_columns, int marked
@@ -44,7 +46,8 @@ cdef bint is_marked(const Forest* forest, Py_ssize_t n_rows) noexcept nogil:
 
 
 cdef void count_features(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const int32_t* features,
+    int32_t n,
 ) noexcept nogil:
     """Count the node's rows on up to FEATURES_AT_ONCE features."""
     cdef CodeColumn columns[4]
@@ -53,12 +56,12 @@ cdef void count_features(
         columns[j] = column_of(forest, features[j], node.n_rows)
     if sample.layout.packed or (forest.targets.n_targets == 1 and forest.targets.classes != NULL):
         count_entries(
-            forest.table.code_size, columns, room.cells, node.rows, node.n_rows, sample.layout.n_words, n,
+            forest.table.code_size, columns, scratch.cells, node.rows, node.n_rows, sample.layout.n_words, n,
             is_marked(forest, node.n_rows),
         )
         return
     for j in range(n):
-        _count_many(forest, sample, &room.cells[j], node, &columns[j])
+        _count_many(forest, sample, &scratch.cells[j], node, &columns[j])
 
 
 cdef void _count_many(
@@ -75,43 +78,43 @@ cdef void _count_many(
 
 
 cdef void collect_groups(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups
 ) noexcept nogil:
     """Take what was counted in one place: the codes in order and their words."""
     cdef int32_t f = groups.feature
     cdef bint many = not sample.layout.packed and (forest.targets.n_targets > 1 or forest.targets.classes == NULL)
     if many or is_marked(forest, node.n_rows):
         groups.n = collect_marked(
-            &room.cells[place], forest.table.code_size, sample.layout.n_words, room.codes, room.found
+            &scratch.cells[place], forest.table.code_size, sample.layout.n_words, scratch.codes, scratch.found
         )
     else:
         groups.n = collect_all(
-            &room.cells[place], forest.table.n_codes[f], sample.layout.n_words, room.codes, room.found
+            &scratch.cells[place], forest.table.n_codes[f], sample.layout.n_words, scratch.codes, scratch.found
         )
     groups.is_set = forest.table.is_categorical[f]
     if groups.is_set and groups.n > 1:
-        _order_categories(forest, sample, room, groups.n)
+        _order_categories(forest, sample, scratch, groups.n)
 
 
-cdef void _order_categories(const Forest* forest, const Sample* sample, Room* room, int32_t n) noexcept nogil:
+cdef void _order_categories(const Forest* forest, const Sample* sample, Scratch* scratch, int32_t n) noexcept nogil:
     """Order categories by their mean (Fisher 1958); where there are several sums, along the axis on which the means
     differ most (Coppersmith, Hong & Hosking 1999)."""
     cdef int32_t j, k, n_words = sample.layout.n_words
     cdef int32_t n_sums = 1 if sample.layout.packed else forest.targets.n_stats
     cdef float64_t weight
     cdef ScanRoom keyed
-    room.axis[0] = 1.0
+    scratch.axis[0] = 1.0
     if n_sums > 1:
-        _find_axis(forest, sample, room, n, n_sums)
-    keyed.keys, keyed.codes, keyed.sums = room.gains, room.order, NULL
+        _find_axis(forest, sample, scratch, n, n_sums)
+    keyed.keys, keyed.codes, keyed.sums = scratch.gains, scratch.order, NULL
     for j in range(n):
-        room.order[j] = j
-        room.gains[j] = 0.0
-        weight = <float64_t>words_weight(forest, sample, room.found + j * n_words)
+        scratch.order[j] = j
+        scratch.gains[j] = 0.0
+        weight = <float64_t>words_weight(forest, sample, scratch.found + j * n_words)
         for k in range(n_sums):
-            room.gains[j] += room.axis[k] * _mean(forest, sample, room.found + j * n_words, weight, k)
+            scratch.gains[j] += scratch.axis[k] * _mean(forest, sample, scratch.found + j * n_words, weight, k)
     sort_codes(&keyed, n)
-    _permute(room, n, n_words)
+    _permute(scratch, n, n_words)
 
 
 cdef inline float64_t _mean(
@@ -125,23 +128,23 @@ cdef inline float64_t _mean(
 
 
 cdef void _find_axis(
-    const Forest* forest, const Sample* sample, Room* room, int32_t n, int32_t n_sums
+    const Forest* forest, const Sample* sample, Scratch* scratch, int32_t n, int32_t n_sums
 ) noexcept nogil:
     """First principal axis of the categories' means around the node's, each with its weight, by power iteration."""
     cdef int32_t _step, j, k, n_words = sample.layout.n_words
     cdef float64_t dot, length, of_node
-    cdef float64_t* axis = room.axis
-    cdef float64_t* next_ = room.axis + n_sums
-    cdef float64_t* weight = room.gains
-    cdef float64_t* away = <float64_t*>(room.found + <Py_ssize_t>n * n_words)   # (n, n_sums): from the node's mean
-    of_node = <float64_t>words_weight(forest, sample, room.total)
+    cdef float64_t* axis = scratch.axis
+    cdef float64_t* next_ = scratch.axis + n_sums
+    cdef float64_t* weight = scratch.gains
+    cdef float64_t* away = <float64_t*>(scratch.found + <Py_ssize_t>n * n_words)   # (n, n_sums): from the node's mean
+    of_node = <float64_t>words_weight(forest, sample, scratch.total)
     for k in range(n_sums):
         axis[k] = 1.0 / (k + 1.0)
-        next_[k] = _mean(forest, sample, room.total, of_node, k)
+        next_[k] = _mean(forest, sample, scratch.total, of_node, k)
     for j in range(n):
-        weight[j] = <float64_t>words_weight(forest, sample, room.found + j * n_words)
+        weight[j] = <float64_t>words_weight(forest, sample, scratch.found + j * n_words)
         for k in range(n_sums):
-            away[j * n_sums + k] = _mean(forest, sample, room.found + j * n_words, weight[j], k) - next_[k]
+            away[j * n_sums + k] = _mean(forest, sample, scratch.found + j * n_words, weight[j], k) - next_[k]
     for _step in range(AXIS_STEPS):
         for k in range(n_sums):
             next_[k] = 0.0
@@ -161,15 +164,15 @@ cdef void _find_axis(
             axis[k] = next_[k] / sqrt(length)
 
 
-cdef void _permute(Room* room, int32_t n, int32_t n_words) noexcept nogil:
-    """Put codes and words in the order of room.order."""
+cdef void _permute(Scratch* scratch, int32_t n, int32_t n_words) noexcept nogil:
+    """Put codes and words in the order of scratch.order."""
     cdef int32_t j, k
-    cdef uint64_t* copy = room.found + <Py_ssize_t>n * n_words
+    cdef uint64_t* copy = scratch.found + <Py_ssize_t>n * n_words
     for j in range(n):
-        room.order[j + n] = room.codes[j]
+        scratch.order[j + n] = scratch.codes[j]
         for k in range(n_words):
-            copy[j * n_words + k] = room.found[j * n_words + k]
+            copy[j * n_words + k] = scratch.found[j * n_words + k]
     for j in range(n):
-        room.codes[j] = <uint16_t>room.order[n + room.order[j]]
+        scratch.codes[j] = <uint16_t>scratch.order[n + scratch.order[j]]
         for k in range(n_words):
-            room.found[j * n_words + k] = copy[room.order[j] * n_words + k]
+            scratch.found[j * n_words + k] = copy[scratch.order[j] * n_words + k]

@@ -6,15 +6,14 @@ from libc.stdlib cimport qsort
 from libc.string cimport memset
 
 from fastens.engine.splits.categories cimport sort_codes
-from fastens.engine.forest.splits.groups cimport column_of
-from fastens.engine.forest.splits.scan cimport Groups, finish_split, is_monotone, random_candidate
-from fastens.engine.forest.tree cimport CodeColumn, Entry, Forest, FoundSplit, MedianRoom, NodeSums, Room, Sample
+from fastens.engine.forest.splits.candidates cimport finish_split, random_candidate
+from fastens.engine.forest.splits.groups cimport Groups, code_at, column_of
+from fastens.engine.forest.splits.score cimport is_monotone, word_weight
+from fastens.engine.forest.splits.structs cimport (
+    CodeColumn, Entry, Forest, FoundSplit, MedianScratch, NodeSums, Sample, Scratch
+)
 from fastens.engine.splits.gain cimport ScanRoom
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
-
-
-cdef extern from "engine/forest/rows.h" nogil:
-    uint32_t code_at(int code_size, const CodeColumn* column, uint32_t row)
 
 
 cdef int _compare(const void* a, const void* b) noexcept nogil:
@@ -23,11 +22,11 @@ cdef int _compare(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline int64_t _weight(const Sample* sample, const Entry* entry) noexcept nogil:
-    return <int64_t>((entry.word >> sample.layout.weight_shift) & sample.layout.weight_mask)
+    return word_weight(&sample.layout, entry.word)
 
 
 cdef void _rank_rows(
-    const Forest* forest, const Sample* sample, MedianRoom* medians, const NodeSums* node, int32_t target
+    const Forest* forest, const Sample* sample, MedianScratch* medians, const NodeSums* node, int32_t target
 ) noexcept nogil:
     """Keys in the order of the rows' numbers: the lower half of a key is the row's place in the node."""
     cdef const int32_t* ranks = forest.targets.ranks + target * forest.table.n_rows
@@ -38,7 +37,7 @@ cdef void _rank_rows(
 
 
 cdef void weighted_medians(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, float64_t* medians
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, float64_t* medians
 ) noexcept nogil:
     """Of each target; between two numbers where just half of the weight lies on each side."""
     cdef int32_t t
@@ -48,14 +47,14 @@ cdef void weighted_medians(
     for i in range(node.n_rows):
         total += _weight(sample, &node.rows[i])
     for t in range(forest.targets.n_targets):
-        _rank_rows(forest, sample, &room.medians, node, t)
+        _rank_rows(forest, sample, &scratch.medians, node, t)
         i, below = -1, 0
         while 2 * below < total:
             i += 1
-            below += _weight(sample, &node.rows[<uint32_t>room.medians.keys[i]])
-        number = _number(forest, node, room.medians.keys[i], t)
+            below += _weight(sample, &node.rows[<uint32_t>scratch.medians.keys[i]])
+        number = _number(forest, node, scratch.medians.keys[i], t)
         if 2 * below == total:
-            number = 0.5 * (number + _number(forest, node, room.medians.keys[i + 1], t))
+            number = 0.5 * (number + _number(forest, node, scratch.medians.keys[i + 1], t))
         medians[t] = number
 
 
@@ -64,10 +63,10 @@ cdef inline float64_t _number(const Forest* forest, const NodeSums* node, uint64
 
 
 cdef float64_t median_score(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node
 ) noexcept nogil:
     """Minus the sum of the absolute deviations; also rank the node's rows for the search."""
-    cdef MedianRoom* medians = &room.medians
+    cdef MedianScratch* medians = &scratch.medians
     cdef Py_ssize_t i, n = node.n_rows
     cdef int32_t t
     cdef float64_t score = 0.0
@@ -85,14 +84,14 @@ cdef float64_t median_score(
     return score
 
 
-cdef void _empty(MedianRoom* medians, Py_ssize_t n) noexcept nogil:
+cdef void _empty(MedianScratch* medians, Py_ssize_t n) noexcept nogil:
     memset(medians.tree_weight, 0, (n + 1) * sizeof(int64_t))
     memset(medians.tree_sum, 0, (n + 1) * sizeof(int64_t))
     medians.weight = medians.sum = 0
 
 
 cdef void _insert(
-    MedianRoom* medians, Py_ssize_t n, const int64_t* numbers, int32_t rank, int64_t weight
+    MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, int32_t rank, int64_t weight
 ) noexcept nogil:
     cdef int64_t product = weight * numbers[rank]
     cdef Py_ssize_t i = rank + 1
@@ -105,7 +104,7 @@ cdef void _insert(
 
 
 cdef Py_ssize_t _place(
-    const MedianRoom* medians, Py_ssize_t n, int64_t half, int64_t* below, int64_t* sum_below
+    const MedianScratch* medians, Py_ssize_t n, int64_t half, int64_t* below, int64_t* sum_below
 ) noexcept nogil:
     """The place in the order at which the weight of the set passes half; what lies below it."""
     cdef Py_ssize_t place = 0, step = 1
@@ -121,7 +120,9 @@ cdef Py_ssize_t _place(
     return place
 
 
-cdef int64_t _deviations(MedianRoom* medians, Py_ssize_t n, const int64_t* numbers, float64_t* median) noexcept nogil:
+cdef int64_t _deviations(
+    MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, float64_t* median
+) noexcept nogil:
     """Absolute deviations of the rows in the set from their median."""
     cdef int64_t below, sum_below, number
     if median != NULL:
@@ -133,10 +134,10 @@ cdef int64_t _deviations(MedianRoom* medians, Py_ssize_t n, const int64_t* numbe
 
 
 cdef int32_t _group_rows(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t feature
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t feature
 ) noexcept nogil:
-    """Sort the rows by code; return the number of groups, which start at room.medians.start."""
-    cdef MedianRoom* medians = &room.medians
+    """Sort the rows by code; return the number of groups, which start at scratch.medians.start."""
+    cdef MedianScratch* medians = &scratch.medians
     cdef CodeColumn column = column_of(forest, feature, node.n_rows)
     cdef Py_ssize_t i
     cdef int32_t n = 0
@@ -145,7 +146,7 @@ cdef int32_t _group_rows(
     qsort(medians.keys, node.n_rows, sizeof(uint64_t), _compare)
     for i in range(node.n_rows):
         if i == 0 or medians.keys[i] >> 32 != medians.keys[i - 1] >> 32:
-            room.codes[n] = <uint16_t>(medians.keys[i] >> 32)
+            scratch.codes[n] = <uint16_t>(medians.keys[i] >> 32)
             medians.start[n] = i
             n += 1
     medians.start[n] = node.n_rows
@@ -155,32 +156,32 @@ cdef int32_t _group_rows(
 
 
 cdef void _order_categories(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t n
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t n
 ) noexcept nogil:
     """Put the groups in the order of the first target's mean."""
-    cdef MedianRoom* medians = &room.medians
+    cdef MedianScratch* medians = &scratch.medians
     cdef int32_t g, first = forest.targets.n_targets
     cdef Py_ssize_t i
     cdef float64_t weight
     cdef ScanRoom keyed
     cdef const Entry* entry
     for g in range(n):
-        room.gains[g], weight = 0.0, 0.0
+        scratch.gains[g], weight = 0.0, 0.0
         for i in range(medians.start[g], medians.start[g + 1]):
             entry = &node.rows[<uint32_t>medians.keys[i]]
-            room.gains[g] += <float64_t>_weight(sample, entry) * <float64_t>sample.numbers[entry.row * first]
+            scratch.gains[g] += <float64_t>_weight(sample, entry) * <float64_t>sample.numbers[entry.row * first]
             weight += <float64_t>_weight(sample, entry)
-        room.gains[g] /= weight
-    keyed.keys, keyed.codes, keyed.sums = room.gains, medians.group, NULL
+        scratch.gains[g] /= weight
+    keyed.keys, keyed.codes, keyed.sums = scratch.gains, medians.group, NULL
     sort_codes(&keyed, n)
     for g in range(n):
-        room.order[g] = room.codes[medians.group[g]]
+        scratch.order[g] = scratch.codes[medians.group[g]]
     for g in range(n):
-        room.codes[g] = <uint16_t>room.order[g]
+        scratch.codes[g] = <uint16_t>scratch.order[g]
 
 
 cdef void _sweep(
-    const Sample* sample, MedianRoom* medians, const NodeSums* node, int32_t target, int32_t n, bint backwards
+    const Sample* sample, MedianScratch* medians, const NodeSums* node, int32_t target, int32_t n, bint backwards
 ) noexcept nogil:
     """Add to medians.loss[k] the deviations of the groups up to k, or backwards of those after k."""
     cdef Py_ssize_t i, k, g, n_rows = node.n_rows
@@ -203,11 +204,11 @@ cdef void _sweep(
 
 
 cdef void _compare_losses(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
     int32_t first, int32_t last, FoundSplit* best,
 ) noexcept nogil:
     """Candidates first .. last: the groups up to that one, in medians.group, go left."""
-    cdef MedianRoom* medians = &room.medians
+    cdef MedianScratch* medians = &scratch.medians
     cdef int32_t t, k, n = groups.n
     cdef int64_t count = 0
     cdef float64_t gain
@@ -234,40 +235,40 @@ cdef void _compare_losses(
 
 
 cdef void search_medians(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, Groups* groups, FoundSplit* best
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Groups* groups, FoundSplit* best
 ) noexcept nogil:
     """Keep the feature's best split if it is better than the best so far."""
     cdef FoundSplit before = best[0]
-    cdef int32_t g, last, n = _group_rows(forest, sample, room, node, groups.feature)
+    cdef int32_t g, last, n = _group_rows(forest, sample, scratch, node, groups.feature)
     cdef bint has_missing, missing_left
     groups.n = n
     groups.is_set = forest.table.is_categorical[groups.feature]
     if n == 1:
         return
     if groups.is_set:
-        _order_categories(forest, sample, room, node, n)
-    has_missing = room.codes[0] == 0 and not groups.is_set
+        _order_categories(forest, sample, scratch, node, n)
+    has_missing = scratch.codes[0] == 0 and not groups.is_set
     best.last_code = -1
     if forest.rules.random_thresholds:
-        g = random_candidate(forest, room, groups, &missing_left, &best.last_code)
-        _search_side(forest, sample, room, node, groups, has_missing and not missing_left, g, g, best)
+        g = random_candidate(forest, scratch, groups, &missing_left, &best.last_code)
+        _search_side(forest, sample, scratch, node, groups, has_missing and not missing_left, g, g, best)
     else:
         last = n - 1 if has_missing else n - 2
-        _search_side(forest, sample, room, node, groups, has_missing, has_missing, last, best)
+        _search_side(forest, sample, scratch, node, groups, has_missing, has_missing, last, best)
         if has_missing:
-            _search_side(forest, sample, room, node, groups, False, 1, n - 2, best)
+            _search_side(forest, sample, scratch, node, groups, False, 1, n - 2, best)
     if best.feature != groups.feature:
         best[0] = before
         return
-    finish_split(forest, room, node, groups, best)
+    finish_split(forest, scratch, node, groups, best)
 
 
 cdef void _search_side(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const Groups* groups,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
     bint missing_last, int32_t first, int32_t last, FoundSplit* best,
 ) noexcept nogil:
     """Candidates by their positions among the codes; the missing rows, code 0, come last to be on the right."""
-    cdef MedianRoom* medians = &room.medians
+    cdef MedianScratch* medians = &scratch.medians
     cdef int32_t k
     cdef float64_t before = best.gain
     cdef int32_t feature = best.feature
@@ -278,7 +279,7 @@ cdef void _search_side(
     elif not groups.is_set:
         for k in range(groups.n):
             medians.group[k] = k
-    _compare_losses(forest, sample, room, node, groups, first - missing_last, last - missing_last, best)
+    _compare_losses(forest, sample, scratch, node, groups, first - missing_last, last - missing_last, best)
     if best.feature == groups.feature and (best.gain > before or feature != groups.feature):
         best.position += missing_last
-        best.missing_left = room.codes[0] == 0 and not missing_last
+        best.missing_left = scratch.codes[0] == 0 and not missing_last

@@ -1,13 +1,13 @@
-from fastens.engine.forest.splits.scan cimport Groups
-from fastens.engine.forest.tree cimport Forest, FoundSplit, NodeSums, Room, Sample
+from fastens.engine.forest.splits.groups cimport Groups
+from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, NodeSums, Sample, Scratch
 from fastens.engine.structs cimport int32_t
 
 
-cdef void copy_words(const NodeSums* node, Room* room) noexcept nogil
+cdef void copy_words(const NodeSums* node, Scratch* scratch) noexcept nogil
 cdef void copy_codes(
-    const Forest* forest, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+    const Forest* forest, Scratch* scratch, const NodeSums* node, const int32_t* features, int32_t n
 ) noexcept nogil
 cdef void search_threshold(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups,
     FoundSplit* best,
 ) noexcept nogil

@@ -2,17 +2,19 @@
 
 from libc.string cimport memset
 
-from fastens.engine.forest.splits.groups cimport add_row, column_of
-from fastens.engine.forest.splits.scan cimport Groups, consider_left
+from fastens.engine.forest.splits.candidates cimport consider_left
+from fastens.engine.forest.splits.groups cimport Groups, add_row, column_of
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
-from fastens.engine.forest.tree cimport FEATURES_AT_ONCE, CodeColumn, Entry, Forest, FoundSplit, NodeSums, Room, Sample
+from fastens.engine.forest.splits.structs cimport (
+    FEATURES_AT_ONCE, CodeColumn, Entry, Forest, FoundSplit, NodeSums, Sample, Scratch
+)
 from fastens.engine.structs cimport code_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
-cdef extern from "engine/forest/rows.h" nogil:
+cdef extern from "engine/forest/splits/rows.h" nogil:
     void read_codes(
         int code_size, const CodeColumn* columns, const Entry* rows, Py_ssize_t n_rows, int n_columns, void* out,
-        Py_ssize_t room
+        Py_ssize_t scratch
     )
     CodeRange code_range(int code_size, const void* codes, Py_ssize_t n_rows)
     uint64_t sum_left(
@@ -21,22 +23,22 @@ cdef extern from "engine/forest/rows.h" nogil:
     )
 
 
-cdef void copy_words(const NodeSums* node, Room* room) noexcept nogil:
+cdef void copy_words(const NodeSums* node, Scratch* scratch) noexcept nogil:
     """The words of the node's rows, side by side."""
     cdef Py_ssize_t i
     for i in range(node.n_rows):
-        room.row_words[i] = node.rows[i].word
+        scratch.row_words[i] = node.rows[i].word
 
 
 cdef void copy_codes(
-    const Forest* forest, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+    const Forest* forest, Scratch* scratch, const NodeSums* node, const int32_t* features, int32_t n
 ) noexcept nogil:
     """The codes of the node's rows on up to FEATURES_AT_ONCE features."""
     cdef CodeColumn[FEATURES_AT_ONCE] columns
     cdef int32_t j
     for j in range(n):
         columns[j] = column_of(forest, features[j], node.n_rows)
-    read_codes(forest.table.code_size, columns, node.rows, node.n_rows, n, room.row_codes, room.n_row_codes)
+    read_codes(forest.table.code_size, columns, node.rows, node.n_rows, n, scratch.row_codes, scratch.n_row_codes)
 
 
 cdef void _add_classes(
@@ -50,42 +52,42 @@ cdef void _add_classes(
 
 
 cdef void _sum_left(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const void* codes, uint32_t last,
-    bint missing_left,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const void* codes,
+    uint32_t last, bint missing_left,
 ) noexcept nogil:
-    """The words of the left side to room.left."""
+    """The words of the left side to scratch.left."""
     cdef Py_ssize_t i
     cdef uint32_t code
     if sample.layout.packed:
-        room.left[0] = sum_left(forest.table.code_size, codes, room.row_words, node.n_rows, last, missing_left)
+        scratch.left[0] = sum_left(forest.table.code_size, codes, scratch.row_words, node.n_rows, last, missing_left)
         return
-    memset(room.left, 0, sample.layout.n_words * sizeof(uint64_t))
+    memset(scratch.left, 0, sample.layout.n_words * sizeof(uint64_t))
     if forest.targets.classes != NULL and forest.targets.n_targets == 1:
         if forest.table.code_size == 1:
-            _add_classes(<const uint8_t*>codes, node, last, missing_left, room.left)
+            _add_classes(<const uint8_t*>codes, node, last, missing_left, scratch.left)
         else:
-            _add_classes(<const uint16_t*>codes, node, last, missing_left, room.left)
+            _add_classes(<const uint16_t*>codes, node, last, missing_left, scratch.left)
         return
     for i in range(node.n_rows):
         code = (<const uint8_t*>codes)[i] if forest.table.code_size == 1 else (<const uint16_t*>codes)[i]
         if missing_left if code == 0 else code <= last:
-            add_row(forest, sample, &node.rows[i], room.left)
+            add_row(forest, sample, &node.rows[i], scratch.left)
 
 
 cdef void search_threshold(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups,
     FoundSplit* best,
 ) noexcept nogil:
     """Draw a threshold and keep the split if it is better than the best so far. groups.n tells 1 from several codes."""
-    cdef const void* codes = room.row_codes + place * room.n_row_codes * forest.table.code_size
+    cdef const void* codes = scratch.row_codes + place * scratch.n_row_codes * forest.table.code_size
     cdef CodeRange range_ = code_range(forest.table.code_size, codes, node.n_rows)
     cdef bint missing_left
     cdef int32_t last = draw_threshold(&forest.table, groups.feature, groups.key, &range_, &missing_left)
     groups.n = 1 if last == 0 else 2
     if groups.n == 1:
         return
-    _sum_left(forest, sample, room, node, codes, last, missing_left)
-    consider_left(forest, sample, room, node, groups.feature, best)
+    _sum_left(forest, sample, scratch, node, codes, last, missing_left)
+    consider_left(forest, sample, scratch, node, groups.feature, best)
     if best.feature == groups.feature:
         best.is_set = False
         best.position, best.last_code = 0, last

@@ -9,12 +9,13 @@ from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.splits.classes cimport has_few, search_few
 from fastens.engine.forest.splits.draw cimport Draw, add_feature, draw_features, draw_weighted
-from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
+from fastens.engine.forest.splits.groups cimport Groups, add_row, collect_groups, count_features
 from fastens.engine.forest.splits.median cimport median_score, search_medians
 from fastens.engine.forest.splits.random_threshold cimport copy_codes, copy_words, search_threshold
-from fastens.engine.forest.splits.scan cimport Groups, search_groups, words_score, words_weight
-from fastens.engine.forest.tree cimport (
-    ABSOLUTE, FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Room, Sample
+from fastens.engine.forest.splits.scan cimport search_groups
+from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians, words_score, words_weight
+from fastens.engine.forest.splits.structs cimport (
+    FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Sample, Scratch
 )
 from fastens.engine.random cimport random_bits
 from fastens.engine.structs cimport float64_t, int32_t, uint32_t, uint64_t
@@ -26,14 +27,6 @@ cdef enum:
     LITTLE_WEIGHT = 16
     # Cells of one feature that need so many words leave no place in the cache for those of another.
     CACHED_WORDS = 1 << 14
-
-
-cdef bint is_pure_word(const Forest* forest, const Sample* sample, uint64_t total) noexcept nogil:
-    """Whether packed sums are those of rows of one class."""
-    cdef uint64_t second = total >> sample.layout.number_shift
-    return forest.targets.classes != NULL and sample.layout.packed and (
-        second == 0 or second == (total >> sample.layout.weight_shift) & sample.layout.weight_mask
-    )
 
 
 cdef bint _is_pure(const Forest* forest, const NodeSums* node) noexcept nogil:
@@ -60,24 +53,24 @@ cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) n
 
 
 cdef void _sum_up(
-    const Forest* forest, const Sample* sample, Room* room, const Open* open, NodeSums* node
+    const Forest* forest, const Sample* sample, Scratch* scratch, const Open* open, NodeSums* node
 ) noexcept nogil:
     cdef Py_ssize_t i
     if sample.layout.packed:
-        room.total[0] = open.total
+        scratch.total[0] = open.total
     else:
-        memset(room.total, 0, sample.layout.n_words * sizeof(uint64_t))
+        memset(scratch.total, 0, sample.layout.n_words * sizeof(uint64_t))
         for i in range(node.n_rows):
-            add_row(forest, sample, &node.rows[i], room.total)
-    node.weight = words_weight(forest, sample, room.total)
-    if forest.rules.criterion == ABSOLUTE:
-        node.score = median_score(forest, sample, room, node)
+            add_row(forest, sample, &node.rows[i], scratch.total)
+    node.weight = words_weight(forest, sample, scratch.total)
+    if uses_medians(forest):
+        node.score = median_score(forest, sample, scratch, node)
     else:
-        node.score = words_score(forest, sample, room.total, room.stats)
+        node.score = words_score(forest, sample, scratch.total, scratch.stats)
 
 
 cdef bint find_split(
-    const Forest* forest, const Sample* sample, Room* room, Open* open, uint64_t* mask
+    const Forest* forest, const Sample* sample, Scratch* scratch, Open* open, uint64_t* mask
 ) noexcept nogil:
     """Find the node's best split and mark the features that are constant in it; say whether there is one."""
     cdef FoundSplit* best = &open.split
@@ -91,20 +84,20 @@ cdef bint find_split(
         not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(forest, &node)
     ):
         return False
-    _sum_up(forest, sample, room, open, &node)
+    _sum_up(forest, sample, scratch, open, &node)
     if node.weight < 2 * sample.min_weight:
         return False
-    memcpy(room.visited, mask, room.n_mask_words * sizeof(uint64_t))
-    room.found_perfect = False
-    while n_seen < forest.rules.n_drawn and n_left > 0 and not room.found_perfect:
+    memcpy(scratch.visited, mask, scratch.n_mask_words * sizeof(uint64_t))
+    scratch.found_perfect = False
+    while n_seen < forest.rules.n_drawn and n_left > 0 and not scratch.found_perfect:
         if forest.rules.weights == NULL:
-            n = draw_features(&draw, room.visited, forest.rules.n_drawn - n_seen, n_left, room.drawn)
+            n = draw_features(&draw, scratch.visited, forest.rules.n_drawn - n_seen, n_left, scratch.drawn)
         else:
             n = draw_weighted(
-                &draw, forest.rules.weights, room.visited, forest.rules.n_drawn - n_seen, n_left, room.drawn
+                &draw, forest.rules.weights, scratch.visited, forest.rules.n_drawn - n_seen, n_left, scratch.drawn
             )
         n_left -= n
-        i = _search_features(forest, sample, room, &node, open.key, n, mask, best)
+        i = _search_features(forest, sample, scratch, &node, open.key, n, mask, best)
         n_seen += n - i
         open.n_excluded += i
     if best.feature < 0 or best.gain < sample.min_gain:
@@ -114,7 +107,7 @@ cdef bint find_split(
 
 
 cdef int32_t _search_features(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, uint64_t key, int32_t n,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, uint64_t key, int32_t n,
     uint64_t* mask, FoundSplit* best,
 ) noexcept nogil:
     """Look at the n features drawn; mark those that are constant, and return how many."""
@@ -127,57 +120,58 @@ cdef int32_t _search_features(
     ):
         at_once = 1
     if is_random and sample.layout.packed:
-        copy_words(node, room)
+        copy_words(node, scratch)
     for i in range(n):
-        groups.feature = room.drawn[i]
+        groups.feature = scratch.drawn[i]
         sorts = few and not forest.table.is_categorical[groups.feature]
-        if i % at_once == 0 and not sorts and forest.rules.criterion != ABSOLUTE:
-            _prepare(forest, sample, room, node, room.drawn + i, min(n - i, at_once))
+        if i % at_once == 0 and not sorts and not uses_medians(forest):
+            _prepare(forest, sample, scratch, node, scratch.drawn + i, min(n - i, at_once))
         groups.key = random_bits(key, ~<uint64_t>groups.feature)
-        if forest.rules.criterion == ABSOLUTE:
-            search_medians(forest, sample, room, node, &groups, best)
+        if uses_medians(forest):
+            search_medians(forest, sample, scratch, node, &groups, best)
         elif sorts:
-            search_few(forest, sample, room, node, &groups, best)
+            search_few(forest, sample, scratch, node, &groups, best)
         elif is_random and forest.table.is_categorical[groups.feature]:
-            count_features(forest, sample, room, node, &groups.feature, 1)
-            _search_counted(forest, sample, room, node, 0, &groups, best)
+            count_features(forest, sample, scratch, node, &groups.feature, 1)
+            _search_counted(forest, sample, scratch, node, 0, &groups, best)
         elif is_random:
-            search_threshold(forest, sample, room, node, i % at_once, &groups, best)
+            search_threshold(forest, sample, scratch, node, i % at_once, &groups, best)
         else:
-            _search_counted(forest, sample, room, node, i % at_once, &groups, best)
+            _search_counted(forest, sample, scratch, node, i % at_once, &groups, best)
         if groups.n == 1:
             add_feature(mask, groups.feature)
             n_constant += 1
-        elif at_once == 1 and best.feature == groups.feature and _is_perfect(forest, sample, room, node, best):
-            room.found_perfect = True
+        elif at_once == 1 and best.feature == groups.feature and _is_perfect(forest, sample, scratch, node, best):
+            scratch.found_perfect = True
             break
     return n_constant
 
 
 cdef inline bint _is_perfect(
-    const Forest* forest, const Sample* sample, const Room* room, const NodeSums* node, const FoundSplit* best
+    const Forest* forest, const Sample* sample, const Scratch* scratch, const NodeSums* node, const FoundSplit* best
 ) noexcept nogil:
     """Whether no split can be better. (Then what was not looked at loses nothing: the first of equal gains wins.)"""
     return (node.n_rows == 2 and <float64_t>node.weight <= 2 * sample.layout.weight_scale) or (
         is_pure_word(forest, sample, best.left_word)
-        and is_pure_word(forest, sample, room.total[0] - best.left_word)
+        and is_pure_word(forest, sample, scratch.total[0] - best.left_word)
     )
 
 
 cdef inline void _prepare(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, const int32_t* features, int32_t n
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const int32_t* features,
+    int32_t n,
 ) noexcept nogil:
     """Read the codes of a few features in one go through the rows."""
     if forest.rules.random_thresholds:
-        copy_codes(forest, room, node, features, n)
+        copy_codes(forest, scratch, node, features, n)
     else:
-        count_features(forest, sample, room, node, features, n)
+        count_features(forest, sample, scratch, node, features, n)
 
 
 cdef inline void _search_counted(
-    const Forest* forest, const Sample* sample, Room* room, const NodeSums* node, int32_t place, Groups* groups,
+    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups,
     FoundSplit* best,
 ) noexcept nogil:
-    collect_groups(forest, sample, room, node, place, groups)
+    collect_groups(forest, sample, scratch, node, place, groups)
     if groups.n > 1:
-        search_groups(forest, sample, room, node, groups, best)
+        search_groups(forest, sample, scratch, node, groups, best)

@@ -2,11 +2,11 @@
 
 from libc.string cimport memcpy
 
-from fastens.engine.forest.tree cimport CELL_BITS, FIRST_CELL, N_CELLS, WINDOW, BinValues, ForestTable
+from fastens.engine.forest.splits.structs cimport CELL_BITS, FIRST_CELL, N_CELLS, WINDOW, BinValues, ForestTable
 from fastens.engine.random cimport random_bits, random_share
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, uint16_t, uint32_t, uint64_t
 
-cdef extern from "engine/forest/rows.h" nogil:
+cdef extern from "engine/forest/splits/rows.h" nogil:
     ctypedef struct CodeRange:
         uint32_t smallest
         uint32_t largest

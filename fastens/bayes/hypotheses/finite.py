@@ -1,0 +1,366 @@
+"""Learning with a finite set of hypotheses about a repeated outcome: the bags of candies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, softmax, xlogy
+
+from fastens.base import BaseFastens
+from fastens.bayes.posterior import check_prior, draw_index, generator
+from fastens.bayes.rollback import keeps_model
+from fastens.inspection.plotting import axes
+from fastens.parameters import ANYTHING, one_of, whole
+from fastens.table.columns.factorize import is_missing
+
+Array = NDArray[np.float64]
+MODES = ("bayes", "map", "ml", "gibbs")
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One hypothesis: its place, its name, and the probability it gives to each outcome."""
+
+    index: int
+    name: str
+    probabilities: Array
+
+
+class FiniteHypothesisLearner(BaseFastens):
+    """Bayesian learning with a finite set of hypotheses about independent repetitions of one outcome.
+
+    A bag of candies is of one of five kinds; candies are drawn from it one after another: of which kind is the bag,
+    and which candy comes next? P(h | D) is proportional to P(h) times the product of P(d | h), and the next outcome's
+    probability is the average of the hypotheses' by their posterior.
+
+    Parameters
+    ----------
+    likelihoods : array-like of shape (n_hypotheses, n_outcomes)
+        Row h holds the probability of each outcome if hypothesis h is true; each row sums to 1.
+    prior : array-like of shape (n_hypotheses,), optional
+        Probability of each hypothesis before any outcome, up to a factor; None is uniform.
+    outcomes : sequence, optional
+        The labels of the outcomes; None: 0, 1, ...
+    hypotheses : sequence of str, optional
+        The names of the hypotheses; None: h1, h2, ...
+    random_state : int, RandomState or None, default=None
+        For mode="gibbs" and `sample_posterior`.
+
+    Attributes
+    ----------
+    posterior_ : array of shape (n_hypotheses,)
+        After all outcomes so far.
+    posteriors_ : array of shape (n_observed_ + 1, n_hypotheses)
+        Before any outcome, and after each.
+    likelihood_ : array of shape (n_hypotheses,)
+        P(D | h), the probability of all outcomes so far under each hypothesis.
+    likelihoods_, log_likelihoods_ : arrays of shape (n_observed_ + 1, n_hypotheses)
+        The same before any outcome and after each, and its logs, which are exact where it is too small for a float.
+    evidence_, log_evidence_ : float
+        P(D), the probability of the outcomes in their order, and its log.
+    n_observed_ : int
+        Number of outcomes so far.
+    map_estimator_, ml_estimator_ : Hypothesis
+        The most probable hypothesis and that of the greatest likelihood, the first of equals.
+    classes_ : array of shape (n_outcomes,)
+        The labels of the outcomes.
+
+    Raises
+    ------
+    ValueError
+        If the likelihoods are no probabilities, an outcome is unknown, or no hypothesis allows what was observed.
+
+    References
+    ----------
+    Russell & Norvig, Artificial Intelligence: A Modern Approach, "Statistical learning".
+
+    Examples
+    --------
+    >>> from fastens import FiniteHypothesisLearner
+    >>> lime = [0, 0.25, 0.5, 0.75, 1]
+    >>> bags = FiniteHypothesisLearner(
+    ...     [[1 - p, p] for p in lime], [0.1, 0.2, 0.4, 0.2, 0.1], outcomes=["cherry", "lime"]
+    ... )
+    >>> bags.fit(["lime"] * 3).posterior_.round(6)
+    array([0.      , 0.013158, 0.210526, 0.355263, 0.421053])
+    >>> bags.predict_proba().round(6)  # of the next candy
+    array([0.203947, 0.796053])
+    >>> bags.predict_proba(mode="map")  # the most probable bag holds nothing but lime
+    array([0., 1.])
+    """
+
+    _parameter_rules: ClassVar = {
+        "likelihoods": ANYTHING,
+        "prior": ANYTHING,
+        "outcomes": ANYTHING,
+        "hypotheses": ANYTHING,
+    }
+
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        likelihoods: ArrayLike,
+        prior: ArrayLike | None = None,
+        *,
+        outcomes: Sequence[Any] | None = None,
+        hypotheses: Sequence[str] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    # Learning --------------------------------------------------
+
+    @keeps_model
+    def fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
+        """Learn from outcomes in their order; `y` is not used.
+
+        Parameters
+        ----------
+        outcomes : array-like of shape (n_observed,)
+            Labels of outcomes; none at all leaves the prior.
+        """
+        self._start()
+        return self._observe(outcomes)
+
+    @keeps_model
+    def partial_fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
+        """Learn from further outcomes; the first call may take the place of `fit`."""
+        if not hasattr(self, "posteriors_"):
+            self._start()
+        return self._observe(outcomes)
+
+    def _start(self) -> None:
+        self._check_parameters()
+        self._table = _check_likelihoods(self.likelihoods)
+        n_hypotheses, n_outcomes = self._table.shape
+        prior = check_prior("prior", self.prior, n_hypotheses)
+        self.classes_ = _labels_of("outcomes", self.outcomes, list(range(n_outcomes)))
+        self._names = _labels_of("hypotheses", self.hypotheses, [f"h{i + 1}" for i in range(n_hypotheses)])
+        self._log_prior = xlogy(1, prior)
+        self.log_likelihoods_ = np.zeros((1, n_hypotheses))  # a row before any outcome, and after each
+        self.posteriors_ = prior[None, :]
+
+    def _observe(self, outcomes: ArrayLike) -> FiniteHypothesisLearner:
+        index = self._index_of(outcomes)
+        # One running sum over all outcomes: the same to the bit however they come.
+        steps = np.cumsum([self.log_likelihoods_[-1], *xlogy(1, self._table.T)[index]], axis=0)[1:]
+        joint = steps + self._log_prior
+        impossible = np.flatnonzero(np.isneginf(joint).all(axis=1))
+        if impossible.size:
+            first = int(impossible[0])
+            raise ValueError(
+                f"outcomes must be possible under some hypothesis; none is left after number "
+                f"{self.n_observed_ + first + 1}, {self.classes_.tolist()[index[first]]!r}."
+            )
+        self.log_likelihoods_ = np.concatenate([self.log_likelihoods_, steps])
+        self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint, axis=1)])
+        return self
+
+    def _index_of(self, outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.intp]:
+        position = {label: place for place, label in enumerate(self.classes_.tolist())}
+        # Of a list NumPy would make labels of one type: "1" of 1.
+        found = _as_object_vector(outcomes) if isinstance(outcomes, list | tuple) else np.ma.asanyarray(outcomes)
+        if found.ndim != 1:
+            raise ValueError(f"{name} must be a list of labels; got shape {found.shape}.")
+        index = []
+        for label in found.tolist():  # None where an array masks it
+            if not isinstance(label, Hashable) or label not in position:
+                raise ValueError(f"{name} must be among {self.classes_.tolist()}; got {label!r}.")
+            index.append(position[label])
+        return np.array(index, dtype=np.intp)
+
+    # Answers --------------------------------------------------
+
+    @property
+    def n_observed_(self) -> int:
+        """Number of outcomes so far."""
+        self._check_fitted()
+        return len(self.posteriors_) - 1
+
+    @property
+    def likelihoods_(self) -> Array:
+        """P(D | h) of each hypothesis before any outcome, and after each."""
+        self._check_fitted()
+        return np.exp(self.log_likelihoods_)
+
+    @property
+    def likelihood_(self) -> Array:
+        """P(D | h) of each hypothesis after all outcomes."""
+        self._check_fitted()
+        return np.exp(self.log_likelihoods_[-1])
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log of P(D), the probability of the outcomes in their order."""
+        self._check_fitted()
+        return float(logsumexp(self.log_likelihoods_[-1] + self._log_prior))
+
+    @property
+    def evidence_(self) -> float:
+        """P(D), the probability of the outcomes in their order."""
+        return math.exp(self.log_evidence_)
+
+    @property
+    def posterior_(self) -> Array:
+        """The probability of each hypothesis after all outcomes."""
+        self._check_fitted()
+        return self.posteriors_[-1]
+
+    @property
+    def map_estimator_(self) -> Hypothesis:
+        """The most probable hypothesis, the first of equals."""
+        return self._hypothesis(int(self.posterior_.argmax()))
+
+    @property
+    def ml_estimator_(self) -> Hypothesis:
+        """The hypothesis under which the outcomes are most probable, the first of equals."""
+        self._check_fitted()
+        return self._hypothesis(int(self.log_likelihoods_[-1].argmax()))
+
+    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Hypothesis]:
+        """Draw hypotheses from the posterior, `n` of them; `random_state` None takes the estimator's."""
+        whole(0).check("n", n)
+        chosen = self.random_state if random_state is None else random_state
+        return [self._hypothesis(int(index)) for index in draw_index(self.posterior_, n, generator(chosen))]
+
+    def predict_proba(self, mode: str = "bayes", random_state: Any = None) -> Array:
+        """Return the probability of each outcome as the next one, shape (n_outcomes,).
+
+        Parameters
+        ----------
+        mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
+            The average of all hypotheses by their posterior; or that of the most probable one, of the one of the
+            greatest likelihood, of one drawn from the posterior.
+        random_state : int, RandomState, Generator or None, default=None
+            For mode="gibbs"; None takes the estimator's.
+        """
+        one_of(*MODES).check("mode", mode)
+        if mode == "bayes":
+            return self.posterior_ @ self._table
+        if mode == "gibbs":
+            return self.sample_posterior(1, random_state)[0].probabilities
+        return (self.map_estimator_ if mode == "map" else self.ml_estimator_).probabilities
+
+    def predict(self, mode: str = "bayes", random_state: Any = None) -> Any:
+        """Return the label of the most probable next outcome, the first of equals."""
+        return self.classes_[self.predict_proba(mode, random_state).argmax()]
+
+    def predictions(self, mode: str = "bayes") -> Array:
+        """Return the probabilities of the next outcome before any outcome and after each: how the modes converge.
+
+        Parameters
+        ----------
+        mode : {"bayes", "map", "ml"}, default="bayes"
+            As in `predict_proba`. Before the first outcome all likelihoods are equal, and "ml" takes the first.
+
+        Returns
+        -------
+        array of shape (n_observed_ + 1, n_outcomes)
+        """
+        one_of("bayes", "map", "ml").check("mode", mode)
+        self._check_fitted()
+        if mode == "bayes":
+            return self.posteriors_ @ self._table
+        if mode == "map":
+            return self._table[self.posteriors_.argmax(axis=1)]
+        return self._table[self.log_likelihoods_.argmax(axis=1)]
+
+    def _hypothesis(self, index: int) -> Hypothesis:
+        return Hypothesis(index, str(self._names[index]), self._table[index])
+
+    # Plots --------------------------------------------------
+
+    def plot_posterior(self, ax: Any = None) -> Any:
+        """Draw the probability of each hypothesis against the number of outcomes; returns the axes."""
+        self._check_fitted()
+        ax = axes(ax, figsize=(6, 3.5))
+        for name, path in zip(self._names, self.posteriors_.T, strict=True):
+            ax.plot(path, marker="o", markersize=3, label=name)
+        ax.set(xlabel="outcomes observed", ylabel="probability of the hypothesis", ylim=(-0.03, 1.03))
+        ax.legend()
+        return ax
+
+    def plot_predictions(self, outcome: Any = None, ax: Any = None) -> Any:
+        """Draw the probability of an outcome as the next one, by all three modes; returns the axes.
+
+        Parameters
+        ----------
+        outcome : label, optional
+            Which one; default: the last.
+        ax : matplotlib Axes, optional
+            Where to draw.
+        """
+        self._check_fitted()
+        index = len(self.classes_) - 1 if outcome is None else int(self._index_of([outcome], "outcome")[0])
+        ax = axes(ax, figsize=(6, 3.5))
+        for mode, style in (("bayes", "o-"), ("map", "s--"), ("ml", "^:")):
+            first = int(mode == "ml")  # before any outcome all likelihoods are equal
+            found = self.predictions(mode)[first:, index]
+            ax.plot(np.arange(first, first + len(found)), found, style, markersize=4, label=mode)
+        label = f"probability that the next is {self.classes_[index]}"
+        ax.set(xlabel="outcomes observed", ylabel=label, ylim=(-0.03, 1.03))
+        ax.legend()
+        return ax
+
+    # Saving --------------------------------------------------
+
+    def _door_state(self) -> dict[str, Any]:
+        return {}  # there are no columns; the labels are parameters
+
+    def _restore_door(self, state: dict[str, Any]) -> None:
+        self._start()
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return {"log_likelihoods": self.log_likelihoods_}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        found = arrays["log_likelihoods"].astype(np.float64)
+        joint = found + self._log_prior
+        if found.ndim != 2 or found.shape[1] != len(self._table) or len(found) == 0 or np.isnan(found).any():
+            raise ValueError("the likelihoods are malformed")
+        if np.isneginf(joint).all(axis=1).any() or found.max() > 0:
+            raise ValueError("the likelihoods are malformed")
+        self.log_likelihoods_ = found
+        self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint[1:], axis=1)])
+
+
+def _check_likelihoods(likelihoods: Any) -> Array:
+    """The table of likelihoods as an array of probabilities."""
+    try:
+        table = np.array(likelihoods, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"likelihoods must hold numbers: {error}") from error
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"likelihoods must have a row for each hypothesis; got shape {table.shape}.")
+    wrong = np.flatnonzero(~((table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) < 1e-9)))
+    if wrong.size:
+        raise ValueError(
+            f"likelihoods must have rows that are probabilities and sum to 1; got {table[wrong[0]].tolist()} "
+            f"in row {wrong[0]}."
+        )
+    return table
+
+
+def _labels_of(name: str, given: Any, default: list[Any]) -> NDArray[Any]:
+    """Distinct labels, one for each of `default`."""
+    labels = default if given is None else _as_list(given)
+    is_one_each = all(isinstance(label, Hashable) and not is_missing(label) for label in labels)
+    if len(labels) != len(default) or not is_one_each or len(set(labels)) != len(labels):
+        raise ValueError(f"{name} must be {len(default)} distinct labels; got {given!r}.")
+    found = np.array(labels)
+    return found if found.tolist() == labels else _as_object_vector(labels)
+
+
+def _as_list(given: Any) -> list[Any]:
+    """The labels of a list, array or column; none of anything else."""
+    return [] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+
+
+def _as_object_vector(values: Sequence[Any]) -> NDArray[np.object_]:
+    return np.fromiter(values, dtype=object, count=len(values))

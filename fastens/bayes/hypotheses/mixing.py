@@ -1,0 +1,116 @@
+"""Weights of fitted hypotheses from what they say of rows they have not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, softmax, xlog1py, xlogy
+
+from fastens.bayes.posterior import normalised
+
+Array = NDArray[np.float64]
+LEAST = np.finfo(np.float64).eps  # a probability of 0 counts as this, as in scikit-learn's log loss
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Responses of the members (n_members, n_rows, n_classes), and the classes and weights of the rows.
+
+    Without noise the responses are probabilities, with it votes (1 and 0). A number is the probability of a wrong vote,
+    for any other class alike; a pair (a, b) is the Beta prior of each member's own.
+    """
+
+    responses: Array
+    y: NDArray[np.intp]
+    weight: Array
+    noise: float | tuple[float, float] | None
+
+    @property
+    def n_wrong_classes(self) -> int:
+        """Classes that a wrong vote may be for."""
+        return max(self.responses.shape[2] - 1, 1)
+
+    def errors(self) -> Array:
+        """Weight of the rows that each member votes wrong on."""
+        return (1 - self._of_truth()) @ self.weight
+
+    def _of_truth(self) -> Array:
+        return self.responses[:, np.arange(len(self.y)), self.y]
+
+    def noise_of_members(self) -> Array | None:
+        """The probability of a wrong vote of each member: as given, or its posterior mean."""
+        n_members = len(self.responses)
+        if self.noise is None:
+            return None
+        if isinstance(self.noise, tuple | list):
+            a, b = self.noise
+            return (a + self.errors()) / (a + b + self.weight.sum())
+        return np.full(n_members, float(self.noise))
+
+    def log_likelihoods(self) -> Array:
+        """Log P(D | h) of each member."""
+        if not isinstance(self.noise, tuple | list):
+            return _weighed(self.by_row(), self.weight)
+        a, b = self.noise
+        wrong, n = self.errors(), self.weight.sum()
+        return betaln(a + wrong, b + n - wrong) - betaln(a, b) - xlogy(wrong, self.n_wrong_classes)
+
+    def by_row(self) -> Array:
+        """Log probability of each row by each member, (n_members, n_rows)."""
+        truth, noise = self._of_truth(), self.noise_of_members()
+        if noise is None:
+            return np.log(np.clip(truth, LEAST, 1.0))
+        wrong = 1 - truth
+        return xlogy(wrong, noise[:, None] / self.n_wrong_classes) + xlog1py(truth, -noise[:, None])
+
+
+def _weighed(by_row: Array, weight: Array) -> Array:
+    """Weighted sums over the rows; a row of no probability makes the sum minus infinity."""
+    return np.array([row[weight > 0] @ weight[weight > 0] for row in by_row])
+
+
+def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) -> tuple[Array, float]:
+    """P(h | D) of each hypothesis and log P(D), the likelihood to the power of 1 / temperature.
+
+    Raises
+    ------
+    ValueError
+        If no hypothesis of positive prior makes the data possible.
+    """
+    best = log_likelihoods[prior > 0].max()
+    if np.isneginf(best):
+        raise ValueError("noise must be above 0: no member agrees with all rows.")
+    # Differences are divided: the logarithms themselves would overflow for a temperature next to 0.
+    shares, log_evidence = normalised(xlogy(1, prior) + np.minimum(log_likelihoods - best, 0) / temperature)
+    return shares, log_evidence + float(best) / temperature
+
+
+def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float = 1e-10, max_iter: int = 2000) -> Array:
+    """Weights of the most likely mixture by EM, under a Dirichlet(concentration) prior the most probable ones.
+
+    Each step multiplies a member's weight by the mean share that it has in the mixture's probability of the rows; the
+    likelihood never falls.
+    """
+    p = np.exp(log_by_row - log_by_row.max(axis=0))
+    n_members = len(p)
+    found = np.full(n_members, 1 / n_members)
+    for _ in range(max_iter):
+        share = found[:, None] * p
+        total = np.maximum((share / share.sum(axis=0)) @ weight + concentration - 1, 0)
+        new = total / total.sum()
+        if np.abs(new - found).max() < tol:
+            return new
+        found = new
+    return found
+
+
+def pseudo_bma(
+    log_by_row: Array, weight: Array, prior: Array, random: np.random.Generator, n_draws: int = 1000
+) -> Array:
+    """Pseudo-BMA+ weights: the posterior, averaged over the Bayesian bootstrap of the rows (Yao et al. 2018)."""
+    shares = random.standard_gamma(weight, size=(n_draws, len(weight)))
+    shares[~shares.any(axis=1)] = weight  # tiny weights, whose draws vanish
+    shares *= weight.sum() / shares.sum(axis=1, keepdims=True)
+    return softmax(xlogy(1, prior) + shares @ log_by_row.T, axis=1).mean(axis=0)

@@ -1,0 +1,79 @@
+"""Model files, and predictions for the rows of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+import fastens
+from fastens.cli.table.card import KEY, ModelCard
+from fastens.cli.table.columns import DATE, GIVEN, NUMBER, TEXT, TIMESTAMP, WORDS, column_kinds, features
+from fastens.cli.table.errors import CommandError, first_line, listed
+from fastens.cli.table.split import Split
+from fastens.cli.table.target import CLASSIFICATION, REGRESSION
+from fastens.table.columns.dates import HOUR, column_and_part
+
+
+def load_model(path: str) -> tuple[Any, ModelCard]:
+    """The model in a file and its card; a model saved from Python has a card without a target."""
+    try:
+        model = fastens.load(path)
+    except FileNotFoundError as error:
+        raise CommandError(f"no such file: {path}") from error
+    except (OSError, ValueError) as error:
+        raise CommandError(f"cannot read the model {path}: {first_line(error)}") from error
+    saved = (getattr(model, "metadata_", None) or {}).get(KEY)
+    if saved is not None:
+        split = saved.get("split")
+        return model, ModelCard(**{**saved, "split": None if split is None else Split(**split)})
+    task = CLASSIFICATION if is_classifier(model) else REGRESSION
+    return model, ModelCard(None, None, task, {}, None)
+
+
+def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
+    """The columns of a new table as the model was trained on them, whatever their order and whatever else there is."""
+    kinds = card.kinds or _kinds_by_name(model, table)
+    missing = [name for name in kinds if name not in table.column_names]
+    if missing:
+        columns = "column" if len(missing) == 1 else f"{len(missing)} columns"
+        raise CommandError(f"the table lacks {columns} that the model was trained on: {listed(missing)}")
+    return features(table, kinds)
+
+
+def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
+    """For a model that was saved from Python: its columns by name, or all of them in order."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_])]
+    kinds = column_kinds(table, [])
+    found = {}
+    for name in names:
+        column, part = column_and_part(name) or (name, "")
+        if name in kinds or kinds.get(column) not in (DATE, TIMESTAMP):
+            found[name] = GIVEN if kinds.get(name) in (DATE, TIMESTAMP) else kinds.get(name, NUMBER)
+        elif found.get(column) != TIMESTAMP:
+            found[column] = TIMESTAMP if part == HOUR else DATE
+    return found
+
+
+def text_columns(card: ModelCard) -> list[str]:
+    """The columns to be read as text, the target among them, whatever their values look like."""
+    kinds = card.kinds if card.target is None else {**card.kinds, card.target: card.target_kind}
+    return [name for name, kind in kinds.items() if kind in (TEXT, WORDS)]
+
+
+def probabilities(model: Any, X: pa.Table) -> NDArray:
+    """Probabilities of the classes; all on the class predicted where a model, such as a hard vote, gives none."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(X)
+    return (np.asarray(model.predict(X))[:, None] == model.classes_).astype(np.float64)
+
+
+def predicted_values(model: Any, X: pa.Table) -> NDArray:
+    """Probabilities, one column per class, or values."""
+    try:
+        return probabilities(model, X) if is_classifier(model) else model.predict(X)
+    except ValueError as error:
+        raise CommandError(first_line(error)) from error

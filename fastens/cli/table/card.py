@@ -1,0 +1,35 @@
+"""What a model file records about the table that the model was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.cli.table.split import Split
+
+KEY = "table"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """Target and task, the columns and what they hold, the best constant prediction, and which rows were held out."""
+
+    target: str | None
+    target_kind: str | None
+    task: str
+    kinds: dict[str, str]
+    constant: list[float] | None
+    split: Split | None = None
+
+    def trained_on(self, y: NDArray) -> NDArray[np.bool_] | None:
+        """Which rows the model was trained on, if this is the target of the table of training; else None."""
+        if self.split is None or not self.split.is_of(y):
+            return None
+        return ~self.split.held_out(y, self.task)
+
+    def to_metadata(self) -> dict[str, Any]:
+        """The card as plain values, for `model.save(path, metadata=...)`."""
+        return {KEY: asdict(self)}

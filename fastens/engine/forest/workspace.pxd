@@ -1,0 +1,9 @@
+from fastens.engine.forest.tree cimport Grown, Workspace
+from fastens.engine.structs cimport int32_t
+
+
+cdef void free_workspace(Workspace* ws) noexcept nogil
+cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil
+cdef bint reserve_record_nodes(Workspace* ws, int32_t n) noexcept nogil
+cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil
+cdef void free_grown(Grown* grown) noexcept nogil

@@ -1,0 +1,258 @@
+"""The methods of all estimators whose predictions are the sum, or the mean, of the values of trees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Bunch
+
+from fastens.base import BaseFastens, TrainingData
+from fastens.inspection.arguments import check_position
+from fastens.inspection.contribution_plots import plot_contributions
+from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
+from fastens.inspection.tree_plot import plot_tree
+from fastens.inspection.tree_text import Names, to_dataframe, to_text
+from fastens.tree_model.contributions import raw_contributions
+from fastens.tree_model.permutation import growth_of_score_loss, permutation_importance, score_of_predictions
+from fastens.tree_model.saving import SavedEnsemble
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TreeModel(SavedEnsemble, BaseFastens):
+    """An estimator whose raw predictions are sums of leaf values: it shows its trees and explains predictions."""
+
+    # Whether the values of nodes are shares of classes; otherwise they are numbers.
+    _has_class_shares: bool = False
+    _loss: Any
+
+    if TYPE_CHECKING:
+
+        @property
+        def feature_importances_(self) -> NDArray[np.float64]:  # noqa: D102
+            ...
+
+    # Explain --------------------------------------------------
+
+    def predict_contributions(self, X: ArrayLike, *, interactions: bool = False) -> NDArray[np.float64]:
+        """How much each feature moves the raw prediction of each row away from the expected one.
+
+        These are exact path-dependent Shapley values (Lundberg et al. 2020): what is known of a row's other features
+        is averaged over as the training rows were spread over the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows with the columns of training.
+        interactions : bool, default=False
+            Split each contribution into that of the feature by itself and those of its pairs with the others.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1) or (n_samples, n_outputs, n_features + 1)
+            The last entry is the expected raw prediction; a row's entries add up to its raw prediction: the predicted
+            value (before the inverse link), log-odds, or log-probabilities up to a constant with an axis for classes.
+            With `interactions`, another axis of length n_features + 1 follows: a symmetric matrix whose rows add up to
+            the contributions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = GradientBoostingRegressor(n_estimators=20).fit(X, y)
+        >>> parts = model.predict_contributions(X)
+        >>> parts.shape
+        (442, 11)
+        >>> bool(abs(parts.sum(axis=1) - model.predict(X)).max() < 1e-9)
+        True
+        """
+        self._check_fitted()
+        explained = raw_contributions(self, X, pairs=interactions) * self._contribution_scale()
+        return explained[:, 0] if explained.shape[1] == 1 else explained
+
+    def _contribution_scale(self) -> float:
+        """What the sum of the trees is multiplied by to give a prediction."""
+        return 1.0
+
+    def permutation_importance(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        n_repeats: int = 5,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Return by how much `score` falls when the values of a feature are shuffled among the rows.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; those that the trees were not grown on tell more.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            Weights in the score.
+        n_repeats : int, default=5
+            How often to shuffle.
+        random_state : int, RandomState or None, default=None
+            Of the shuffles.
+
+        Returns
+        -------
+        Bunch
+            ``importances_mean``, ``importances_std`` and ``importances_standard_error`` of shape (n_features,), and
+            ``importances`` of shape (n_features, n_repeats).
+        """
+        self._check_fitted()
+        return permutation_importance(self, X, y, sample_weight, n_repeats, random_state)
+
+    def _growth_of_loss(
+        self, data: TrainingData, weight: NDArray[np.float64], shuffles: list[NDArray[np.uint32]]
+    ) -> NDArray[np.float64]:
+        """By how much 1 - score, times the weight, grows with each shuffle of each column."""
+        return growth_of_score_loss(self, data, weight, shuffles)
+
+    def _score_of_raw(self, raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+        """What `score` returns for raw predictions and encoded targets."""
+        return score_of_predictions(self._loss.predict(raw), y, weight, of_classes=hasattr(self, "classes_"))
+
+    def importances(self, kind: str = "gain") -> NDArray[np.float64]:
+        """Return the share of each column in what the splits do, shape (n_features,).
+
+        Parameters
+        ----------
+        kind : {"gain", "split", "cover"}, default="gain"
+            What the splits on the column gain (`feature_importances_`), how many they are, or the weights of the rows
+            that they divide.
+        """
+        self._check_fitted()
+        if kind not in ("gain", "split", "cover"):
+            raise ValueError(f"kind must be 'gain', 'split' or 'cover'; got {kind!r}.")
+        if kind == "gain":
+            return self.feature_importances_
+        trees = self._ensemble
+        inner = trees.feature >= 0
+        weight = trees.weight[inner] if kind == "cover" else None
+        found = np.bincount(self._column_of[trees.feature[inner]], weight, self.n_features_in_).astype(np.float64)
+        return found / found.sum() if found.any() else found
+
+    def plot_importance(
+        self, kind: str = "gain", *, X: ArrayLike | None = None, y: ArrayLike | None = None, ax: Any = None
+    ) -> Any:
+        """Draw the most important columns as bars, and return the axes; see `importances`.
+
+        Parameters
+        ----------
+        kind : {"gain", "split", "cover", "permutation"}, default="gain"
+            As for `importances`; "permutation": by how much the score of X and y falls when a column is shuffled.
+        X, y : table and array, optional
+            Rows, for "permutation".
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure.
+        """
+        self._check_fitted()
+        return plot_importance(self, kind, X=X, y=y, ax=ax)
+
+    def plot_training(self, ax: Any = None) -> Any:
+        """Draw the loss after each round, or the error out of bag after each tree, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure.
+        """
+        self._check_fitted()
+        return plot_training(self, ax)
+
+    def plot_dependence(self, X: ArrayLike, features: Any, *, label: Any = None, ax: Any = None) -> NDArray[Any]:
+        """Draw how the mean prediction depends on columns, and return the axes, one for each picture.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to average over; 500 at most, evenly spaced, are used.
+        features : int, str, pair, or list of these
+            Columns to draw; a pair is a picture of two together.
+        label : object, optional
+            With three or more classes: the class whose probability is drawn.
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure.
+        """
+        self._check_fitted()
+        return plot_dependence(self, X, features, label=label, ax=ax)
+
+    def plot_contributions(self, X: ArrayLike, row: int | None = None, *, label: Any = None, ax: Any = None) -> Any:
+        """Draw what each column contributes to the predictions of all rows, or of one, and return the axes.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        row : int, optional
+            The position of the one row to explain.
+        label : object, optional
+            With several outputs: the class, the number of the target, or both as a pair.
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure.
+        """
+        self._check_fitted()
+        return plot_contributions(self, X, row, label=label, ax=ax)
+
+    # Show trees --------------------------------------------------
+
+    def _names(self) -> Names:
+        """The names of the fitted table's columns, categories and classes."""
+        self._check_fitted()
+        classes = getattr(self, "classes_", None) if self._has_class_shares else None
+        names, kinds = self._encoder.names, self._encoder.categories
+        if self._statistics is not None:
+            names = [f"x{column}" for column in range(len(kinds))] if names is None else names
+            is_mean = np.isin(self._column_of, self._statistics.columns)
+            pairs = zip(self._column_of, is_mean, strict=True)
+            names = [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
+            kinds = [None if mean else kinds[column] for column, mean in zip(self._column_of, is_mean, strict=True)]
+        return Names(names, kinds, classes)
+
+    def to_text(self, tree: int = 0, max_depth: int | None = 10, decimals: int = 2) -> str:
+        """Return one tree as indented text.
+
+        Parameters
+        ----------
+        tree : int, default=0
+            Which one.
+        max_depth : int or None, default=10
+            Branches deeper than this are only named.
+        decimals : int, default=2
+            Of thresholds and values.
+        """
+        names = self._names()
+        return to_text(self._ensemble, check_position("tree", tree, self._ensemble.n_trees), names, max_depth, decimals)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a pandas table with a row for each node of each tree: split, counts, gain, value."""
+        names = self._names()
+        return to_dataframe(self._ensemble, names)
+
+    def plot_tree(self, tree: int = 0, max_depth: int | None = 3, decimals: int = 2, ax: Any = None) -> Any:
+        """Draw one tree and return the axes.
+
+        Parameters
+        ----------
+        tree : int, default=0
+            Which one.
+        max_depth : int or None, default=3
+            Draw down to this depth; None for all of it.
+        decimals : int, default=2
+            Of thresholds and values.
+        ax : matplotlib Axes, optional
+            Where to draw; default: a new figure, large enough for its boxes.
+        """
+        names = self._names()
+        return plot_tree(
+            self._ensemble, check_position("tree", tree, self._ensemble.n_trees), names, max_depth, decimals, ax
+        )
