@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
 import pytest
@@ -40,6 +41,7 @@ ROOMS = [
     "forests",
     "combining",
     "adaboost",
+    "bayes.docstrings",
     "bayes.rollback",
     "bayes.posterior",
     "bayes.counts",
@@ -171,6 +173,14 @@ def test_bayes_knows_few_rooms():
 def test_rooms_are_folders_or_modules():
     rooms = [PACKAGE.joinpath(*room.split(".")) for room in ROOMS if room != "fastens"]
     assert [room for room in rooms if not room.is_dir() and not room.with_suffix(".py").is_file()] == []
+
+
+def test_architecture_page_names_what_there_is():
+    page = (PACKAGE.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:fastens|tests)/[\w./]+)`", page)
+    assert len(named) > 10
+    assert [name for name in named if not (PACKAGE.parent / name).exists()] == []
+    assert [room for room in ROOMS if "." not in room and room != "fastens" and room not in page] == []
 
 
 def test_folders_stay_small():

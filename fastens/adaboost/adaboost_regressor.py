@@ -226,7 +226,9 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
-        rules = TreeRules("squared_error", self.max_depth, monotonic=monotone_columns(self), **path_rules(self))
+        rules = TreeRules(
+            "squared_error", max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
+        )
         target = number_target(data.y - center)
         return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
 

@@ -250,7 +250,7 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
-        trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", 1), n_threads)
+        trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", max_depth=1), n_threads)
         weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
         tree = trees.grow(weights, None, 0)
         return trees.with_values([tree], [tree.value.astype(np.float64) + center])

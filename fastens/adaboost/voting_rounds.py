@@ -124,9 +124,9 @@ class VotingRounds(RawClassifier, BaseGradientBoosting):
             binning = learn_binning(data.X, data.sample_weight, max_bins, self._is_categorical, n_threads)
         elsewhere = None if X_val is None else binning.codes(X_val, n_threads)
         rules = own_rules or TreeRules(
-            self.criterion, self.max_depth, monotonic=monotone_columns(self), **path_rules(self)
+            self.criterion, max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
         )
-        if own_rules is None and rules.monotonic is None and self.max_depth == 1:
+        if own_rules is None and rules.monotone is None and self.max_depth == 1:
             rows = BinnedRows(binning, binning.codes(data.X, n_threads), elsewhere, n_threads)
             finder = StumpLearner(binning, rows.columns, classes, n_classes, self.criterion, n_threads)
             return Stumps(rows, finder)

@@ -33,9 +33,9 @@ ANY = _Any()
 
 @dataclass(frozen=True)
 class Conjunction:
-    """A hypothesis: for each attribute the one value it asks for, or `ANY`; `values` None rejects every instance.
+    """A hypothesis: for each attribute the value it requires, or `ANY`; `values` None rejects every instance.
 
-    ``h >= g`` says that h is more general than g or equal to it: every instance that satisfies g satisfies h. The order
+    ``h >= g``: h is more general than g or equal to it: every instance that satisfies g satisfies h. The order
     is partial; it is exact where every attribute has at least two values.
 
     Parameters

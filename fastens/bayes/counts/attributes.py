@@ -1,4 +1,4 @@
-"""The door of models over discrete attributes: every distinct value of a column is a value of the attribute."""
+"""Input of models over discrete attributes: every distinct value of a column is a value of the attribute."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LARGEST_PLAIN = 65_000
 MISSING = -1  # also a value that was not there in fit: no constraint on the attribute holds for it
 
 
-class AttributeDoor(BaseClassifier):
-    """The door of a classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
+class CategoricalInput(BaseClassifier):
+    """A classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
 
-    categorical_features: Any = "all"  # what the door reads; not a parameter
+    categorical_features: Any = "all"  # not a parameter
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -43,7 +43,7 @@ class AttributeDoor(BaseClassifier):
         return super()._check_table(_dense(X))
 
 
-class CodeDoor(AttributeDoor):
+class CodedInput(CategoricalInput):
     """The same, but rows become codes: 0 where a value is missing, p + 1 for position p.
 
     A NumPy array in which every column holds the whole numbers from 0 on holds positions already.
@@ -94,7 +94,7 @@ def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list
     return found.codes, [[kind(value).item() for value in range(size)] for size in sizes.tolist()]
 
 
-class DiscreteClassifier(AttributeDoor):
+class DiscreteClassifier(CategoricalInput):
     """The same with integer codes, -1 for missing and unseen."""
 
     def _learn_table(self, X: Any) -> Codes:
@@ -152,7 +152,7 @@ def as_codes(positions: NDArray[np.floating]) -> Codes:
 def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
     """An encoder that knows the new values of a table too; the positions of the old ones stay."""
     if len(table) != len(encoder.categories):
-        return encoder  # the door words the error
+        return encoder  # the caller raises
     categories: list[list[Any] | None] = []
     for column, known in zip(table.natives, encoder.categories, strict=True):
         values = {value for value in factorize(column).present() if not is_missing(value)}

@@ -17,7 +17,7 @@ from fastens.table.columns.factorize import Categories, is_missing, sorted_categ
 from fastens.table.columns.frames import is_pandas, listed_values, opened
 from fastens.table.tables import Table, TableEncoder, is_frame
 
-Values = list[Any] | None  # of a column; None where nothing says which it may have
+Values = list[Any] | None  # of a column; None where they are not declared
 
 
 def declared_values(X: Any) -> list[Values]:
@@ -82,7 +82,7 @@ def with_values(
     column.
     """
     categories = list(encoder.categories)
-    changed = [index for index, more in enumerate(declared) if _says_more(categories[index], more, in_order=in_order)]
+    changed = [index for index, more in enumerate(declared) if _adds_values(categories[index], more, in_order=in_order)]
     if not changed:
         return encoder, rows
     known = [categories[index] or [] for index in changed]
@@ -106,7 +106,7 @@ def with_categories(encoder: TableEncoder, categories: list[list[Any] | None]) -
     return found
 
 
-def _says_more(known: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
+def _adds_values(known: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
     if known is None or declared is None:
         return False
     return known != list(declared) if in_order else not set(declared) <= set(known)

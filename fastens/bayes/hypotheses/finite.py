@@ -123,7 +123,7 @@ class FiniteHypothesisLearner(BaseFastens):
         Parameters
         ----------
         outcomes : array-like of shape (n_observed,)
-            Labels of outcomes; none at all leaves the prior.
+            Labels of outcomes; an empty list leaves the prior.
         """
         self._start()
         return self._observe(outcomes)

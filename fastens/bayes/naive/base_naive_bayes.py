@@ -1,4 +1,4 @@
-"""What all naive Bayes classifiers share: statistics that add up, the posterior of the classes, merging and saving."""
+"""Base of the naive Bayes classifiers: statistics that add up, the posterior of the classes, merging and saving."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
+from fastens.bayes.docstrings import fill_docstring
+from fastens.bayes.naive.docstrings import PARTS
 from fastens.bayes.naive.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
@@ -37,7 +39,7 @@ def _holds_whole_numbers(X: Any) -> bool:
 
 
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
-    """Base of the naive Bayes classifiers; a subclass says in `_make_likelihoods` what its columns are."""
+    """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
     categorical_features: Any = None
     _likelihoods: list[Any]
@@ -46,6 +48,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     fit_prior: bool
     class_prior: Any
     n_jobs: int | None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fill_docstring(cls, PARTS)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         raise NotImplementedError
@@ -173,7 +179,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         with np.errstate(divide="ignore"):
             return np.log(prior) - np.log(prior.sum())
 
-    # The door --------------------------------------------------
+    # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         # A row of weight 0 is absent, also from the categories that a table is searched for.
@@ -194,7 +200,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return X
 
     def _takes_numbers_as_they_are(self) -> bool:
-        """Whether an array of numbers has no column that the door is to encode as categories."""
+        """Whether an array of numbers has no column to be encoded as categories."""
         return True
 
     def _check_table(self, X: Any) -> Any:
@@ -328,7 +334,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
 
 class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
-    """Naive Bayes models whose parameters have a posterior: its mean answers, its peak, or a draw; and evidence."""
+    """Naive Bayes models whose parameters have a posterior, and evidence."""
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         self._check_fitted()

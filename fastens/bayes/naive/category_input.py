@@ -1,4 +1,4 @@
-"""The door of models with columns of categories: values that no row has, and categories that `fit` did not see."""
+"""Input of models with columns of categories: declared values, and categories that `fit` did not see."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fastens.table.tables import is_frame
 UNSEEN = one_of("ignore", "smooth", "error")
 
 
-class CategoryDoor(BaseNaiveBayes):
-    """What models with columns of categories share: what becomes of categories that `fit` did not see."""
+class CategoryInput(BaseNaiveBayes):
+    """A naive Bayes with columns of categories, and a policy for unseen ones."""
 
     categorical_features: Any = "from_dtype"
     unseen: str

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.bayes.counts.attributes import CodeDoor
+from fastens.bayes.counts.attributes import CodedInput
 from fastens.bayes.counts.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counts.counting import CODE_DTYPES, encode
 from fastens.bayes.counts.declared import Values, declared_values, given_values, with_values
@@ -44,7 +44,7 @@ HIDDEN = NONE | Rule(
 )
 
 
-class BayesianNetwork(TableEstimation, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
+class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
     Every column is a variable and its distinct values are the variable's states, numbers too, unless `max_bins` cuts

@@ -9,6 +9,9 @@ same to the bit, and the codes by column, which rows are divided by, stay as the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +31,29 @@ _LEAST_SAVED = 0.1
 _ROWS_PER_LEAF = 0.7
 _MOST_LEAVES = 255
 _ROW_GRAIN = 50_000
+
+_IS_ON = ContextVar("bundles", default=True)
+
+
+@contextmanager
+def without_bundles() -> Iterator[None]:
+    """Fit without bundles, to measure their gain: the models are the same to the bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.bins.binning import learn_binning
+    >>> from fastens.engine.bins.bundles import bundled, without_bundles
+    >>> X = np.eye(10)[np.arange(5000) % 10]
+    >>> with without_bundles():
+    ...     len(bundled(learn_binning(X).transform(X)).bundles.n_codes)
+    10
+    """
+    token = _IS_ON.set(False)
+    try:
+        yield
+    finally:
+        _IS_ON.reset(token)
 
 
 @dataclass
@@ -77,7 +103,8 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     """
     candidates = np.flatnonzero(matrix.n_codes <= MOST_CODES)
     least_saved = max(1, _LEAST_SAVED * matrix.n_features)
-    if matrix.columns.itemsize > 1 or matrix.n_rows < _LEAST_ROWS or len(candidates) - 1 < least_saved:
+    has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
+    if not has_room or not _IS_ON.get() or matrix.comm.size > 1:  # ranks would have bundles of their own
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
     most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))

@@ -231,7 +231,7 @@ cdef void _plan(Workspace* ws) noexcept nogil:
         if parent.slot >= 0:
             ws.nodes[larger].slot = parent.slot
             parent.slot = -1
-            if want_smaller and ws.nodes[smaller].sums.count >= ws.kept_rows:
+            if (want_smaller or ws.ranks != NULL) and ws.nodes[smaller].sums.count >= ws.kept_rows:
                 ws.nodes[smaller].slot = take_slot(ws)
             add_task(ws, smaller, larger, want_smaller, want_larger)
             continue

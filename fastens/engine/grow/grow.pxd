@@ -1,6 +1,7 @@
 from fastens.engine.grow.frontier cimport Outcome
 from fastens.engine.splits.gain cimport SplitRules
 from fastens.engine.histograms.quantise cimport Quantised, RowGradients
+from fastens.engine.ranks cimport Exchange
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t
 from fastens.engine.splits.workspace cimport Workspace
 
@@ -24,6 +25,7 @@ cdef class Grower:
     cdef bint need_weights
     cdef RowGradients source                # of all outputs, but for their gradients
     cdef object matrix, rules, row_weights
+    cdef Exchange exchange                  # None: one rank
     # of the tree just grown: dispersion of the gradients, summed over the outputs; hessians of several outputs,
     # (n_nodes, n_outputs), else None
     cdef readonly float64_t dispersion
@@ -34,18 +36,19 @@ cdef class Grower:
     cdef _set_columns(self)
     cdef _set_features(self)
     cdef _set_rules(self)
-    cdef _set_weights(self, bint constant_hessian)
+    cdef _set_ranks(self, comm)
+    cdef _set_weights(self, of_all, bint constant_hessian)
     cdef SplitRules _scaled(self, const Quantised* quantised) noexcept nogil
     cdef _set_rows(self, rows)
     cdef bint _quantise(self) noexcept nogil
     cdef bint _plant(self) noexcept nogil
     cdef void _limit_root(self) noexcept nogil
-    cdef _grow_tree(self, reduce)
+    cdef _grow_tree(self)
     cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil
     cdef Outcome _begin(self) noexcept nogil
+    cdef bint _run_tasks(self) noexcept nogil
+    cdef bint _exchange_tasks(self) noexcept nogil
     cdef void _sum_up(self) noexcept nogil
-    cdef Outcome _advance_together(self, Outcome outcome, reduce, int32_t* n_leaves) except *
-    cdef _cells(self, int32_t task, int32_t output)
     cdef _tree(self)
     cdef float64_t _gain_unit(self) noexcept nogil
     cdef float64_t _dispersion(self) noexcept nogil

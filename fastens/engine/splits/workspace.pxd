@@ -2,6 +2,7 @@ from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, ValueLimits
 from fastens.engine.histograms.histogram cimport Table
+from fastens.engine.ranks cimport Ranks
 from fastens.engine.splits.partition cimport Decision
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients
 from fastens.engine.limits cimport Limits
@@ -77,7 +78,7 @@ cdef struct Workspace:
     int32_t* free_slots
     int32_t n_slots
     int32_t n_free
-    bint wide_only
+    Ranks* ranks                    # NULL: one
     # nodes of the tree
     Node* nodes
     Sums* sums_of_nodes             # of several outputs: (node, output), and of what goes left
