@@ -32,6 +32,7 @@ from fastens.boosting.rounds import BoostingRun
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner, head, joined
+from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.tree import DecisionTreeClassifier
 from fastens.tree_model.column_rules import monotone_columns, path_rules
@@ -78,12 +79,12 @@ class VotingRounds(RawClassifier, BaseGradientBoosting):
     # Fit --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        before = self._door_state() if self.warm_start and hasattr(self, "n_estimators_") else None
+        before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
         data = super()._start_fit(X, y, sample_weight)
         if before is None:
             for name in ("_ensemble", "estimators_", "_values"):
                 self.__dict__.pop(name, None)
-        elif before != self._door_state():
+        elif before != self._encoder_state():
             raise ValueError("warm_start=True must be given the columns, categories and classes of the last fit.")
         elif self.n_estimators < self.n_estimators_:
             raise ValueError(
@@ -116,7 +117,7 @@ class VotingRounds(RawClassifier, BaseGradientBoosting):
         n_classes, n_threads = len(self.classes_), resolve_n_jobs(self.n_jobs)
         own_rules = self._own_rules(data)
         if self.estimator is not None and own_rules is None:
-            return Estimators(self.estimator, self.classes_, data.X, classes, X_val)
+            return Estimators(self.estimator, self.classes_, in_memory(data.X), classes, in_memory(X_val))
         if "_ensemble" in vars(self):
             binning = self._ensemble.binning
         else:
@@ -267,7 +268,7 @@ class VotingRounds(RawClassifier, BaseGradientBoosting):
     def _staged_raw(self, X: Any) -> Iterator[Array]:
         if getattr(self, "estimators_", None) is None:
             return super()._staged_raw(X)
-        return self._staged_sums(self._check_table(X))
+        return self._staged_sums(in_memory(self._check_table(X)))
 
     def _staged_sums(self, X: Any) -> Iterator[Array]:
         """Sum the votes of foreign estimators."""

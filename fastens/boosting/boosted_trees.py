@@ -119,7 +119,7 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         try:
             data = self._learn_data(X, y, sample_weight)
             if self._earlier is not None:
-                self._earlier.check_door(self._door_state(), self._get_loss())
+                self._earlier.check_door(self._encoder_state(), self._get_loss())
             data = self._with_offset(data, init_score, y)
             splits = X_val is None and y_val is None and self.early_stopping != "auto"
             self._seed = self._choose_seed(data.y, splits=splits)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.boosting.dart import DartRun
 from fastens.boosting.rounds import BoostingRun
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
+from fastens.engine.parts import as_array
 from fastens.engine.trees.leaf_sums import leaves_of_rows
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 
@@ -45,13 +45,13 @@ class LinearRun(BoostingRun):
     def __init__(self, binning: Binning, data: TrainingData, loss: Loss, *others: Any) -> None:
         super().__init__(binning, data, loss, *others)
         assert self.rules.linear_l2 is not None
-        X, weight, is_categorical = dense(data.X), data.sample_weight, binning.is_categorical
+        X, weight, is_categorical = as_array(data.X), data.sample_weight, binning.is_categorical
         linear_l2, n_threads = self.rules.linear_l2, self.rules.n_threads
         self._models = LeafModels(X, is_categorical, weight, linear_l2, n_threads, self._growth.monotone)
 
     def validate_on(self, codes: NDArray[np.unsignedinteger], data: TrainingData) -> None:
         """Watch other rows, given as codes and as they are."""
-        self._X_val = dense(data.X)
+        self._X_val = as_array(data.X)
         super().validate_on(codes, data)
 
     def _finished(self, tree: Tree, output: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
@@ -100,11 +100,6 @@ class LinearDartRun(DartRun, LinearRun):
         said = np.zeros_like(raw)
         super()._add_to(codes, X, tree, said)
         raw += self._on_grid(said)
-
-
-def dense(X: Any) -> NDArray[np.floating]:
-    """Rows as an array: linear models read values in any order."""
-    return X.toarray() if issparse(X) else X
 
 
 def damping(loss: Loss, steps: Array) -> Array:

@@ -58,7 +58,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | N
 
 
 class QuantilesScore(StagedScore):
-    """A regressor of which several quantiles or expectiles may be asked for, scored by what they save of their loss."""
+    """A regressor of one or several quantiles or expectiles, which are scored by D2."""
 
     if TYPE_CHECKING:
         _loss: Any

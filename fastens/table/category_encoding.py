@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.table.tables import TableEncoder
+from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, TargetStatistics
 
 # With categorical_encoding="auto", columns of more categories are encoded by target statistics.
@@ -21,7 +21,7 @@ class EncodesCategories:
     """
 
     n_features_in_: int
-    _encoder: TableEncoder
+    _encoder: InputEncoder
     _statistics: TargetStatistics | None = None
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:

@@ -13,7 +13,8 @@ from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import Categories
 from fastens.table.columns.frames import listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
-from fastens.table.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import Table, is_frame, table_from_array, table_from_frame
 
 
 class ReadTable(Table):
@@ -140,4 +141,4 @@ def as_numbers(X: Any) -> Any:
     if not is_frame(X) and X.dtype.kind == "f":
         return X
     table = table_from_frame(X).with_date_parts() if is_frame(X) else table_from_array(X)
-    return TableEncoder.fit(table).transform(table)
+    return InputEncoder.fit(table).transform(table)
