@@ -22,7 +22,7 @@ cdef enum:
     MOST_PAIRS = MOST_COMBINATIONS * MOST_CODES
     # Bundles, the latest, that a feature is tried with.
     MOST_OPEN = 16
-    # After so many rows, twice as many, and so on a trial asks whether it is still the best one.
+    # After so many rows, twice as many, and so on, a trial checks whether it is still the best one.
     FIRST_ROWS = 128
     ROW_GRAIN = 50000
 
@@ -136,7 +136,7 @@ cdef int32_t _cost_so_far(
 
 
 cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much) noexcept nogil:
-    """What the feature costs, up to `too_much`; `seen` tells the pairs."""
+    """What the feature costs, up to `too_much`; `seen` marks the pairs."""
     cdef Py_ssize_t begin = 0, end = min(<Py_ssize_t>FIRST_ROWS, job.n_rows), t
     cdef int32_t cost = 0
     for t in range(job.n_threads):

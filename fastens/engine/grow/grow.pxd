@@ -43,7 +43,6 @@ cdef class Grower:
     cdef bint _quantise(self) noexcept nogil
     cdef bint _plant(self) noexcept nogil
     cdef void _limit_root(self) noexcept nogil
-    cdef _grow_tree(self)
     cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil
     cdef Outcome _begin(self) noexcept nogil
     cdef bint _run_tasks(self) noexcept nogil

@@ -63,7 +63,7 @@ cdef inline int64_t _at_least(float64_t limit) noexcept nogil:
 cdef class Grower:
     """Working memory and rules for growing trees on one BinnedMatrix; not for use by two threads at once.
 
-    Arguments are trusted; fastens.engine.grow.growth is the door.
+    Arguments are trusted; fastens.engine.grow.growth checks them.
     """
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
@@ -275,17 +275,13 @@ cdef class Grower:
         -------
         dict of the arrays of a Tree
         """
-        cdef int32_t o
+        cdef Outcome outcome = NOT_BEGUN
+        cdef int32_t o, n_leaves = 1
         for o in range(self.ws.n_outputs):
             self.ws.outputs[o].source.gradients = &gradients[o, 0]
             self.ws.outputs[o].source.hessians = &hessians[o, 0]
         self.ws.seed = seed
         self._set_rows(rows)
-        return self._grow_tree()
-
-    cdef _grow_tree(self):
-        cdef Outcome outcome = NOT_BEGUN
-        cdef int32_t n_leaves = 1
         while outcome == NOT_BEGUN or outcome == GROWING:
             with nogil:
                 outcome = self._advance(outcome, &n_leaves)
@@ -423,7 +419,7 @@ cdef class Grower:
         return values
 
     cdef void _newton_steps(self, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians):
-        """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if asked for."""
+        """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if wanted."""
         cdef Workspace* ws = &self.ws
         cdef const Moments* sums = sums_of_output(ws, output)
         cdef const Scales* scales = &ws.outputs[output].quantised.scales

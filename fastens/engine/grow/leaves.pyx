@@ -5,8 +5,7 @@ from fastens.engine.structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t,
 from fastens.engine.team cimport share
 from fastens.engine.splits.workspace cimport Node, Output, Workspace
 
-# Leaves are not dealt out to the threads: each takes, of every leaf, the rows of its own part of the table. It has seen
-# their gradients before, and has them in its cache.
+# Every thread takes, of every leaf, the rows of its own part of the table, whose gradients are in its cache.
 
 cdef Py_ssize_t _part(
     const Workspace* ws, const Node* node, Py_ssize_t n_rows, int32_t t, int32_t n_threads

@@ -322,7 +322,7 @@ cdef const Room* _best_room(const Room* rooms, int32_t n_threads) noexcept nogil
     return best
 
 
-# Door -----------------------------------------------------------------------------------------------------------------
+# Interface ------------------------------------------------------------------------------------------------------------
 
 @cython.final
 cdef class StumpFinder:

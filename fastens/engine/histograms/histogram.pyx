@@ -170,7 +170,7 @@ cdef void build_histogram(
     const Table* table, const RowStatistics* statistics, const CellLayout* layout,
     const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
-    """The histogram of some rows and columns, on one thread, in the form that `out.packed` asks for.
+    """The histogram of some rows and columns, on one thread, in the form of `out.packed`.
 
     `scratch` holds n_counted zeros, before and after.
     """

@@ -26,7 +26,7 @@ cdef struct Best:
 # Splits on thresholds ------------------------------------------------------------------------------------------------
 
 cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2, int32_t monotone) noexcept nogil:
-    """A node as one output sees it: what `gain.pxd` says of Scan, with the factor H that differs between outputs."""
+    """The node for one output: as Scan in gain.pxd, with the factor H that differs between outputs."""
     cdef ScanNode node
     node.layout = out.quantised.layout
     node.l2 = l2
