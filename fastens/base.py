@@ -28,6 +28,7 @@ from fastens.table.sample_weights import (
     unless_ones,
     weights_to_score,
 )
+from fastens.table.shared_categories import share_categories
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 
@@ -53,7 +54,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     """
 
     _encoder: InputEncoder
-    # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
+    # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be checked.
     _n_plain_features: int = -1
     # Whether tables become the codes of `InputEncoder.codes`, where all columns are categorical, instead of floats.
     _reads_codes: bool = False
@@ -95,10 +96,15 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         return self._learn_data(X, y, sample_weight)
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        """The same where the parameters have been checked."""
+        """The same with parameters already checked."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
+        if self._comm.size > 1:
+            encoder = self._encoder
+            encoder.categories, X = share_categories(
+                encoder.categories, X, self._comm, missing_is_category=encoder.missing_is_category
+            )
         y = self._read_target(y, X.shape[0])
         X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
         self._check_ranks(len(y))
@@ -120,7 +126,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
         y = unmasked(y, "y")
-        if y.ndim == 1 and y.dtype.kind != "c":  # as it would come from scikit-learn, sooner
+        if y.ndim == 1 and y.dtype.kind != "c":  # as `column_or_1d` returns it, but faster
             y = np.ascontiguousarray(y)
         elif not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
             y = column_or_1d(y, warn=True)
@@ -168,7 +174,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         return weight
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        """Check data to validate on, by what `fit` learned."""
+        """Check and encode validation data by what `fit` learned."""
         X = self._encode_table(X)
         y = self._encode_target(self._read_target(y, X.shape[0]))
         X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))

@@ -1,4 +1,4 @@
-"""Saving of estimators: parameters, what the door learned, and whatever arrays an estimator's fitted state has."""
+"""Saving of estimators: parameters, what was learned of the columns, and the arrays of the fitted state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SavedEstimator:
             Anything JSON can hold; a loaded model has it as `metadata_`.
         allow_pickle : bool, default=False
             Whether members from other libraries, which this model may be composed of, are written as pickles. Reading
-            them runs code, so `fastens.load` asks for the same word.
+            them runs code, so `fastens.load` needs allow_pickle=True too.
 
         Raises
         ------

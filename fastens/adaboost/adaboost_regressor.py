@@ -33,7 +33,7 @@ from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.medians import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.stages import StagedScore
+from fastens.monitoring.stages import staged_scores
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
 from fastens.tree_model.column_rules import (
     CONSTRAINTS,
@@ -58,7 +58,7 @@ _SHARED = (
 )
 
 
-class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
+class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     """AdaBoost.R2 on regression trees or any other regressor.
 
     Each round fits a regressor to weighted rows and measures each row's loss L, between 0 and 1 for the largest error.
@@ -159,20 +159,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.loss = loss
-        self.resample = resample
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.categorical_features = categorical_features
-        self.categorical_encoding = categorical_encoding
-        self.categorical_missing = categorical_missing
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -312,6 +299,16 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         leaves = map_parts(lambda part: self._ensemble.apply(part, n_threads), table)
         for n_trees in range(1, self.n_estimators_ + 1):
             yield self._median.of_leaves(leaves, n_threads, n_trees)
+
+    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        return staged_scores(self, X, y, sample_weight)
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""

@@ -169,11 +169,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
         class_weight: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.criterion = criterion
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         classes = data.y.astype(np.uint16)
@@ -240,9 +236,7 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
     def __init__(
         self, *, max_bins: int = 255, categorical_features: Any = "from_dtype", n_jobs: int | None = None
     ) -> None:
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         matrix = binning.transform(data.X, n_threads)

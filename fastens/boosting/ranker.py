@@ -282,7 +282,7 @@ class GradientBoostingRanker(BoostedTrees):
         labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
         return super().permutation_importance(X, labels, sample_weight, n_repeats=n_repeats, random_state=random_state)
 
-    # What boosting asks --------------------------------------------------
+    # What boosting calls --------------------------------------------------
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read(n_rows)
@@ -293,7 +293,7 @@ class GradientBoostingRanker(BoostedTrees):
     def _encode_target(self, y: NDArray[Any]) -> Array:
         return y
 
-    def _told_target(self, y: Array) -> Array:
+    def _target_for_hashing(self, y: Array) -> Array:
         # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
         return np.ascontiguousarray(y[:, :QUERY])
 

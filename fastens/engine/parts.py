@@ -61,7 +61,10 @@ class SelectedRows(RowSource):
         for start, part in parts_of(self._source):
             first, last = np.searchsorted(self._rows, [start, start + part.shape[0]])
             if first < last:
-                yield part[self._rows[first:last] - start]
+                yield self._take(part, self._rows[first:last] - start)
+
+    def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
+        return part[rows]
 
 
 class MappedRows(RowSource):

@@ -17,7 +17,7 @@ except ImportError:  # before scikit-learn 1.9
         return method
 
 
-__all__ = ["CallbackSupportMixin", "Tasks", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "Tasks", "tear_down_callbacks"]
 
 
 class Tasks:
@@ -64,3 +64,8 @@ class Tasks:
         """Call the callbacks at the end of the fit."""
         if self.are_watched:
             self._fit.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: vars(self._model))
+
+
+def tear_down_callbacks(model: Any) -> None:
+    """End the callbacks that a fit has set up, whether it failed or not."""
+    with_callbacks(lambda _: None)(model)

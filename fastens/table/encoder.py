@@ -57,10 +57,10 @@ class Reading(NamedTuple):
 
 
 class InputEncoder:
-    """Remember a table's columns and categories; turn tables like it into one array of floats.
+    """The columns and categories of a table, by which tables like it are encoded as rows of floats.
 
-    A categorical column becomes the positions of its values in the sorted list of its categories. NaN stands for
-    missing values; `unseen`, NaN unless it is set, for categories that were not there in `fit`.
+    A categorical column becomes the positions of its values in the sorted list of its categories. Missing values are
+    NaN; categories not seen in `fit` are `unseen`, NaN by default.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class InputEncoder:
     categories : list
         For each column, its categories, or None where it holds numbers.
     unseen : float
-        What stands for a category that is not among them.
+        The code of a category not seen in `fit`.
     missing_is_category : bool
         In categorical columns, missing values have the position after the last category instead of NaN.
     """
@@ -149,7 +149,7 @@ class InputEncoder:
 
     @classmethod
     def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
-        """An encoder that takes every column for categories, and the `codes` of the table."""
+        """Return an encoder of categories in every column, and the `codes` of the table."""
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
         found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
         if found is None and all(map(table.has_codes, range(len(table)))):
@@ -165,9 +165,9 @@ class InputEncoder:
         known = [index for index, found in enumerate(self.categories) if found is not None]
         found = table.learn_categories(known)
         pairs = zip(found, self.categories, strict=True)
-        return self.with_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
+        return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
 
-    def with_categories(self, more: list[list[Any] | None]) -> InputEncoder:
+    def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
         """An encoder that knows more categories of its categorical columns, after its own."""
         pairs = zip(self.categories, more, strict=True)
         encoder = InputEncoder(
@@ -212,9 +212,9 @@ class InputEncoder:
         return self.transform(table)
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
-        """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 stands for position p.
+        """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 is position p.
 
-        A category that was not there in `fit` is missing, or where `unseen` is a number has the code after the last.
+        A category not seen in `fit` is missing, or has the code after the last where `unseen` is a number.
         """
         sizes = [len(found or ()) for found in self.categories]
         dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
@@ -236,7 +236,7 @@ class InputEncoder:
     def match(self, frame: Any) -> Table:
         """Read a frame, its columns put in the order of those of `fit`, by their names where both have any.
 
-        Columns that were not there in `fit` are left out; parts of dates are taken from the column of dates.
+        Columns not seen in `fit` are dropped; parts of dates are taken from the column of dates.
         """
         if isinstance(frame, Table):
             return frame

@@ -28,7 +28,7 @@ from fastens.table.columns.faults import type_fault
 from fastens.table.columns.frames import arrays_of, block_of, common_kind, is_pandas, names_of, numbers_of_array, opened
 from fastens.table.columns.numbers import FLOATS, Column, Floats
 from fastens.table.columns.parse_numbers import map_codes
-from fastens.table.columns.spellings import recognised
+from fastens.table.columns.spellings import match_spellings
 
 # What pandas calls types of strings.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
@@ -66,7 +66,7 @@ class Table:
 
     @cached_property
     def natives(self) -> list[Any]:
-        """The columns as their library has them; taken one by one they would cost much more in a wide frame."""
+        """The columns as objects of their library; in a wide frame one by one would be much slower."""
         if self.block is not None or isinstance(self.source, np.ndarray):
             return list((self.source if self.block is None else self.block).T)
         if isinstance(self.source, nw.DataFrame):
@@ -100,7 +100,7 @@ class Table:
         return self._columns[index]
 
     def is_categorical(self, index: int) -> bool:
-        """Whether the column's type says categories.
+        """Whether the column is categorical by its type.
 
         In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
         booleans.
@@ -183,7 +183,7 @@ class Table:
         return [(self.names or [])[index] for index in chosen]
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """For each column its sorted categories, None for those that are not asked for."""
+        """For each column its sorted categories, None for columns not requested."""
         found: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
@@ -193,7 +193,7 @@ class Table:
         return found
 
     def threads_to_read(self, columns: Sequence[int], n_threads: int) -> int:
-        """Threads that are worth starting to read columns; codes that are there already are not worth any."""
+        """Number of threads to read columns with; columns that are codes already need none."""
         if self.n_rows * len(columns) <= GRAIN:
             return 1
         n_columns = sum(not self.has_codes(index) for index in columns)
@@ -208,7 +208,7 @@ class Table:
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
         """Write to `out` each row's position among the categories.
 
-        `marks` are what stands for missing values, for unseen ones, and for the first category.
+        `marks` are the codes of missing values, of unseen ones and of the first category.
         """
         missing, unseen, first = marks
         column = self._categories_of(index)
@@ -217,7 +217,7 @@ class Table:
         position: dict[Any, float | None] = {category: place for place, category in enumerate(categories, first)}
         places = [missing if is_missing(value) else position.get(value) for value in values]
         if None in places:
-            same = recognised(column.present(), categories, self.name(index))
+            same = match_spellings(column.present(), categories, self.name(index))
             position |= {value: position[category] for value, category in same.items()}
             others = (position.get(value, unseen) for value in values)
             places = [other if place is None else place for place, other in zip(places, others, strict=True)]
@@ -257,7 +257,7 @@ class Table:
         return table_from_frame(with_parts(self.source, parts)) if parts else self
 
     def name(self, index: int) -> str:
-        """What an error calls a column."""
+        """The name of a column in errors."""
         return repr(self.names[index]) if self.names else str(index)
 
 
@@ -330,7 +330,7 @@ def with_rows(table: Table) -> Table:
 class PartedTable(Table):
     """A table that is read part by part: frames or arrays with the same columns.
 
-    A column is categorical where its type says so in any part; its categories are those of all parts.
+    A column is categorical if it is in any part; its categories are those of all parts.
     """
 
     def __init__(self, source: RowSource, names: list[str] | None = None, *, has_date_parts: bool = False) -> None:
@@ -366,7 +366,7 @@ class PartedTable(Table):
         return np.any([table.categorical_columns() for table in self.tables()], axis=0).tolist()
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return for each column its sorted categories, None for those that are not asked for."""
+        """Return for each column its sorted categories, None for columns not requested."""
         found: list[list[Any] | None] = [None] * len(self)
         if columns:
             parts = [table.learn_categories(columns, n_threads) for table in self.tables()]

@@ -89,7 +89,7 @@ class TargetStatistics:
         return self.fill.shape[1]
 
     def column_of(self, n_features: int) -> NDArray[np.intp]:
-        """For each column of the encoded table, the one of `n_features` columns that it comes from."""
+        """The column of the table that each column of the encoded table is derived from."""
         return np.concatenate([np.arange(n_features), np.repeat(self.columns, self.n_targets - 1)]).astype(np.intp)
 
     @classmethod
@@ -111,8 +111,8 @@ class TargetStatistics:
         targets : float64 array of shape (n_targets, n_rows)
             What to take the means of.
         weights : float64 array of shape (n_rows,) or None
-            Positive. The means of all rows do not tell a whole-number weight from copies of the row; which other rows
-            a row's own mean comes from is drawn by row.
+            Positive. In the means of all rows a whole-number weight equals copies of the row; the other rows behind a
+            row's own mean are drawn by row.
         columns : sequence of int
             The columns to encode.
         method : "target" or "ordered"

@@ -162,6 +162,22 @@ def test_parts_are_frames(kind, chosen, rng):
     np.testing.assert_array_equal(parted.predict(frame), whole.predict(frame))
 
 
+@pytest.mark.parametrize("kind", ["voting", "stacking", "bagging"])
+def test_members_read_parts(kind, rng):
+    X, y = table_of(rng)
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(f=pd.Categorical(np.nan_to_num(X[:, 5]).astype(int) % 7))
+    weight = rng.integers(0, 3, N_ROWS)
+
+    def model():
+        tree, boosted = fe.DecisionTreeRegressor(random_state=0), fe.GradientBoostingRegressor(n_estimators=5)
+        if kind == "bagging":
+            return fe.BaggingRegressor(boosted, n_estimators=3, max_features=0.5, random_state=0)
+        return getattr(fe, f"{kind.title()}Regressor")([("tree", tree), ("boosted", boosted)])
+
+    whole, parted = (model().fit(table, y, sample_weight=weight) for table in (frame, PartsOnly(frame, dtype=None)))
+    np.testing.assert_array_equal(parted.predict(PartsOnly(frame, dtype=None)), whole.predict(frame))
+
+
 def test_foreign_estimators_get_an_array(rng, monkeypatch):
     monkeypatch.undo()
     tree = pytest.importorskip("sklearn.tree")

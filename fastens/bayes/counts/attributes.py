@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -36,12 +35,12 @@ class CategoricalInput(BaseClassifier):
 
     def _learn_table(self, X: Any) -> Any:
         try:
-            return super()._learn_table(_dense(X))
+            return super()._learn_table(dense(X))
         except TypeError as error:  # a value without a hash, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
 
     def _check_table(self, X: Any) -> Any:
-        return super()._check_table(_dense(X))
+        return super()._check_table(dense(X))
 
 
 class CodedInput(CategoricalInput):
@@ -128,19 +127,20 @@ class DiscreteClassifier(CategoricalInput):
 
     def _extend_table(self, X: Any) -> Codes:
         """As `_check_table`, but values not seen so far become new categories, after those there are."""
-        X = _dense(X)
+        X = dense(X)
         if getattr(self, "categories", None) is None:
             table = self._encoder.matched(X, type(self).__name__)
             self._encoder = extended(self._encoder, table)
             if declared := declared_values(table if is_frame(X) else X):
-                self._encoder = self._encoder.with_categories(declared)
+                self._encoder = self._encoder.with_more_categories(declared)
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:
         return tuple(len(values) for values in self._encoder.categories if values is not None)
 
 
-def _dense(X: Any) -> Any:
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array; anything else as it is."""
     return X.toarray() if sparse.issparse(X) else X
 
 
@@ -159,41 +159,3 @@ def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
         old = list(known or [])
         categories.append(old + sorted(without_same(list(values), old), key=lambda v: (str(type(v)), v)))
     return InputEncoder(encoder.names, categories)
-
-
-def plain_rows(X: Any) -> NDArray[np.object_]:
-    """Rows of any table as an array of plain objects, to be compared with values; a list of values is one row."""
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        rows = np.empty(frame.shape, dtype=object)
-        for j, name in enumerate(frame.columns):
-            rows[:, j] = frame[name].to_list()
-        return rows
-    rows = np.asarray(_dense(X), dtype=object)
-    if isinstance(X, np.ma.MaskedArray):
-        rows = np.array(rows)
-        rows[np.ma.getmaskarray(X)] = None
-    is_ragged = rows.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in rows)
-    if is_ragged or rows.ndim not in (1, 2):
-        raise ValueError(f"X must be a table, with as many values in every row; got {X!r}.")
-    return rows[None, :] if rows.ndim == 1 else rows
-
-
-def truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
-    """Truth values, or 1 and 0, as booleans.
-
-    Raises
-    ------
-    ValueError
-        If there is not one for each row, or others are among them, such as labels.
-    """
-    found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
-    if found.shape != (n_rows,):
-        raise ValueError(f"{name} must have one truth value for each of the {n_rows} rows; got shape {found.shape}.")
-    for value in () if found.dtype.kind == "b" and not np.ma.is_masked(found) else found.tolist():
-        if not isinstance(value, bool | int | float) or value not in (0, 1):
-            raise ValueError(
-                f"{name} must hold truth values, True and False or 1 and 0; got {value!r}. Compare labels first, as in "
-                "y == 'yes'."
-            )
-    return np.asarray(found, dtype=bool)

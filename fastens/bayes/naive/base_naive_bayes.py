@@ -137,7 +137,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             table = self._encoder.matched(X, type(self).__name__)
             self._encoder = self._encoder.extended(table)
             if declared := declared_values(table):
-                self._encoder = self._encoder.with_categories(declared)
+                self._encoder = self._encoder.with_more_categories(declared)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         """Count the first rows, by which the kind of a column may still be chosen."""
@@ -277,7 +277,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._check_mergeable(other)
         merged, added = copy.copy(self), copy.copy(other)
         classes = np.union1d(self.classes_, other.classes_)
-        encoder = self._encoder.with_categories(other._encoder.categories)
+        encoder = self._encoder.with_more_categories(other._encoder.categories)
         for model in (merged, added):
             model._move_into(classes, encoder)
         for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):

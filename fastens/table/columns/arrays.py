@@ -1,4 +1,4 @@
-"""Arrays as they come: sequences, masked and structured arrays, whole numbers of more than 53 bits."""
+"""Arrays as given: sequences, masked and structured arrays, whole numbers of more than 53 bits."""
 
 from __future__ import annotations
 
