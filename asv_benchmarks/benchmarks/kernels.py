@@ -6,11 +6,14 @@ partition; what a further leaf costs is the difference to trees of 31 and 255 le
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.bundles import bundled, without_bundles
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.losses.loss_names import REGRESSION, LossOptions, classification_loss, regression_loss
 from fastens.engine.trees.trees import TreeEnsemble
@@ -92,3 +95,27 @@ class Trees(Benchmark):
 
     def time_predict_one_row(self, n_leaves: int, n_threads: int) -> None:
         self.ensemble.predict_raw(self.X[:1], 1)
+
+
+class Bundles(Benchmark):
+    """What bundles gain on one-hot columns: a tree with and without them, which are the same to the bit."""
+
+    param_names = ["bundles", "n_threads"]
+    params = [[True, False], THREADS]
+
+    def setup(self, bundles: bool, n_threads: int) -> None:
+        rng = np.random.default_rng(0)
+        level = rng.integers(0, 20, (N_ROWS, 10))
+        X = (level[:, :, None] == np.arange(20)).reshape(N_ROWS, -1).astype(np.float32)
+        self.matrix = learn_binning(X).transform(X)
+        self.gradients = (level.sum(axis=1) % 7 - rng.normal(3, 1, N_ROWS)).astype(np.float32)
+        self.hessians = np.ones(N_ROWS, dtype=np.float32)
+        with nullcontext() if bundles else without_bundles():
+            self.grower = TreeGrower(bundled(self.matrix), GrowthRules(), n_threads=n_threads)
+
+    def time_bundle(self, bundles: bool, n_threads: int) -> None:
+        if bundles:
+            bundled(self.matrix, n_threads=n_threads)
+
+    def time_grow(self, bundles: bool, n_threads: int) -> None:
+        self.grower.grow(self.gradients, self.hessians)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Table, on_grid
 from fastens.engine.bins.bundles import bundled
-from fastens.engine.grow.growth import GrowthRules, JointTreeGrower, TreeGrower
+from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.parts import as_array
@@ -41,7 +41,6 @@ class ConstantLeaves:
     """
 
     ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
-    grower_type: ClassVar[type[TreeGrower]] = TreeGrower
     # Whether several threads may each grow whole trees of a round.
     grow_apart: ClassVar[bool] = True
     outputs: list[Outputs]
@@ -59,7 +58,7 @@ class ConstantLeaves:
 
     def _new_grower(self) -> TreeGrower:
         problem = self.problem
-        return self.grower_type(
+        return TreeGrower(
             problem.matrix,
             self.growth,
             problem.weight,
@@ -134,7 +133,6 @@ class ConstantLeaves:
 class JointLeaves(ConstantLeaves):
     """One tree, with a value for each output in every leaf; its splits gain most for the sum of the losses."""
 
-    grower_type = JointTreeGrower
     grow_apart = False
 
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:

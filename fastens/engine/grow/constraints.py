@@ -1,4 +1,4 @@
-"""What users say about features, by name or by position, as the arrays that growth reads."""
+"""Constraints on features, given by name or position, as the arrays that growers read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Different features on a path; scikit-learn's words.
+# Different features on a path, by scikit-learn's names.
 PATH_WORDS = {"no_interactions": 1, "pairwise": 2}
 
 
 class Columns:
-    """The columns that constraints speak of.
+    """The columns that constraints refer to.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ _OF_LEAVES = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left"
 
 
 def pruning_path(tree: Tree, impurity: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the prices of a leaf at which the best subtree changes, and the impurities of those subtrees.
+    """Return the alphas at which the best subtree changes, and the impurities of those subtrees.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def prune(tree: Tree, ccp_alpha: float) -> Tree:
     tree : Tree
         A tree whose gains are decreases of impurity times weight.
     ccp_alpha : float
-        The price of a leaf; 0 leaves the tree as it is.
+        The complexity parameter; 0 leaves the tree as it is.
     """
     if ccp_alpha <= 0:
         return tree
@@ -73,6 +73,6 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
 
 
 def _links(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
-    """Price and gain of each node's branch, per unit of weight, and the nodes that fall by themselves."""
+    """Alpha and gain of each node's branch, per unit of weight, and the nodes that are cut by themselves."""
     gain = np.ascontiguousarray(tree.gain, dtype=np.float64) / np.float64(tree.weight[0])
     return weakest_links(np.ascontiguousarray(tree.left_child), gain)

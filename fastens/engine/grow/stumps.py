@@ -41,7 +41,7 @@ class StumpLearner:
     criterion : {"gini", "entropy", "error"}
         What a split lowers: an impurity, or the weight of the rows outside the heaviest class of their side.
     n_threads : int
-        Most threads; no matter to the result.
+        Most threads; the result does not depend on it.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class _Layout:
 
 
 def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> dict[str, np.ndarray]:
-    """The arrays that say which codes go left."""
+    """The arrays that define which codes go left."""
     inner, n_nodes = layout.roots[layout.is_split], layout.offsets[-1]
     bin_threshold = np.zeros(n_nodes, dtype=np.uint16)
     missing_left = np.zeros(n_nodes, dtype=np.uint8)
@@ -153,7 +153,7 @@ def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> d
 
 
 def _set_words(members: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Bit c of the words says whether code c is a member."""
+    """A bit set: bit c is set where code c is a member."""
     n_words = (len(members) + 31) // 32
     bits = np.zeros(32 * n_words, dtype=np.uint8)
     bits[: len(members)] = members

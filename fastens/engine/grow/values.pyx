@@ -71,7 +71,7 @@ def bind_values(
     Parameters
     ----------
     value, weight : float64 arrays of shape (n_nodes,)
-        Of all nodes; a node's weight says how far `path_smooth` pulls it towards its parent.
+        Of all nodes; the less a node weighs, the more `path_smooth` pulls it towards its parent.
     feature, left_child : int32 arrays of shape (n_nodes,)
         The tree; a parent stands before its children.
     monotone : int8 array of shape (n_features,) or None

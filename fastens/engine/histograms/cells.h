@@ -164,7 +164,7 @@ FASTENS_INLINE void flush_cell(uint64_t* packed, int64_t* wide, const CellLayout
     *packed = 0;
 }
 
-/* The first of n running sums that counts so many rows, or n: without branches, which nobody could foretell. */
+/* The first of n running sums that counts so many rows, or n: without branches, which would be mispredicted. */
 static inline ptrdiff_t first_with_count(const uint64_t* sums, ptrdiff_t n, const CellLayout* layout, int64_t count)
 {
     ptrdiff_t first = 0;

@@ -52,7 +52,7 @@ cdef struct Totals:
 
 
 cdef struct Pass:
-    # Over all rows, in parts that are dealt with side by side.
+    # Over all rows, in parts for the threads.
     const RowGradients* source
     Quantised* out
     Extent extents[MAX_THREADS]

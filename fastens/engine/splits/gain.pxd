@@ -43,7 +43,11 @@ cdef struct ScanRoom:
     float64_t* keys
     int32_t* codes
     uint64_t* sums
-    Sums pooled                     # of the categories that are too rare in the node to be told apart
+    Sums pooled                     # of the categories that are rare in the node
+    # of several outputs
+    float64_t* hessians             # by code: the sum over the outputs
+    Sums* left                      # by output
+    Sums* pooled_of_outputs
 
 
 cdef struct Scan:
@@ -121,7 +125,7 @@ cdef inline void keep_split(float64_t gain, int32_t code, bint missing_left, Sca
 
 
 cdef inline float64_t _free_gain(const Sums* sums, const Scan* scan) noexcept nogil:
-    """What the split gains; -1 where its sides are in the wrong order, which the sign of `distance` tells."""
+    """What the split gains; -1 where its sides are in the wrong order, by the sign of `distance`."""
     cdef float64_t left = <float64_t>sums.hessian + scan.l2
     cdef float64_t distance = <float64_t>sums.gradient - scan.ratio * left
     if scan.monotone * distance < 0:

@@ -42,7 +42,7 @@ __attribute__((target("avx2,popcnt"))) static ptrdiff_t split_eights_avx2(
     return i;
 }
 
-/* Divide the first rows, as many as it can, and say how many they are; *n_left of them go left. */
+/* Divide as many of the first rows as it can; returns how many. *n_left of them go left. */
 static inline ptrdiff_t split_eights(const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows,
                                      ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
 {

@@ -10,7 +10,7 @@ import pytest
 from fastens import GradientBoostingClassifier
 from fastens.engine.bins import bundles
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.bundles import bundled
+from fastens.engine.bins.bundles import bundled, without_bundles
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 
 N_ROWS = 20_000  # a root in wide cells, and small nodes in packed ones
@@ -34,7 +34,7 @@ def decoded(matrix):
     for feature, column in enumerate(matrix.bundles.column_of):
         found[feature] = of_columns[:, column]
         if (matrix.bundles.column_of == column).sum() > 1:
-            of_combination = np.full(256, matrix.bundles.usual_code[feature])
+            of_combination = np.full(256, matrix.bundles.most_frequent_bin[feature])
             place = matrix.bundles.first_member[feature]
             for code in range(matrix.n_codes[feature]):
                 n_with = matrix.bundles.members[place]
@@ -118,11 +118,13 @@ def test_what_saves_nothing_stays_as_it_is():
         assert bundled(matrix) is matrix
 
 
-def test_models_do_not_depend_on_bundles(rows, monkeypatch):
+def test_models_do_not_depend_on_bundles(rows):
     X = rows[0][:6000]
     y = np.digitize(-rows[1][:6000], [-1, 1])
     models = [GradientBoostingClassifier(n_estimators=4, random_state=0, n_jobs=2, subsample=0.8).fit(X, y)]
-    monkeypatch.setattr(bundles, "_LEAST_ROWS", 10**9)
-    models.append(GradientBoostingClassifier(n_estimators=4, random_state=0, subsample=0.8).fit(X, y))
+    with without_bundles():
+        assert bundled(learn_binning(X).transform(X)).bundles.column_of.max() == X.shape[1] - 1
+        models.append(GradientBoostingClassifier(n_estimators=4, random_state=0, subsample=0.8).fit(X, y))
+    assert bundled(learn_binning(X).transform(X)).bundles.column_of.max() < X.shape[1] - 1
     bundle, plain = (model.predict_proba(X) for model in models)
     np.testing.assert_array_equal(bundle, plain)

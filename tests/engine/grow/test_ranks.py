@@ -26,7 +26,7 @@ WEIGHTS = {
 RULES = {
     "best first": GrowthRules(max_leaf_nodes=31, split_penalty=2.0, l2_regularization=1.0),
     "by level": GrowthRules(max_leaf_nodes=None, max_depth=6, min_samples_leaf=5),
-    "sums of weights": GrowthRules(max_leaf_nodes=20, min_weight_leaf=30.0, min_samples_uncertain=5),
+    "sums of weights": GrowthRules(max_leaf_nodes=20, min_weight_leaf=30.0),
     "features drawn": GrowthRules(max_leaf_nodes=20, features_per_split=2, features_per_tree=4),
     "bound values": GrowthRules(
         max_leaf_nodes=None,
@@ -111,6 +111,21 @@ def test_leaves_are_renewed_from_the_rows_of_all_ranks(loss, size):
             trees += [tree, grower.renew_leaves(tree, own_loss, residuals)]
         factors = np.full(len(rows), 1.5, np.float32)
         return [*trees, grower.renew_leaves(trees[-1], own_loss, residuals, 1, factors)]
+
+    assert_same_trees(work, size)
+
+
+@pytest.mark.parametrize("size", ENDS)
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("name", RULES)
+def test_trees_of_several_outputs(name, kind, size):
+    def work(comm):
+        own = rows_of(comm)
+        matrix = replace(BINNING.transform(ROWS[0][own]), comm=comm).with_payloads(3)
+        weights = None if WEIGHTS[kind] is None else WEIGHTS[kind][own]
+        gradients = np.stack([ROWS[1][own], -100 * ROWS[1][own], ROWS[1][own] ** 2 - 1])
+        grower = TreeGrower(matrix, RULES[name], weights)
+        return [grower.grow(gradients, np.stack([ROWS[2][own]] * 3), seed=1)]
 
     assert_same_trees(work, size)
 
