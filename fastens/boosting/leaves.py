@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Table, on_grid
 from fastens.engine.bins.bundles import bundled
-from fastens.engine.grow.growth import GrowthRules, JointTreeGrower, TreeGrower
+from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.trees.leaf_sums import leaves_of_rows
@@ -39,7 +39,6 @@ class ConstantLeaves:
     """
 
     ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
-    grower_type: ClassVar[type[TreeGrower]] = TreeGrower
     # Whether several threads may each grow whole trees of a round.
     grow_apart: ClassVar[bool] = True
     outputs: list[Outputs]
@@ -56,7 +55,7 @@ class ConstantLeaves:
 
     def _new_grower(self) -> TreeGrower:
         problem = self.problem
-        return self.grower_type(
+        return TreeGrower(
             problem.matrix,
             self.growth,
             problem.weight,
@@ -131,7 +130,6 @@ class ConstantLeaves:
 class JointLeaves(ConstantLeaves):
     """One tree, with a value for each output in every leaf; its splits gain most for the sum of the losses."""
 
-    grower_type = JointTreeGrower
     grow_apart = False
 
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:

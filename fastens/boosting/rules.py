@@ -95,7 +95,6 @@ def check_parts(model: Any, data: TrainingData, rules: BoostingRules) -> None:
         "checkpoints": model.checkpoint_path is not None,
         "a splitter as validation": model.validation is not None,
         f"eval_metric={model.eval_metric!r}": model.eval_metric not in (LOSS, [LOSS]),
-        "several targets": data.y.ndim > 1,
         "categories encoded by their targets": bool(model._columns_of_statistics(data.y)[1]),
     }
     found = [name for name, is_there in obstacles.items() if is_there]

@@ -79,6 +79,6 @@ cdef struct Feature:
     uint32_t offset                 # its first cell
     bint is_categorical
     int32_t monotone                # 1: predictions must not fall with its value; -1: not rise; 0: either
-    # in a bundle: for each code how many combinations have it, and which, in bytes; none for the usual one
+    # in a bundle: for each code how many combinations have it, and which, in bytes; none for the most frequent bin
     const uint8_t* members
-    int32_t usual_code
+    int32_t most_frequent_bin

@@ -13,7 +13,7 @@ def combinations(columns: np.ndarray) -> np.ndarray:
     return np.array(sorted(set(zip(*columns.tolist(), strict=True)))).T
 
 
-def usual_code(codes: np.ndarray) -> int:
+def most_frequent_bin(codes: np.ndarray) -> int:
     """The code that a feature has in most combinations, the smallest of several."""
     return int(np.bincount(codes).argmax())
 
@@ -27,8 +27,8 @@ def cost(columns: np.ndarray, n_codes: np.ndarray) -> float:
     before, after = combinations(columns[:-1]), combinations(columns)
     if after.shape[1] > MOST_COMBINATIONS:
         return np.inf
-    own = np.sum(after[-1] != usual_code(after[-1]))
-    usual = [usual_code(codes) for codes in before]
+    own = np.sum(after[-1] != most_frequent_bin(after[-1]))
+    usual = [most_frequent_bin(codes) for codes in before]
     members = [(them != np.array(usual)[:, None]).sum() for them in (before, after[:-1])]
     if len(before) == 1:
         return own + members[1] + sum(n_codes)

@@ -25,10 +25,10 @@ class Bundles:
         How many codes a column has: those of its feature, or the combinations of its bundle.
     members : uint8 array
         Of the features in bundles, one after another: for each code how many combinations have it, and which; none for
-        the usual code. There is at least one byte.
+        the most frequent bin. There is at least one byte.
     first_member : int32 array of shape (n_features,)
         Where those of each feature begin.
-    usual_code : int32 array of shape (n_features,)
+    most_frequent_bin : int32 array of shape (n_features,)
         The code that a feature in a bundle has in most of the combinations.
     """
 
@@ -36,7 +36,7 @@ class Bundles:
     n_codes: np.ndarray
     members: np.ndarray
     first_member: np.ndarray
-    usual_code: np.ndarray
+    most_frequent_bin: np.ndarray
 
     @cached_property
     def features(self) -> np.ndarray:

@@ -38,7 +38,7 @@ class _Joined:
     numbers: np.ndarray
     bundle_of: np.ndarray
     n_combinations: np.ndarray
-    usual_code: np.ndarray
+    most_frequent_bin: np.ndarray
     first_member: np.ndarray
     members: np.ndarray
 
@@ -116,10 +116,10 @@ def _with_columns(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> Binn
     codes = np.concatenate([matrix.columns[alone], joined.numbers[bundles]])
     records, payload_offset = empty_records(codes.shape, codes.itemsize)
     copy_to_records(codes, records, threads_for(codes.size, n_threads, _ROW_GRAIN))
-    column_of, usual_code, first_member = np.zeros((3, matrix.n_features), dtype=np.int32)
+    column_of, most_frequent_bin, first_member = np.zeros((3, matrix.n_features), dtype=np.int32)
     column_of[alone] = np.arange(len(alone))
     column_of[features] = len(alone) + bundle_of
-    usual_code[joined.features], first_member[joined.features] = joined.usual_code, joined.first_member
+    most_frequent_bin[joined.features], first_member[joined.features] = joined.most_frequent_bin, joined.first_member
     n_codes = np.append(matrix.n_codes[alone], joined.n_combinations[bundles]).astype(np.int32)
-    described = Bundles(column_of, n_codes, joined.members, first_member, usual_code)
+    described = Bundles(column_of, n_codes, joined.members, first_member, most_frequent_bin)
     return replace(matrix, records=records, payload_offset=payload_offset, bundles=described)

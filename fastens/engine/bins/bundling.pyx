@@ -279,10 +279,10 @@ cdef _describe(const Joining* job):
     """The results of `join`, but for the numbers."""
     cdef int32_t f, most = 1, end = 0
     cdef const Candidate* feature
-    bundle_of, usual_code = np.full(job.n_features, -1, dtype=np.int32), np.zeros(job.n_features, dtype=np.int32)
+    bundle_of, most_frequent_bin = np.full(job.n_features, -1, dtype=np.int32), np.zeros(job.n_features, dtype=np.int32)
     first_member = np.zeros(job.n_features, dtype=np.int32)
     n_combinations = np.array([job.bundles[f].n_combinations for f in range(job.n_bundles)], dtype=np.int32)
-    cdef int32_t[::1] bundle = bundle_of, usual = usual_code, first = first_member
+    cdef int32_t[::1] bundle = bundle_of, usual = most_frequent_bin, first = first_member
     for f in range(job.n_features):
         if _is_joined(job, &job.features[f]):
             bundle[f] = job.features[f].bundle
@@ -294,7 +294,7 @@ cdef _describe(const Joining* job):
             feature = &job.features[f]
             usual[f] = _largest(feature.n_with, feature.n_codes)
             end += _write_members(&job.bundles[bundle[f]], feature, usual[f], &members[end])
-    return bundle_of, n_combinations, usual_code, first_member, np.asarray(members)
+    return bundle_of, n_combinations, most_frequent_bin, first_member, np.asarray(members)
 
 
 def join(
@@ -325,7 +325,7 @@ def join(
     bundle_of : int32 array of shape (n_features,)
         The bundle of each feature, -1 for one that is alone.
     n_combinations : int32 array of shape (n_bundles,)
-    usual_code : int32 array of shape (n_features,)
+    most_frequent_bin : int32 array of shape (n_features,)
         The code that a feature has in most of the combinations.
     first_member : int32 array of shape (n_features,)
         Where those of a feature begin.

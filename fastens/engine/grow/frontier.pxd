@@ -10,12 +10,6 @@ cdef enum Outcome:
     NOT_FINITE
 
 
-cdef struct Limits:
-    int32_t max_leaves              # 0: no limit, grow level by level
-    int32_t max_depth
-    Py_ssize_t kept_rows            # a node of fewer rows is not kept
-
-
 cdef int32_t threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept nogil
 cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil
 cdef void add_task(
@@ -24,5 +18,5 @@ cdef void add_task(
 cdef void run_tasks(Workspace* ws) noexcept nogil
 cdef void count_tasks(Workspace* ws) noexcept nogil
 cdef void search_tasks(Workspace* ws) noexcept nogil
-cdef void collect_candidates(Workspace* ws, const Limits* limits) noexcept nogil
-cdef Outcome next_set(Workspace* ws, const Limits* limits, int32_t* n_leaves) noexcept nogil
+cdef void collect_candidates(Workspace* ws) noexcept nogil
+cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil

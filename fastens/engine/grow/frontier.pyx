@@ -110,8 +110,20 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
         child.split.feature = -1
         child.sums = node.split.left if which == 0 else sums_difference(&node.sums, &node.split.left)
         child.limits = node.limits
+    if ws.n_outputs > 1:
+        _add_sums_of_children(ws, id, node.left_child)
     if not node.limits.is_free or ws.features[node.split.feature].monotone != 0:
         _limit_children(ws, node)
+
+
+cdef void _add_sums_of_children(Workspace* ws, int32_t parent, int32_t left) noexcept nogil:
+    """The sums of all outputs."""
+    cdef Py_ssize_t k = ws.n_outputs, o
+    for o in range(k):
+        ws.sums_of_nodes[left * k + o] = ws.left_sums_of_nodes[parent * k + o]
+        ws.sums_of_nodes[(left + 1) * k + o] = sums_difference(
+            &ws.sums_of_nodes[parent * k + o], &ws.left_sums_of_nodes[parent * k + o]
+        )
 
 
 cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
@@ -132,9 +144,9 @@ cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
         left.lower = right.upper = middle
 
 
-cdef void _choose(Workspace* ws, const Limits* limits) noexcept nogil:
+cdef void _choose(Workspace* ws) noexcept nogil:
     """The nodes to split now: the best one, or all of a level."""
-    cdef int32_t n = 1 if limits.max_leaves > 0 else ws.n_candidates
+    cdef int32_t n = 1 if ws.limits.max_leaves > 0 else ws.n_candidates
     ws.n_chosen = min(n, ws.n_candidates)
     for n in range(ws.n_chosen):
         ws.chosen[n] = pop_heap(ws.candidates, &ws.n_candidates)
@@ -176,10 +188,10 @@ cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         i = next_item(&small.next)
 
 
-cdef inline bint _may_split(const Workspace* ws, const Limits* limits, int32_t id) noexcept nogil:
+cdef inline bint _may_split(const Workspace* ws, int32_t id) noexcept nogil:
     cdef const Node* node = &ws.nodes[id]
     return (
-        node.depth < limits.max_depth
+        node.depth < ws.limits.max_depth
         and node.sums.count >= 2 * ws.rules.min_count
         and node.sums.hessian >= 2 * ws.rules.min_hessian
         and node.sums.weight >= 2 * ws.rules.min_weight
@@ -198,7 +210,7 @@ cdef void add_task(
     ws.n_tasks += 1
 
 
-cdef void _plan(Workspace* ws, const Limits* limits) noexcept nogil:
+cdef void _plan(Workspace* ws) noexcept nogil:
     """The tasks for the children of the nodes just split; the slot of a kept parent goes to its larger child."""
     cdef int32_t i, smaller, larger
     cdef bint want_smaller, want_larger
@@ -211,15 +223,15 @@ cdef void _plan(Workspace* ws, const Limits* limits) noexcept nogil:
             larger += 1
         else:
             smaller += 1
-        want_smaller = _may_split(ws, limits, smaller)
-        want_larger = _may_split(ws, limits, larger)
+        want_smaller = _may_split(ws, smaller)
+        want_larger = _may_split(ws, larger)
         if not (want_smaller or want_larger):
             release_slot(ws, parent)
             continue
         if parent.slot >= 0:
             ws.nodes[larger].slot = parent.slot
             parent.slot = -1
-            if (want_smaller or ws.ranks != NULL) and ws.nodes[smaller].sums.count >= limits.kept_rows:
+            if (want_smaller or ws.ranks != NULL) and ws.nodes[smaller].sums.count >= ws.kept_rows:
                 ws.nodes[smaller].slot = take_slot(ws)
             add_task(ws, smaller, larger, want_smaller, want_larger)
             continue
@@ -269,7 +281,7 @@ cdef void search_tasks(Workspace* ws) noexcept nogil:
         search_task(ws, &ws.tasks[i], 0, threads_of_task(ws, &ws.tasks[i]), 1)
 
 
-cdef void collect_candidates(Workspace* ws, const Limits* limits) noexcept nogil:
+cdef void collect_candidates(Workspace* ws) noexcept nogil:
     """Queue the nodes that have a split; the others, and those that are too small to be kept, give up their slots."""
     cdef int32_t i, which, id
     cdef Node* node
@@ -281,20 +293,20 @@ cdef void collect_candidates(Workspace* ws, const Limits* limits) noexcept nogil
             node = &ws.nodes[id]
             if node.split.feature >= 0:
                 push_heap(ws.candidates, &ws.n_candidates, node.split.gain, id)
-            if node.split.feature < 0 or node.sums.count < limits.kept_rows:
+            if node.split.feature < 0 or node.sums.count < ws.kept_rows:
                 release_slot(ws, node)
 
 
-cdef Outcome next_set(Workspace* ws, const Limits* limits, int32_t* n_leaves) noexcept nogil:
+cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
     """Split the next set of nodes and plan the tasks of their children."""
-    if ws.n_candidates == 0 or (limits.max_leaves > 0 and n_leaves[0] >= limits.max_leaves):
+    if ws.n_candidates == 0 or (ws.limits.max_leaves > 0 and n_leaves[0] >= ws.limits.max_leaves):
         return COMPLETE
     if not reserve_nodes(ws, 2 * ws.n_candidates):
         return OUT_OF_MEMORY
-    _choose(ws, limits)
+    _choose(ws)
     _split_chosen(ws)
     n_leaves[0] += ws.n_chosen
     ws.n_tasks = 0
-    if limits.max_leaves == 0 or n_leaves[0] < limits.max_leaves:
-        _plan(ws, limits)
+    if ws.limits.max_leaves == 0 or n_leaves[0] < ws.limits.max_leaves:
+        _plan(ws)
     return GROWING

@@ -1,4 +1,4 @@
-"""Grow trees on binned rows, and say what the leaves predict.
+"""Grow trees on binned rows, with a value for each of one or several outputs in every leaf.
 
 Trees grow by sets of nodes that can be split independently: the single best leaf when the number of leaves is limited
 (best-first), else every leaf of a level. A node is *kept* while its histogram is stored; then only its smaller child is
@@ -8,30 +8,31 @@ touching every cell.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, ceil
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-from fastens.engine.splits.features cimport draw_tree_features
 from fastens.engine.grow.frontier cimport (
     COMPLETE, GROWING, NOT_BEGUN, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, collect_candidates, count_tasks,
     next_set, place_rows, run_tasks, search_tasks, threads_for_rows
 )
-from fastens.engine.splits.gain cimport SplitRules
-from fastens.engine.histograms.cells cimport Histogram
+from fastens.engine.grow.leaves cimport (
+    add_to_all, dispersion, is_kept, node_sums, prune_cost_complexity, sums_of_output
+)
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
-from fastens.engine.grow.leaves cimport add_to_all, dispersion, end_where_it_pays, is_left, node_sums, sums_of_output
-from fastens.engine.lock cimport FEW_ROWS
 from fastens.engine.histograms.quantise cimport Moments, Quantised, Scales, quantise
+from fastens.engine.limits cimport read_limits
+from fastens.engine.lock cimport FEW_ROWS
+from fastens.engine.splits.features cimport draw_tree_features
+from fastens.engine.splits.gain cimport SplitRules
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.splits.search cimport counted_histogram
+from fastens.engine.splits.workspace cimport (
+    Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
+)
 from fastens.engine.structs cimport (
-    Column, Feature, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
-    uint64_t
+    Column, Feature, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
 from fastens.engine.team cimport MAX_THREADS
-from fastens.engine.splits.workspace cimport (
-    Node, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
-)
 
 import numpy as np
 
@@ -46,12 +47,12 @@ cdef enum:
 
 
 cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
-    """(row, column) updates of the planned tasks."""
+    """(row, column, output) updates of the planned tasks."""
     cdef Py_ssize_t n_rows = 0
     cdef int32_t i
     for i in range(ws.n_tasks):
         n_rows += ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin
-    return n_rows * ws.table.n_columns
+    return n_rows * ws.table.n_columns * ws.n_outputs
 
 
 cdef inline int64_t _at_least(float64_t limit) noexcept nogil:
@@ -67,15 +68,14 @@ cdef class Grower:
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights.of_rows
-        self.ws.n_rooms, self.ws.n_outputs = min(n_threads, MAX_THREADS), 1
-        self.kept = [rules.feature_weights, matrix.bundles]
+        self.ws.n_rooms = min(n_threads, MAX_THREADS)
         self._set_table()
         self._set_rules()
-        self._set_feature_rules()
         self._set_ranks(weights.comm)
         self._set_weights(weights, constant_hessian)
         if not allocate_workspace(&self.ws, matrix.n_rows):
             raise MemoryError(f"no memory for growing trees on {matrix.n_rows} rows")
+        self._set_outputs()
 
     def __dealloc__(self):
         free_workspace(&self.ws)
@@ -90,15 +90,30 @@ cdef class Grower:
         ws.table.n_features = self.matrix.n_features
         ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
         ws.code_stride = self.matrix.n_rows
-        ws.quantised.payload.first, ws.quantised.payload.stride = &payloads[0, 0], payloads.strides[0]
-        if self.matrix.n_payloads == 1 and self.matrix.n_rows <= MOST_WORDS:
-            ws.quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
-            if ws.quantised.words == NULL:
-                raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
-            ws.table.words = ws.quantised.words
-        ws.table.payloads, ws.table.payload_stride = ws.quantised.payload.first, ws.quantised.payload.stride
+        ws.table.payloads, ws.table.payload_stride = &payloads[0, 0], payloads.strides[0]
+        ws.outputs = <Output*>calloc(self.matrix.n_payloads, sizeof(Output))
+        if ws.outputs == NULL:
+            raise MemoryError(f"no memory for growing trees of {self.matrix.n_payloads} outputs")
+        ws.n_outputs = self.matrix.n_payloads
         self._set_columns()
         self._set_features()
+
+    cdef _set_outputs(self):
+        cdef Workspace* ws = &self.ws
+        cdef Output* out
+        cdef int32_t o
+        if ws.n_outputs == 1 and self.matrix.n_rows <= MOST_WORDS:
+            ws.outputs[0].quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
+            if ws.outputs[0].quantised.words == NULL:
+                raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
+        for o in range(ws.n_outputs):
+            out = &ws.outputs[o]
+            out.table = ws.table
+            out.table.payloads += 4 * o
+            out.table.words = out.quantised.words
+            out.quantised.payload.first = <uint8_t*>out.table.payloads
+            out.quantised.payload.stride = ws.table.payload_stride
+            out.source = self.source
 
     cdef _set_columns(self):
         cdef Workspace* ws = &self.ws
@@ -125,7 +140,7 @@ cdef class Grower:
         bundles = self.matrix.bundles
         cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
         cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
-        cdef const int32_t[::1] first = bundles.first_member, usual = bundles.usual_code
+        cdef const int32_t[::1] first = bundles.first_member, usual = bundles.most_frequent_bin
         cdef const uint8_t[::1] members = bundles.members
         ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
         if ws.features == NULL:
@@ -135,14 +150,15 @@ cdef class Grower:
             feature.index = f
             feature.n_codes = n_codes[f]
             feature.is_categorical = is_categorical[f]
-            feature.monotone = 0
-            feature.members, feature.usual_code = &members[first[f]], usual[f]
+            feature.monotone = 0 if self.rules.monotone is None else self.rules.monotone[f]
+            feature.members, feature.most_frequent_bin = &members[first[f]], usual[f]
 
     cdef _set_rules(self):
         rules = self.rules
-        self.limits.max_leaves = rules.max_leaf_nodes or 0
-        self.limits.max_depth = rules.max_depth if rules.max_depth is not None else 0x7FFFFFFF
-        self.limits.kept_rows = int(KEPT_ROWS_PER_CODE * self.matrix.n_codes.mean())
+        self.ws.limits = read_limits(rules, self.ws.table.n_features)
+        self.ws.features_per_tree = rules.features_per_tree or self.ws.table.n_features
+        self.ws.kept_rows = int(KEPT_ROWS_PER_CODE * self.matrix.n_codes.mean())
+        self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
         self.ws.rules.min_count = rules.min_samples_leaf
         if self.row_weights is None:
             # Without weights the count is the weight; packed cells know no other.
@@ -151,8 +167,6 @@ cdef class Grower:
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
         self.given.min_hessian = rules.min_child_weight
-        self.given.min_count = rules.min_samples_leaf
-        self.given.min_weight = rules.min_weight_leaf
         self.given.l2 = rules.l2_regularization
         self.given.path_smooth = rules.path_smooth
         self.given.category_l2 = rules.category_l2
@@ -160,34 +174,11 @@ cdef class Grower:
         self.given.min_gain = rules.min_gain_to_split
         self.given.max_step = INFINITY if rules.max_delta_step is None else rules.max_delta_step
 
-    cdef _set_feature_rules(self):
-        """Constraints on the features; `kept` keeps their arrays alive."""
-        cdef int32_t f, n_features = self.ws.table.n_features
-        rules = self.rules
-        cdef const int8_t[::1] monotone
-        cdef const float64_t[::1] weights
-        cdef const uint8_t[:, ::1] groups
-        self.ws.feature_rules.n_per_tree = rules.features_per_tree or n_features
-        self.ws.feature_rules.n_per_node = rules.features_per_split or n_features
-        self.ws.feature_rules.max_on_path = rules.max_features_on_path or 0
-        if rules.monotone is not None:
-            monotone = rules.monotone
-            for f in range(n_features):
-                self.ws.features[f].monotone = monotone[f]
-        if rules.feature_weights is not None:
-            weights = rules.feature_weights
-            self.ws.feature_rules.weights = &weights[0]
-        if rules.feature_groups is not None:
-            groups = np.ascontiguousarray(rules.feature_groups)
-            self.kept.append(groups)
-            self.ws.feature_rules.groups = &groups[0, 0]
-            self.ws.feature_rules.n_groups = groups.shape[0]
-
     cdef _set_ranks(self, comm):
         if comm.size > 1:
             self.exchange = Exchange(comm)
             self.ws.ranks = self.source.ranks = &self.exchange.ranks
-            self.limits.kept_rows = 0
+            self.ws.kept_rows = 0
 
     cdef _set_weights(self, of_all, bint constant_hessian):
         cdef const float64_t[::1] weights
@@ -207,7 +198,7 @@ cdef class Grower:
         cdef SplitRules scaled = self.ws.rules
         cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
         scaled.min_hessian = _at_least(self.given.min_hessian * hessian)
-        scaled.min_weight = _at_least(self.given.min_weight * self.source.weight_scale)
+        scaled.min_weight = _at_least(self.ws.limits.min_weight_leaf * self.source.weight_scale)
         scaled.l2 = self.given.l2 * hessian
         scaled.path_smooth = self.given.path_smooth * hessian
         scaled.category_l2 = self.given.category_l2 * quantised.mean_hessian
@@ -227,9 +218,18 @@ cdef class Grower:
     cdef bint _quantise(self) noexcept nogil:
         """Gradients and rules in whole numbers; False where a gradient is not finite."""
         cdef Workspace* ws = &self.ws
-        if not quantise(&self.source, self.need_weights, &ws.quantised, ws.n_threads):
-            return False
-        ws.rules = self._scaled(&ws.quantised)
+        cdef Output* out
+        cdef int32_t o
+        for o in range(ws.n_outputs):
+            out = &ws.outputs[o]
+            if not quantise(&out.source, self.need_weights, &out.quantised, ws.n_threads):
+                return False
+            out.rules = self._scaled(&out.quantised)
+            out.gain_unit = out.quantised.scales.hessian / out.quantised.scales.gradient ** 2
+            out.hessian_unit = 1.0 / (out.quantised.scales.hessian * ws.n_outputs)
+        ws.rules = ws.outputs[0].rules
+        if ws.n_outputs > 1:
+            ws.rules.min_hessian = 0        # of the mean over the outputs
         return True
 
     cdef bint _plant(self) noexcept nogil:
@@ -245,25 +245,26 @@ cdef class Grower:
         ws.nodes[0].end = self.n_rows
         ws.nodes[0].parent = ws.nodes[0].split.feature = -1
         self._limit_root()
-        ws.nodes[0].slot = take_slot(ws) if ws.ranks != NULL or self.n_rows >= self.limits.kept_rows else -1
+        ws.nodes[0].slot = take_slot(ws) if ws.ranks != NULL or self.n_rows >= ws.kept_rows else -1
         draw_tree_features(ws)
         add_task(ws, 0, -1, True, False)
         return True
 
     cdef void _limit_root(self) noexcept nogil:
         cdef Node* root = &self.ws.nodes[0]
-        cdef float64_t step = self.given.max_step
+        # Splits for several outputs are those of free values; values are bound when the tree is grown.
+        cdef float64_t step = self.given.max_step if self.ws.n_outputs == 1 else INFINITY
         if step != INFINITY:
-            step = step * self.ws.quantised.scales.gradient / self.ws.quantised.scales.hessian
+            step = step * self.ws.outputs[0].quantised.scales.gradient / self.ws.outputs[0].quantised.scales.hessian
         root.limits.lower, root.limits.upper = -step, step
-        root.limits.is_free = step == INFINITY and self.given.path_smooth == 0
+        root.limits.is_free = step == INFINITY and (self.given.path_smooth == 0 or self.ws.n_outputs > 1)
 
-    def grow(self, const float32_t[::1] gradients, const float32_t[::1] hessians, rows, uint64_t seed):
+    def grow(self, const float32_t[:, ::1] gradients, const float32_t[:, ::1] hessians, rows, uint64_t seed):
         """Grow one tree.
 
         Parameters
         ----------
-        gradients, hessians : float32 arrays of shape (n_rows,)
+        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
             Unweighted.
         rows : uint32 array or None
             The rows to use, ascending; None for all.
@@ -274,7 +275,10 @@ cdef class Grower:
         -------
         dict of the arrays of a Tree
         """
-        self.source.gradients, self.source.hessians = &gradients[0], &hessians[0]
+        cdef int32_t o
+        for o in range(self.ws.n_outputs):
+            self.ws.outputs[o].source.gradients = &gradients[o, 0]
+            self.ws.outputs[o].source.hessians = &hessians[o, 0]
         self.ws.seed = seed
         self._set_rows(rows)
         return self._grow_tree()
@@ -298,25 +302,32 @@ cdef class Grower:
         """Begin, or go on for some time: run the planned tasks and plan the next ones, over and over."""
         cdef Workspace* ws = &self.ws
         cdef Py_ssize_t work = 0
-        cdef int64_t* sums
         if outcome == NOT_BEGUN:
             outcome = self._begin()
         while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
             work += _work_of_tasks(ws)
             if not self._run_tasks():
                 return OUT_OF_MEMORY
-            collect_candidates(ws, &self.limits)
-            outcome = next_set(ws, &self.limits, n_leaves)
+            collect_candidates(ws)
+            outcome = next_set(ws, n_leaves)
         if outcome == COMPLETE:
             self._sum_up()
-            sums = <int64_t*>ws.sums
-            sum_over(ws.ranks, &sums, 1, ws.n_outputs * ws.n_nodes * <Py_ssize_t>(sizeof(Moments) // sizeof(int64_t)))
         return outcome
 
     cdef Outcome _begin(self) noexcept nogil:
         if not self._quantise():
             return NOT_FINITE
         return GROWING if self._plant() else OUT_OF_MEMORY
+
+    cdef void _sum_up(self) noexcept nogil:
+        """The exact sums of every node."""
+        cdef Workspace* ws = &self.ws
+        cdef int64_t* sums
+        cdef int32_t o
+        for o in range(ws.n_outputs):
+            node_sums(ws, o, threads_for_rows(ws, ws.nodes[0].end))
+        sums = <int64_t*>ws.sums
+        sum_over(ws.ranks, &sums, 1, ws.n_outputs * ws.n_nodes * <Py_ssize_t>(sizeof(Moments) // sizeof(int64_t)))
 
     cdef bint _run_tasks(self) noexcept nogil:
         """Find the best splits of the planned tasks; False where memory is short or an exchange failed."""
@@ -328,34 +339,30 @@ cdef class Grower:
     cdef bint _exchange_tasks(self) noexcept nogil:
         """The same on several ranks, whose histograms one exchange adds up."""
         cdef Workspace* ws = &self.ws
-        cdef int64_t** cells = <int64_t**>malloc(max(ws.n_tasks, 1) * sizeof(int64_t*))
+        cdef int64_t** cells = <int64_t**>malloc(max(ws.n_tasks * ws.n_outputs, 1) * sizeof(int64_t*))
         cdef bint is_ready = cells != NULL
-        cdef int32_t i
+        cdef int32_t i, o
         for i in range(ws.n_tasks):
             is_ready = is_ready and ws.nodes[ws.tasks[i].counted].slot >= 0
         if is_ready and ws.n_tasks > 0:
             count_tasks(ws)
             for i in range(ws.n_tasks):
-                cells[i] = counted_histogram(ws, &ws.tasks[i], 0).cells
-            is_ready = sum_over(ws.ranks, cells, ws.n_tasks, 3 * ws.table.n_counted)
+                for o in range(ws.n_outputs):
+                    cells[i * ws.n_outputs + o] = counted_histogram(ws, &ws.tasks[i], 0, o).cells
+            is_ready = sum_over(ws.ranks, cells, ws.n_tasks * ws.n_outputs, 3 * ws.table.n_counted)
             if is_ready:
                 search_tasks(ws)
         free(cells)
         return is_ready
 
-    cdef void _sum_up(self) noexcept nogil:
-        """The exact sums of every node."""
-        cdef Workspace* ws = &self.ws
-        node_sums(ws, &self.source, &ws.quantised.scales, threads_for_rows(ws, ws.nodes[0].end), 0)
-
     cdef _tree(self):
-        """The arrays of the tree just grown, as far as its splits pay."""
+        """The arrays of the tree just grown, pruned."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i, k, n
         cdef const Node* node
         cdef float64_t gain_unit = self._gain_unit()
         self.dispersion = self._dispersion()
-        n = end_where_it_pays(ws, gain_unit, self.rules.split_penalty * self.dispersion)
+        n = prune_cost_complexity(ws, gain_unit, self.rules.split_penalty * self.dispersion)
         # One array of each type costs a small tree less than one for each field.
         links, numbers = np.empty((3, n), np.int32), np.empty((2, n))
         bins, sides, counts = np.empty(n, np.uint16), np.empty(n, np.uint8), np.empty(n, np.int64)
@@ -366,14 +373,14 @@ cdef class Grower:
         cdef int64_t[::1] n_samples = counts
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
-            if not is_left(ws, node):
+            if not is_kept(ws, node):
                 continue
             k = node.place
             link[0, k], link[1, k], link[2, k] = -1, 0, -1
             number[0, k], bin_threshold[k], missing_left[k] = 0.0, 0, False
             n_samples[k] = node.sums.count
-            number[1, k] = node.sums.hessian / self.ws.quantised.scales.hessian
-            if node.goes_on:
+            number[1, k] = node.sums.hessian / ws.outputs[0].quantised.scales.hessian
+            if node.is_split:
                 link[0, k] = node.split.feature
                 link[1, k] = ws.nodes[node.left_child].place
                 number[0, k] = node.split.gain * gain_unit
@@ -393,31 +400,39 @@ cdef class Grower:
             "weight": numbers[1],
         }
 
-    cdef float64_t _gain_unit(self):
-        """What the gains of splits are multiplied with to be those of the loss."""
-        return self.ws.quantised.scales.hessian / self.ws.quantised.scales.gradient ** 2
+    cdef float64_t _gain_unit(self) noexcept nogil:
+        """The unit of the gains of splits; those of several outputs are in units of the loss."""
+        return self.ws.outputs[0].gain_unit if self.ws.n_outputs == 1 else 1.0
 
-    cdef float64_t _dispersion(self):
-        return dispersion(&self.ws, sums_of_output(&self.ws, 0), &self.ws.quantised.scales)
+    cdef float64_t _dispersion(self) noexcept nogil:
+        cdef int32_t o
+        cdef float64_t total = 0.0
+        for o in range(self.ws.n_outputs):
+            total += dispersion(&self.ws, o)
+        return total
 
     cdef _values(self, weight):
-        """Newton step of every node, (n_nodes, 1); `weight` are the nodes' hessians."""
-        values = np.empty((len(weight), 1))
-        self._newton_steps(&self.ws.quantised.scales, 0, values, None)
+        """Newton steps of every node, (n_nodes, n_outputs); the weight of several outputs is the mean hessian."""
+        cdef int32_t o
+        values = np.empty((len(weight), self.ws.n_outputs))
+        self.hessians = None if self.ws.n_outputs == 1 else np.empty_like(values)
+        for o in range(self.ws.n_outputs):
+            self._newton_steps(o, values, self.hessians)
+        if self.hessians is not None:
+            weight[:] = self.hessians.mean(axis=1)
         return values
 
-    cdef _newton_steps(
-        self, const Scales* scales, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians
-    ):
+    cdef void _newton_steps(self, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians):
         """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if asked for."""
         cdef Workspace* ws = &self.ws
         cdef const Moments* sums = sums_of_output(ws, output)
+        cdef const Scales* scales = &ws.outputs[output].quantised.scales
         cdef const Node* node
         cdef int32_t i
         cdef float64_t hessian, l2 = self.given.l2
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
-            if not is_left(ws, node):
+            if not is_kept(ws, node):
                 continue
             hessian = <float64_t>sums[i].hessian / scales.exact_hessian
             steps[node.place, output] = 0.0
@@ -433,14 +448,14 @@ cdef class Grower:
         cdef const Node* node
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
-            if node.goes_on and node.split.category_set >= 0:
+            if node.is_split and node.split.category_set >= 0:
                 category_set[node.place] = n_words
                 n_words += (ws.features[node.split.feature].n_codes + 31) // 32
         words = np.empty(n_words, np.uint32)
         cdef uint32_t[::1] packed = words
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
-            if node.goes_on and node.split.category_set >= 0:
+            if node.is_split and node.split.category_set >= 0:
                 for k in range((ws.features[node.split.feature].n_codes + 31) // 32):
                     packed[n] = ws.category_words[node.split.category_set + k]
                     n += 1
@@ -451,7 +466,7 @@ cdef class Grower:
         cdef Workspace* ws = &self.ws
         leaves = sorted(
             (ws.nodes[i].begin, ws.nodes[i].end, ws.nodes[i].place)
-            for i in range(ws.n_nodes) if is_left(ws, &ws.nodes[i]) and not ws.nodes[i].goes_on
+            for i in range(ws.n_nodes) if is_kept(ws, &ws.nodes[i]) and not ws.nodes[i].is_split
         )
         nodes = np.array([place for _, _, place in leaves])
         starts = np.array([begin for begin, _, _ in leaves] + [ws.nodes[0].end], dtype=np.int64)

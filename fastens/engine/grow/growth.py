@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_ints
 from fastens.engine.grow.grow import Grower
-from fastens.engine.grow.joint_grow import JointGrower
 from fastens.engine.grow.values import bind_values, leaf_means
 from fastens.engine.limits import Limits
 from fastens.engine.losses.losses import exact_sum, weighted_mean
@@ -125,6 +124,11 @@ class RowWeights:
 class TreeGrower:
     """Grows one tree after another on the same rows, with the memory allocated once.
 
+    Where the matrix has payloads for several outputs, every leaf has a value for each, and the gain of a split is the
+    sum of its gains for the outputs. `min_child_weight` is then of their mean hessian. Limits of values (`path_smooth`,
+    `max_delta_step`) are kept, but splits are chosen as if values were free. Monotone constraints hold for every
+    output; a split whose sides are in the wrong order for one gains nothing for it.
+
     Parameters
     ----------
     matrix : BinnedMatrix
@@ -156,12 +160,7 @@ class TreeGrower:
         self._rules = rules.for_weights(sample_weight, matrix.comm)
         growing = replace(self._rules, max_delta_step=None) if renews_leaves else self._rules
         weights = RowWeights.of(sample_weight, matrix.n_rows, matrix.comm)
-        self._grower = self._new_grower(matrix, growing, weights, constant_hessian, n_threads)
-
-    def _new_grower(
-        self, matrix: BinnedMatrix, rules: GrowthRules, weights: RowWeights, constant_hessian: bool, n_threads: int
-    ) -> Grower:
-        return Grower(matrix, rules, weights, constant_hessian, n_threads)
+        self._grower = Grower(matrix, growing, weights, constant_hessian, n_threads)
 
     def grow(
         self,
@@ -170,19 +169,20 @@ class TreeGrower:
         rows: NDArray[np.uint32] | None = None,
         seed: int = 0,
     ) -> Tree:
-        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix.
+        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix and output.
 
         Parameters
         ----------
-        gradients, hessians : float32 arrays of shape (n_rows,)
-            Derivatives of the loss by the raw prediction.
+        gradients, hessians : float32 arrays of shape (n_rows,) or (n_outputs, n_rows)
+            Derivatives of the loss by the raw predictions.
         rows : uint32 array or None
             The rows to grow on, ascending; None for all.
         seed : int
             Of the features drawn at each node.
         """
-        tree = Tree(**self._grower.grow(gradients, hessians, rows, seed))
-        self._bind(tree, tree.weight[:, None])
+        tree = Tree(**self._grower.grow(np.atleast_2d(gradients), np.atleast_2d(hessians), rows, seed))
+        hessians_of_nodes = self._grower.hessians
+        self._bind(tree, tree.weight[:, None] if hessians_of_nodes is None else hessians_of_nodes)
         return tree
 
     def _bind(self, tree: Tree, hessians: NDArray[np.float64]) -> None:
@@ -241,69 +241,8 @@ class TreeGrower:
         return nodes[order], np.concatenate([parts[leaf] for leaf in order]), np.append(0, np.cumsum(sizes))
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
-        """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
-        self._grower.add_values(value[:, 0], raw)
-
-
-class JointTreeGrower(TreeGrower):
-    """Grows trees that have a value for each of several outputs in every leaf.
-
-    The gain of a split is the sum of its gains for the outputs. `min_child_weight` is of the mean hessian of the
-    outputs; limits of values (`path_smooth`, `max_delta_step`) are kept, but
-    splits are chosen as if values were free. Monotone constraints hold for every output; a split whose sides are in the
-    wrong order for one gains nothing for it.
-
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        The rows, with a payload for each output.
-    rules, sample_weight, constant_hessian, renews_leaves, n_threads
-        As for `TreeGrower`; leaves are renewed one output after the other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fastens.engine.bins.binning import learn_binning
-    >>> from fastens.engine.grow.growth import GrowthRules, JointTreeGrower
-    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
-    >>> matrix = learn_binning(X).transform(X).with_payloads(2)
-    >>> grower = JointTreeGrower(matrix, GrowthRules(min_samples_leaf=1, max_leaf_nodes=2))
-    >>> gradients = np.array([[1, 1, -1, -1], [2, 2, 4, 4]], dtype=np.float32)
-    >>> grower.grow(gradients, np.ones_like(gradients)).value[1:]
-    array([[-1., -2.],
-           [ 1., -4.]])
-    """
-
-    def _new_grower(
-        self, matrix: BinnedMatrix, rules: GrowthRules, weights: RowWeights, constant_hessian: bool, n_threads: int
-    ) -> Grower:
-        if weights.comm.size > 1:
-            raise ValueError(f"Trees of several outputs need all rows on one rank; got {weights.comm.size} ranks.")
-        return JointGrower(matrix, rules, weights, constant_hessian, n_threads, matrix.n_payloads)
-
-    def grow(
-        self,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32],
-        rows: NDArray[np.uint32] | None = None,
-        seed: int = 0,
-    ) -> Tree:
-        """Grow a tree from unweighted gradients and hessians, both of shape (n_outputs, n_rows).
-
-        Parameters
-        ----------
-        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
-            Derivatives of the loss by the raw predictions.
-        rows, seed
-            As for `TreeGrower`.
-        """
-        tree = Tree(**self._grower.grow_jointly(gradients, hessians, rows, seed))
-        self._bind(tree, self._grower.hessians)
-        return tree
-
-    def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
-        """Add to `raw`, (n_outputs, n_rows), for every row that the tree was given, the values of its leaf."""
-        for column, own in enumerate(raw):
+        """Add to `raw`, (n_rows,) or (n_outputs, n_rows), the values of the leaf of each row of the tree just grown."""
+        for column, own in enumerate(np.atleast_2d(raw)):
             self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
 
 

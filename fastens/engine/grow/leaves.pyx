@@ -1,9 +1,9 @@
 """What the rows in the leaves of a tree just grown add up to, and adding the values of leaves to rows."""
 
-from fastens.engine.histograms.quantise cimport Moments, RowGradients, Scales, exact_sums
+from fastens.engine.histograms.quantise cimport Moments, Scales, exact_sums
 from fastens.engine.structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t, prefetch
 from fastens.engine.team cimport share
-from fastens.engine.splits.workspace cimport Node, Workspace
+from fastens.engine.splits.workspace cimport Node, Output, Workspace
 
 # Leaves are not dealt out to the threads: each takes, of every leaf, the rows of its own part of the table. It has seen
 # their gradients before, and has them in its cache.
@@ -26,20 +26,17 @@ cdef Py_ssize_t _part(
 
 cdef struct Summing:
     const Workspace* ws
-    const RowGradients* source
-    const Scales* scales
+    const Output* output
     Moments* sums                   # of the first part
     Moments* others                 # of those that follow
 
 
-cdef void node_sums(
-    Workspace* ws, const RowGradients* source, const Scales* scales, int32_t n_threads, int32_t output
-) noexcept nogil:
+cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept nogil:
     """Exact sums of every node for an output, from the rows of the leaves upwards."""
     cdef int32_t i, t
     cdef const Node* node
     cdef Moments* sums = sums_of_output(ws, output)
-    cdef Summing summing = Summing(ws, source, scales, sums, sums_of_output(ws, ws.n_outputs))
+    cdef Summing summing = Summing(ws, &ws.outputs[output], sums, sums_of_output(ws, ws.n_outputs))
     share(_sum_part, &summing, n_threads)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
@@ -62,7 +59,7 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef Summing* summing = <Summing*>job
     cdef const Workspace* ws = summing.ws
     cdef const Node* node
-    cdef Py_ssize_t begin, end, n_rows = summing.source.n_rows
+    cdef Py_ssize_t begin, end, n_rows = summing.output.source.n_rows
     cdef Moments* sums = summing.sums if part == 0 else summing.others + (part - 1) * ws.n_nodes
     cdef int32_t i
     for i in range(ws.n_nodes):
@@ -70,11 +67,15 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         if node.left_child == 0:
             begin = _part(ws, node, n_rows, part, n_parts)
             end = _part(ws, node, n_rows, part + 1, n_parts)
-            sums[i] = exact_sums(summing.source, summing.scales, ws.rows + begin, end - begin)
+            sums[i] = exact_sums(
+                &summing.output.source, &summing.output.quantised.scales, ws.rows + begin, end - begin
+            )
 
 
-cdef float64_t dispersion(const Workspace* ws, const Moments* sums, const Scales* scales) noexcept nogil:
+cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:
     """Variance of the gradients within leaves over the mean hessian, with a degree of freedom less for each leaf."""
+    cdef const Moments* sums = sums_of_output(ws, output)
+    cdef const Scales* scales = &ws.outputs[output].quantised.scales
     cdef float64_t within = <float64_t>sums[0].square / (scales.root * scales.root)
     cdef float64_t hessian = <float64_t>sums[0].hessian / scales.exact_hessian, gradient
     cdef int64_t n_free = sums[0].copies
@@ -89,26 +90,26 @@ cdef float64_t dispersion(const Workspace* ws, const Moments* sums, const Scales
     return within / n_free * sums[0].copies / hessian
 
 
-cdef int32_t end_where_it_pays(Workspace* ws, float64_t gain_unit, float64_t price) noexcept nogil:
-    """Number the nodes of the subtree of the greatest gain, less a price for each split; return how many they are.
+cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t penalty) noexcept nogil:
+    """Number the nodes of the subtree of the greatest gain, less a penalty for each split; return how many they are.
 
-    What is below a node counts where it pays itself. Without a price the tree stays as it is.
+    This is minimal cost-complexity pruning (Breiman et al. 1984, section 3.3). Without a penalty the tree stays.
     """
     cdef int32_t i, n_nodes = 0
     cdef Node* node
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
-        node.profit = 0.0
+        node.net_gain = 0.0
         if node.left_child > 0:
-            node.profit = node.split.gain * gain_unit - price
-            node.profit = node.profit + ws.nodes[node.left_child].profit + ws.nodes[node.left_child + 1].profit
-            if node.profit <= 0:
-                node.profit = 0.0
+            node.net_gain = node.split.gain * gain_unit - penalty
+            node.net_gain = node.net_gain + ws.nodes[node.left_child].net_gain + ws.nodes[node.left_child + 1].net_gain
+            if node.net_gain <= 0:
+                node.net_gain = 0.0
     for i in range(ws.n_nodes):
         node = &ws.nodes[i]
-        node.goes_on = False
-        if is_left(ws, node):
-            node.goes_on = node.left_child > 0 and (node.profit > 0 or price <= 0)
+        node.is_split = False
+        if is_kept(ws, node):
+            node.is_split = node.left_child > 0 and (node.net_gain > 0 or penalty <= 0)
             node.place = n_nodes
             n_nodes += 1
         else:

@@ -8,12 +8,12 @@ classes.
 import numpy as np
 
 cimport cython
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from fastens.engine.splits.categories cimport sort_codes
-from fastens.engine.splits.criterion cimport ERROR, SQUARES, Criterion
+from fastens.engine.splits.criterion cimport SQUARES, Criterion, score_of_sums
 from fastens.engine.splits.gain cimport ScanRoom
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
@@ -30,7 +30,6 @@ cdef enum:
     MOST_AT_ONCE = 64
     GROUPS = 3                  # of features, for each of several threads: few, as each group reads all weights
     GRAIN = 1 << 15             # (row, feature) additions, or cells, that are worth another thread
-
 
 cdef struct Rows:
     const void* columns         # codes, one feature after another
@@ -53,6 +52,7 @@ cdef struct Room:
     int64_t* total              # by class
     int64_t* left
     int64_t* best_left
+    float64_t* sides            # left by class, right by class
     uint8_t* goes_left          # by code, of the best stump
     ScanRoom order
     float64_t* scores           # by code: scores, and sums of both classes up to it
@@ -128,37 +128,22 @@ cdef void _count(const Rows* rows, int32_t first, int32_t last, int64_t* cells) 
 
 # Scores: larger is better ---------------------------------------------------------------------------------------------
 
-cdef inline float64_t _x_log_x(float64_t x) noexcept nogil:
-    return x * log(x) if x > 0 else 0.0
-
-
-cdef inline float64_t _score(
-    const int64_t* left, const int64_t* total, int32_t n_classes, Criterion criterion
-) noexcept nogil:
-    """Weight times impurity of both sides, less than that of none; -infinity where a side is empty."""
-    cdef float64_t a, b, left_weight = 0, right_weight = 0, left_sum = 0, right_sum = 0
+cdef inline float64_t _score(const Rows* rows, Room* room) noexcept nogil:
+    """The scores of both sides of a split, added up; -infinity where a side is empty."""
+    cdef float64_t* right = room.sides + rows.n_classes
+    cdef float64_t left_weight = 0, right_weight = 0
     cdef int32_t k
-    for k in range(n_classes):
-        a = <float64_t> left[k]
-        b = <float64_t> (total[k] - left[k])
-        left_weight += a
-        right_weight += b
-        if criterion == SQUARES:
-            left_sum += a * a
-            right_sum += b * b
-        elif criterion == ERROR:
-            left_sum = a if a > left_sum else left_sum
-            right_sum = b if b > right_sum else right_sum
-        else:
-            left_sum += _x_log_x(a)
-            right_sum += _x_log_x(b)
+    for k in range(rows.n_classes):
+        room.sides[k] = <float64_t> room.left[k]
+        right[k] = <float64_t> (room.total[k] - room.left[k])
+        left_weight += room.sides[k]
+        right_weight += right[k]
     if left_weight <= 0 or right_weight <= 0:
         return -INFINITY
-    if criterion == SQUARES:
-        return (left_sum * right_weight + right_sum * left_weight) / (left_weight * right_weight)
-    if criterion == ERROR:
-        return left_sum + right_sum
-    return left_sum - _x_log_x(left_weight) + right_sum - _x_log_x(right_weight)
+    return (
+        score_of_sums(rows.criterion, room.sides, rows.n_classes, left_weight)
+        + score_of_sums(rows.criterion, right, rows.n_classes, right_weight)
+    )
 
 
 cdef inline bint _add_cell(const int64_t* cell, int64_t* sums, int32_t n_classes) noexcept nogil:
@@ -192,7 +177,7 @@ cdef void _scan_numeric(
     for c in range(1, n_codes):
         if not _add_cell(cells + c * n_classes, room.left, n_classes):
             continue
-        score = _score(room.left, room.total, n_classes, rows.criterion)
+        score = _score(rows, room)
         if score > found.score:
             found.score, found.bin, found.missing_left = score, c, missing_left
 
@@ -246,7 +231,7 @@ cdef void _scan_categories(
         memset(room.left, 0, rows.n_classes * sizeof(int64_t))
         for i in range(n - 1):
             _add_cell(cells + <Py_ssize_t> room.order.codes[i] * rows.n_classes, room.left, rows.n_classes)
-            score = _score(room.left, room.total, rows.n_classes, rows.criterion)
+            score = _score(rows, room)
             if score > found.score:
                 found.score, found.bin, found.order = score, i + 1, k
 
@@ -400,13 +385,14 @@ cdef class StumpFinder:
         self.rooms = <Room*> calloc(self.n_threads, sizeof(Room))
         for t in range(self.n_threads if self.rooms != NULL else 0):
             room = &self.rooms[t]
-            room.cells = <int64_t*> calloc(cells + 3 * n_classes + 5 * codes + codes, sizeof(int64_t))
+            room.cells = <int64_t*> calloc(cells + 5 * n_classes + 5 * codes + codes, sizeof(int64_t))
             if room.cells == NULL:
                 break
             room.total = room.cells + cells
             room.left = room.total + n_classes
             room.best_left = room.left + n_classes
-            room.scores = <float64_t*> (room.best_left + n_classes)
+            room.sides = <float64_t*> (room.best_left + n_classes)
+            room.scores = room.sides + 2 * n_classes
             room.order.keys = room.scores + 3 * codes
             room.order.codes = <int32_t*> (room.order.keys + codes)
             room.goes_left = <uint8_t*> (room.order.codes + 2 * codes)

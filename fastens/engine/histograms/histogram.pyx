@@ -218,7 +218,7 @@ cdef void subtract_histogram(
 cdef inline void _sum_members(
     const int64_t* source, const Feature* feature, const int64_t* total, int64_t* cells, Py_ssize_t width
 ) noexcept nogil:
-    """The usual code has what the others leave. Called with a literal width."""
+    """The most frequent bin is found by subtraction from the totals. Called with a literal width."""
     cdef const uint8_t* member = feature.members
     cdef const uint8_t* end
     cdef Py_ssize_t code, k
@@ -239,7 +239,7 @@ cdef inline void _sum_members(
             cells[width * code + k] = sums[k]
             rest[k] -= sums[k]
     for k in range(width):
-        cells[width * feature.usual_code + k] = rest[k]
+        cells[width * feature.most_frequent_bin + k] = rest[k]
 
 
 cdef void unbundle(

@@ -8,7 +8,7 @@ from fastens.engine.structs cimport float64_t, int32_t
 
 cdef enum Criterion:
     # Score of sums s (of the classes' weights, or of numbers) of rows of weight w:
-    SQUARES                         # sum(s^2) / w: Gini, squared error
+    SQUARES                         # sum(s^2) / w: Gini, squared error; Newton steps with s = G, w = H + l2: gain.pxd
     ENTROPY                         # sum(s log2(s / w))
     POISSON                         # sum(s log(s / w)); all sums must be positive
     ERROR                           # max(s): the share of rows of the largest class

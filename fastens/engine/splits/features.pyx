@@ -11,7 +11,7 @@ cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of a tree's own dra
 
 cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* allowed, int32_t* order) noexcept nogil:
     """Leave `wanted` of the allowed features; depends only on the tree's seed and the counter."""
-    cdef const float64_t* weights = ws.feature_rules.weights
+    cdef const float64_t* weights = ws.limits.feature_weights
     cdef int32_t i, j, n = 0
     cdef uint64_t seed = random_bits(ws.seed, counter)
     for i in range(ws.table.n_features):
@@ -34,8 +34,8 @@ cdef void draw_tree_features(Workspace* ws) noexcept nogil:
     """The features of the tree that is to be grown now; those of weight 0 are in none."""
     cdef int32_t f
     for f in range(ws.table.n_features):
-        ws.of_tree[f] = ws.feature_rules.weights == NULL or ws.feature_rules.weights[f] > 0
-    _draw(ws, ws.feature_rules.n_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
+        ws.of_tree[f] = ws.limits.feature_weights == NULL or ws.limits.feature_weights[f] > 0
+    _draw(ws, ws.features_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
 
 
 cdef inline bint _is_on_path(const Workspace* ws, int32_t node, int32_t feature) noexcept nogil:
@@ -68,15 +68,15 @@ cdef void _bind_to_path(const Workspace* ws, int32_t node, uint8_t* allowed) noe
     cdef const uint8_t* group
     cdef int32_t g, f, n_features = ws.table.n_features
     cdef uint8_t may_join
-    if ws.feature_rules.max_on_path > 0 and _features_on_path(ws, node) >= ws.feature_rules.max_on_path:
+    if ws.limits.max_features_on_path > 0 and _features_on_path(ws, node) >= ws.limits.max_features_on_path:
         for f in range(n_features):
             allowed[f] = allowed[f] and _is_on_path(ws, node, f)
-    if ws.feature_rules.n_groups == 0:
+    if ws.limits.n_groups == 0:
         return
     for f in range(n_features):
         allowed[f] *= 2             # 2: wanted, but not yet found in a group
-    for g in range(ws.feature_rules.n_groups):
-        group = ws.feature_rules.groups + <Py_ssize_t>g * n_features
+    for g in range(ws.limits.n_groups):
+        group = ws.limits.feature_groups + <Py_ssize_t>g * n_features
         if _group_holds_path(ws, group, node):
             for f in range(n_features):
                 may_join = group[f]
@@ -90,7 +90,7 @@ cdef void allow_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t*
     cdef int32_t f
     for f in range(ws.table.n_features):
         allowed[f] = ws.of_tree[f]
-    if ws.feature_rules.max_on_path > 0 or ws.feature_rules.n_groups > 0:
+    if ws.limits.max_features_on_path > 0 or ws.limits.n_groups > 0:
         _bind_to_path(ws, node, allowed)
-    if ws.feature_rules.n_per_node < ws.table.n_features:
-        _draw(ws, ws.feature_rules.n_per_node, node, allowed, order)
+    if ws.limits.features_per_split < ws.table.n_features:
+        _draw(ws, ws.limits.features_per_split, node, allowed, order)

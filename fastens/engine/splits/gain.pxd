@@ -44,6 +44,10 @@ cdef struct ScanRoom:
     int32_t* codes
     uint64_t* sums
     Sums pooled                     # of the categories that are too rare in the node to be told apart
+    # of several outputs
+    float64_t* hessians             # by code: the sum over the outputs
+    Sums* left                      # by output
+    Sums* pooled_of_outputs
 
 
 cdef struct Scan:

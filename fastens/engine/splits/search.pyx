@@ -1,14 +1,23 @@
-"""Histograms and best splits of one task: a node whose rows are counted, and perhaps its sibling by subtraction."""
+"""Histograms and best splits of one task: a node whose rows are counted, and perhaps its sibling by subtraction.
 
+Trees of several outputs have a histogram of each output. Everything here is the same for them, but for the search among
+the splits of one feature: split.pyx for one output, joint_search.pyx for several.
+"""
+
+from fastens.engine.histograms.cells cimport CellLayout, Histogram
+from fastens.engine.histograms.histogram cimport (
+    Columns, all_columns, build_histogram, merge_histogram, subtract_histogram, unbundle
+)
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features
-from fastens.engine.histograms.cells cimport Histogram
-from fastens.engine.splits.gain cimport Scan, Split, limited_value, start_scan
-from fastens.engine.histograms.histogram cimport Columns, all_columns, build_histogram, merge_histogram, subtract_histogram, unbundle
+from fastens.engine.splits.gain cimport Scan, limited_value, start_scan
+from fastens.engine.splits.joint_search cimport Side, best_joint_split, complete_joint_split
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums
-from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint8_t
+from fastens.engine.splits.workspace cimport (
+    Node, Output, Task, Workspace, node_histogram, partial_histogram, sums_of_node
+)
+from fastens.engine.structs cimport Column, Feature, int32_t, int64_t
 from fastens.engine.team cimport share
-from fastens.engine.splits.workspace cimport Node, Task, Workspace, slot_histogram
 
 cdef enum:
     # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
@@ -24,124 +33,107 @@ cdef enum:
 
 cdef int64_t _work_of_task(const Workspace* ws, const Task* task) noexcept nogil:
     cdef const Node* node = &ws.nodes[task.counted]
-    return (node.end - node.begin) * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
+    return ws.n_outputs * ((node.end - node.begin) * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes)
 
 
 cdef int32_t threads_of_task(const Workspace* ws, const Task* task) noexcept nogil:
     return <int32_t>max(1, min(<int64_t>ws.n_threads, _work_of_task(ws, task) // THREAD_GRAIN))
 
 
-cdef bint _fits_packed(const Workspace* ws, const Node* node) noexcept nogil:
-    return (
-        ws.quantised.statistics.narrow and ws.ranks == NULL
-        and node.end - node.begin <= ws.quantised.layout.max_rows
-    )
-
-
-cdef Histogram counted_histogram(Workspace* ws, const Task* task, int32_t thread) noexcept nogil:
+cdef Histogram counted_histogram(const Workspace* ws, const Task* task, int32_t thread, int32_t output) noexcept nogil:
     """Where the counted node's cells go: its slot, or the thread's own room."""
-    cdef Node* node = &ws.nodes[task.counted]
-    cdef Histogram histogram
+    cdef const Node* node = &ws.nodes[task.counted]
     if node.slot >= 0:
-        ws.slots[node.slot].packed = _fits_packed(ws, node)
-        return slot_histogram(ws, node.slot, ws.slots[node.slot].packed)
-    histogram = ws.partial[thread]
-    histogram.packed = _fits_packed(ws, node)
-    return histogram
+        return node_histogram(ws, node, node.slot, output)
+    return partial_histogram(ws, node, thread, output)
 
 
 cdef struct Counting:
     Workspace* ws
-    const Node* node
+    const Task* task
     int32_t room                    # of the first part; those of the others follow
-    Histogram target
 
 
 cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
     """Count the rows in n_threads parts: the first into the node's own cells, the others into their partials."""
-    cdef Counting counting
-    counting.ws, counting.node, counting.room = ws, &ws.nodes[task.counted], thread
-    counting.target = counted_histogram(ws, task, thread)
+    cdef Counting counting = Counting(ws, task, thread)
     share(_count_part, &counting, n_threads)
 
 
 cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef Counting* counting = <Counting*>job
     cdef Workspace* ws = counting.ws
-    cdef const Node* node = counting.node
+    cdef const Node* node = &ws.nodes[counting.task.counted]
     cdef Py_ssize_t n = node.end - node.begin
+    cdef Py_ssize_t begin = node.begin + n * part // n_parts, end = node.begin + n * (part + 1) // n_parts
     cdef Columns columns = all_columns(&ws.table)
-    cdef Histogram out = counting.target
-    if part > 0:
-        out.cells = ws.partial[part].cells
-    _count(
-        ws, node.begin + n * part // n_parts, node.begin + n * (part + 1) // n_parts, &columns,
-        counting.room + part, &out,
-    )
+    cdef Histogram out
+    cdef int32_t o, room = counting.room + part
+    for o in range(ws.n_outputs):
+        if part == 0:
+            out = counted_histogram(ws, counting.task, room, o)
+        else:
+            out = partial_histogram(ws, node, room, o)
+        _count(ws, o, begin, end, &columns, room, &out)
 
 
 cdef void _count(
-    Workspace* ws, Py_ssize_t begin, Py_ssize_t end, const Columns* columns, int32_t thread, Histogram* out
+    Workspace* ws, int32_t output, Py_ssize_t begin, Py_ssize_t end, const Columns* columns, int32_t room,
+    Histogram* out,
 ) noexcept nogil:
+    cdef const Output* of = &ws.outputs[output]
     build_histogram(
-        &ws.table, &ws.quantised.statistics, &ws.quantised.layout, ws.rows + begin, end - begin, columns,
-        ws.zeros + thread * ws.table.n_counted, out,
+        &of.table, &of.quantised.statistics, &of.quantised.layout, ws.rows + begin, end - begin, columns,
+        ws.zeros + room * ws.table.n_counted, out,
     )
 
 
 cdef inline void _merge_column(
-    Workspace* ws, Histogram* target, int32_t n_partials, const Column* column
+    Workspace* ws, const Task* task, Histogram* target, int32_t output, int32_t n_partials, const Column* column
 ) noexcept nogil:
+    cdef Histogram partial
     cdef int32_t t
     for t in range(1, n_partials):
-        merge_histogram(target, &ws.partial[t], column)
+        partial = partial_histogram(ws, &ws.nodes[task.counted], t, output)
+        merge_histogram(target, &partial, column)
 
 
 cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noexcept nogil:
     """Add the threads' partials to the counted node's cells, where that must be done before the search."""
-    cdef Histogram target = counted_histogram(ws, task, 0)
-    cdef int32_t c
-    for c in range(ws.table.n_columns):
-        _merge_column(ws, &target, n_threads, &ws.table.columns[c])
-
-
-cdef struct Side:
-    # One of the two nodes of a task: its cells and what is known of its splits.
-    int32_t node                    # -1: not there
-    bint wanted
-    Histogram histogram
-    uint8_t* allowed
-    Split* splits                   # best split of each feature
-    Scan of_values                  # where searches begin: over thresholds, or single categories
-    Scan of_sets                    # over sets of categories
+    cdef Histogram target
+    cdef int32_t c, o
+    for o in range(ws.n_outputs):
+        target = counted_histogram(ws, task, 0, o)
+        for c in range(ws.table.n_columns):
+            _merge_column(ws, task, &target, o, n_threads, &ws.table.columns[c])
 
 
 cdef struct Search:
     Workspace* ws
+    const Task* task
     int32_t room                    # of the first part
     int32_t n_partials
-    Histogram parent
+    Histogram* parent
     Side counted
     Side difference
 
 
-cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t thread, int32_t which) noexcept nogil:
+cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t which) noexcept nogil:
     cdef Side side
     cdef Py_ssize_t n_features = ws.table.n_features
     side.node = node
-    side.histogram.cells = NULL
-    side.histogram.packed = False
     side.wanted = wanted and node >= 0
-    side.allowed = ws.allowed + (2 * thread + which) * n_features
-    side.splits = ws.feature_splits + (2 * thread + which) * n_features
+    side.histograms = ws.histograms + (3 * room + 1 + which) * ws.n_outputs
+    side.allowed = ws.allowed + (2 * room + which) * n_features
+    side.splits = ws.feature_splits + (2 * room + which) * n_features
     if side.wanted:
-        allow_features(ws, node, side.allowed, ws.sampled + thread * n_features)
+        allow_features(ws, node, side.allowed, ws.sampled + room * n_features)
     return side
 
 
 cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
     cdef const Node* node
-    if side.wanted:
+    if side.wanted and ws.n_outputs == 1:
         node = &ws.nodes[side.node]
         side.of_values = start_scan(&node.sums, ws.rules.l2, &node.limits, &ws.rules)
         side.of_sets = start_scan(&node.sums, ws.rules.l2 + ws.rules.category_l2, &node.limits, &ws.rules)
@@ -168,24 +160,37 @@ cdef void search_task(
     sums are read from its first column.
     """
     cdef Search search
-    cdef int32_t slot
-    search.ws, search.room, search.n_partials = ws, thread, n_partials
+    cdef const Node* difference
+    cdef int32_t o
+    search.ws, search.task, search.room, search.n_partials = ws, task, thread, n_partials
+    search.parent = ws.histograms + 3 * thread * ws.n_outputs
     search.counted = _side(ws, task.counted, task.want_counted, thread, 0)
     search.difference = _side(ws, task.difference, task.want_difference, thread, 1)
-    search.counted.histogram = counted_histogram(ws, task, thread)
-    if task.difference >= 0:
-        slot = ws.nodes[task.difference].slot
-        search.parent = slot_histogram(ws, slot, ws.slots[slot].packed)
-        ws.slots[slot].packed = _fits_packed(ws, &ws.nodes[task.difference])
-        search.difference.histogram = slot_histogram(ws, slot, ws.slots[slot].packed)
+    for o in range(ws.n_outputs):
+        search.counted.histograms[o] = counted_histogram(ws, task, thread, o)
+        if task.difference >= 0:
+            difference = &ws.nodes[task.difference]
+            search.parent[o] = node_histogram(ws, &ws.nodes[difference.parent], difference.slot, o)
+            search.difference.histograms[o] = node_histogram(ws, difference, difference.slot, o)
     if task.is_root:
-        ws.nodes[0].sums = column_sums(&search.counted.histogram, &ws.table.columns[0], &ws.quantised.layout)
-        ws.nodes[0].limits.value = limited_value(&ws.nodes[0].sums, ws.rules.l2, 0.0, &ws.nodes[0].limits)
+        _sum_root(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
     share(_search_part, &search, n_threads)
     _keep_best(ws, &search.counted, thread)
     _keep_best(ws, &search.difference, thread)
+
+
+cdef void _sum_root(Workspace* ws, const Histogram* histograms) noexcept nogil:
+    cdef Node* root = &ws.nodes[0]
+    cdef int32_t o
+    root.sums = column_sums(&histograms[0], &ws.table.columns[0], &ws.outputs[0].quantised.layout)
+    root.limits.value = limited_value(&root.sums, ws.rules.l2, 0.0, &root.limits)
+    if ws.n_outputs > 1:
+        for o in range(ws.n_outputs):
+            ws.sums_of_nodes[o] = column_sums(
+                &histograms[o], &ws.table.columns[0], &ws.outputs[o].quantised.layout
+            )
 
 
 cdef Columns _columns_of_part(const Workspace* ws, int32_t part, int32_t n_parts) noexcept nogil:
@@ -209,9 +214,10 @@ cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
     cdef Columns columns = _columns_of_part(ws, part, n_parts)
-    cdef int32_t c, room = search.room + part
+    cdef int32_t c, o, room = search.room + part
     if search.n_partials == 0:
-        _count(ws, node.begin, node.end, &columns, room, &search.counted.histogram)
+        for o in range(ws.n_outputs):
+            _count(ws, o, node.begin, node.end, &columns, room, &search.counted.histograms[o])
     for c in range(columns.first, columns.end):
         _search_column(search, &ws.table.columns[c], room)
 
@@ -219,39 +225,50 @@ cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 cdef void _search_column(Search* search, const Column* column, int32_t room) noexcept nogil:
     cdef Workspace* ws = search.ws
     cdef const Feature* feature
-    cdef int32_t i
-    _merge_column(ws, &search.counted.histogram, search.n_partials, column)
-    if column.n_features > 1:
-        unbundle(
-            &search.counted.histogram, column, ws.features, &ws.nodes[search.counted.node].sums, &ws.quantised.layout
-        )
-    if search.difference.node >= 0:
-        subtract_histogram(
-            &search.parent, &search.counted.histogram, &search.difference.histogram, &ws.quantised.layout, column
-        )
+    cdef int32_t i, o
+    for o in range(ws.n_outputs):
+        _complete_column(search, column, o)
     for i in range(column.n_features):
         feature = &ws.features[column.features[i]]
         _search_side(ws, feature, &search.counted, room)
         _search_side(ws, feature, &search.difference, room)
 
 
-cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t thread) noexcept nogil:
+cdef inline void _complete_column(Search* search, const Column* column, int32_t output) noexcept nogil:
+    """The cells of both nodes for one output."""
+    cdef Workspace* ws = search.ws
+    cdef Histogram* counted = &search.counted.histograms[output]
+    cdef const CellLayout* layout = &ws.outputs[output].quantised.layout
+    _merge_column(ws, search.task, counted, output, search.n_partials, column)
+    if column.n_features > 1:
+        unbundle(counted, column, ws.features, sums_of_node(ws, search.counted.node, output), layout)
+    if search.difference.node >= 0:
+        subtract_histogram(
+            &search.parent[output], counted, &search.difference.histograms[output], layout, column
+        )
+
+
+cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t room) noexcept nogil:
     cdef const Scan* start = &side.of_values
     if not side.wanted:
         return
     if not side.allowed[feature.index]:
         side.splits[feature.index].feature = -1
         return
+    if ws.n_outputs > 1:
+        best_joint_split(ws, side, feature, &ws.rooms[room], &side.splits[feature.index])
+        return
     if feature.is_categorical and not is_one_hot(feature, &ws.rules):
         start = &side.of_sets
     best_split_of_feature(
-        &side.histogram, &ws.quantised.layout, feature, start, &ws.rules, &ws.rooms[thread], &side.splits[feature.index]
+        side.histograms, &ws.outputs[0].quantised.layout, feature, start, &ws.rules, &ws.rooms[room],
+        &side.splits[feature.index],
     )
 
 
-cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
+cdef void _keep_best(Workspace* ws, Side* side, int32_t room) noexcept nogil:
     """The best of the features' splits; of equal ones, that of the first feature."""
-    cdef int32_t f, best = -1
+    cdef int32_t f, by = 0, best = -1
     cdef Node* node
     if not side.wanted:
         return
@@ -262,9 +279,13 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t thread) noexcept nogil:
         return
     node = &ws.nodes[side.node]
     node.split = side.splits[best]
+    if ws.n_outputs > 1:
+        by = complete_joint_split(ws, side, &ws.rooms[room], &node.split)
     if ws.features[best].is_categorical:
         node.split.category_set = side.node * ws.words_per_node
         write_category_set(
-            &side.histogram, &ws.quantised.layout, &ws.features[best], &ws.rules, &ws.rooms[thread],
-            &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
+            &side.histograms[by], &ws.outputs[by].quantised.layout, &ws.features[best], &ws.outputs[by].rules,
+            &ws.rooms[room], &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
         )
+    if ws.n_outputs > 1:
+        node.split.left = ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]

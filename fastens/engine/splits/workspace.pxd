@@ -4,7 +4,8 @@ from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, ValueLimits
 from fastens.engine.histograms.histogram cimport Table
 from fastens.engine.ranks cimport Ranks
 from fastens.engine.splits.partition cimport Decision
-from fastens.engine.histograms.quantise cimport Moments, Quantised
+from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients
+from fastens.engine.limits cimport Limits
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef struct Node:
@@ -18,9 +19,9 @@ cdef struct Node:
     Sums sums
     ValueLimits limits
     Split split
-    # once the tree is grown
-    float64_t profit                # what the splits from here on gain, less their price
-    bint goes_on                    # whether the tree has its split
+    # once the tree is grown and pruned
+    float64_t net_gain              # gain of the splits from here on, less the penalty of each
+    bint is_split
     int32_t place                   # its number in the tree, or that of the leaf that it has become a part of
 
 
@@ -33,14 +34,14 @@ cdef struct Task:
     bint is_root
 
 
-cdef struct FeatureRules:
-    # Which features a tree and its nodes may split on. The arrays belong to the Grower.
-    int32_t n_per_tree              # drawn at random for a tree
-    int32_t n_per_node              # and of those, for a node
-    const float64_t* weights        # chances of being drawn; NULL: all alike
-    int32_t max_on_path             # the most features between the root and a leaf; 0: no limit
-    const uint8_t* groups           # (n_groups, n_features): the features of a path are all in one group; NULL: no rule
-    int32_t n_groups
+cdef struct Output:
+    # One of the raw predictions that a tree has values for, with histograms in fixed-point units of its own.
+    Table table                     # the rows with its payload
+    RowGradients source
+    Quantised quantised
+    SplitRules rules                # in the units of its sums
+    float64_t gain_unit             # gain in units of the loss = gain of the sums * gain_unit
+    float64_t hessian_unit          # likewise, the mean over the outputs
 
 
 cdef struct Workspace:
@@ -50,30 +51,38 @@ cdef struct Workspace:
     Py_ssize_t code_stride          # from one feature's to the next
     Feature* features
     Column* columns                 # those of the table
-    Quantised quantised
-    SplitRules rules
+    Output* outputs
+    int32_t n_outputs
+    Limits limits
+    int32_t features_per_tree
+    Py_ssize_t kept_rows            # histograms of nodes of fewer rows are not stored
+    float64_t min_hessian           # of several outputs: limits of the mean hessian and of the summed gains
+    float64_t min_gain
+    SplitRules rules                # of the first output, or where there are several, what holds for all
     int32_t n_threads               # for the tree that is grown: all, or one where there is little to do
     int32_t n_rooms                 # most threads
     uint32_t* rows
     uint32_t* scratch_rows
     # one of each per room
     uint64_t* zeros                 # n_counted cells, always left at 0
-    Histogram* partial
+    int64_t** partial               # cells of all outputs
+    Histogram* histograms           # n_outputs for each of: a parent, the node that is counted, its sibling
     ScanRoom* rooms
     int32_t* sampled                # n_features: the features that may be drawn, in a random order
     uint8_t* allowed                # 2 * n_features: the features that a node may use, for both nodes of a task
     Split* feature_splits           # 2 * n_features
     uint8_t* of_tree                # n_features: those drawn for the tree
-    FeatureRules feature_rules
     uint64_t seed
-    # stored histograms
-    Histogram* slots                # the memory of each, and the form it is in
+    # stored histograms, of all outputs
+    int64_t** slots
     int32_t* free_slots
     int32_t n_slots
     int32_t n_free
     Ranks* ranks                    # NULL: one
     # nodes of the tree
     Node* nodes
+    Sums* sums_of_nodes             # of several outputs: (node, output), and of what goes left
+    Sums* left_sums_of_nodes
     int32_t n_nodes
     int32_t node_capacity
     Candidate* candidates           # a heap of the leaves that have a split
@@ -84,10 +93,15 @@ cdef struct Workspace:
     int32_t n_tasks
     # once it is grown: exact sums of every node, for each output, then the parts of the threads after the first
     Moments* sums
-    int32_t n_outputs
     # room for the category set of every node, words_per_node each; 0 where no feature is categorical
     uint32_t* category_words
     int32_t words_per_node
+
+
+cdef inline const Sums* sums_of_node(const Workspace* ws, int32_t node, int32_t output) noexcept nogil:
+    if ws.n_outputs == 1:
+        return &ws.nodes[node].sums
+    return &ws.sums_of_nodes[<Py_ssize_t>node * ws.n_outputs + output]
 
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil
@@ -96,4 +110,5 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil
 cdef int32_t take_slot(Workspace* ws) noexcept nogil
 cdef void release_slot(Workspace* ws, Node* node) noexcept nogil
 cdef void release_all_slots(Workspace* ws) noexcept nogil
-cdef Histogram slot_histogram(const Workspace* ws, int32_t slot, bint packed) noexcept nogil
+cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil
+cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t thread, int32_t output) noexcept nogil

@@ -3,9 +3,9 @@
 from libc.stdlib cimport calloc, free, malloc, realloc
 
 from fastens.engine.heap cimport Candidate
-from fastens.engine.histograms.cells cimport Histogram
+from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split
-from fastens.engine.histograms.quantise cimport Moments
+from fastens.engine.histograms.quantise cimport Moments, Quantised
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -40,40 +40,62 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.zeros = <uint64_t*>calloc(ws.n_rooms * ws.table.n_counted, sizeof(uint64_t))
-    ws.partial = <Histogram*>calloc(ws.n_rooms, sizeof(Histogram))
+    ws.partial = <int64_t**>calloc(ws.n_rooms, sizeof(int64_t*))
+    ws.histograms = <Histogram*>malloc(3 * ws.n_outputs * ws.n_rooms * sizeof(Histogram))
     ws.rooms = <ScanRoom*>calloc(ws.n_rooms, sizeof(ScanRoom))
     ws.sampled = <int32_t*>malloc(ws.n_rooms * n_features * sizeof(int32_t))
     ws.allowed = <uint8_t*>malloc(2 * ws.n_rooms * n_features)
     ws.of_tree = <uint8_t*>malloc(n_features)
     ws.feature_splits = <Split*>malloc(2 * ws.n_rooms * n_features * sizeof(Split))
-    if (
-        ws.rows == NULL or ws.scratch_rows == NULL or ws.zeros == NULL or ws.partial == NULL or ws.rooms == NULL
-        or ws.sampled == NULL or ws.allowed == NULL or ws.of_tree == NULL or ws.feature_splits == NULL
+    if not (
+        ws.rows and ws.scratch_rows and ws.zeros and ws.partial and ws.rooms and ws.histograms and ws.sampled
+        and ws.allowed and ws.of_tree and ws.feature_splits
     ):
         return False
     for t in range(ws.n_rooms):
-        ws.partial[t].cells = <int64_t*>malloc(3 * ws.table.n_cells * sizeof(int64_t))
+        ws.partial[t] = <int64_t*>malloc(3 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
         ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
-        if ws.partial[t].cells == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
+        if ws.partial[t] == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
             return False
-        if ws.rooms[t].sums == NULL:
+        if ws.rooms[t].sums == NULL or not _allocate_outputs(&ws.rooms[t], ws.n_outputs, widest):
             return False
     return True
+
+
+cdef bint _allocate_outputs(ScanRoom* room, int32_t n_outputs, Py_ssize_t widest) noexcept nogil:
+    """What only the search over several outputs needs."""
+    if n_outputs == 1:
+        return True
+    room.hessians = <float64_t*>malloc(widest * sizeof(float64_t))
+    room.left = <Sums*>malloc(n_outputs * sizeof(Sums))
+    room.pooled_of_outputs = <Sums*>malloc(n_outputs * sizeof(Sums))
+    return room.hessians != NULL and room.left != NULL and room.pooled_of_outputs != NULL
 
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
     cdef int32_t i
     for i in range(ws.n_rooms):
         if ws.partial != NULL:
-            free(ws.partial[i].cells)
+            free(ws.partial[i])
         if ws.rooms != NULL:
             free(ws.rooms[i].keys)
             free(ws.rooms[i].codes)
             free(ws.rooms[i].sums)
+            free(ws.rooms[i].hessians)
+            free(ws.rooms[i].left)
+            free(ws.rooms[i].pooled_of_outputs)
     for i in range(ws.n_slots):
-        free(ws.slots[i].cells)
+        free(ws.slots[i])
+    if ws.outputs != NULL:
+        for i in range(ws.n_outputs):
+            free(ws.outputs[i].quantised.wide)
+        free(ws.outputs[0].quantised.words)
+    free(ws.outputs)
+    free(ws.histograms)
+    free(ws.sums_of_nodes)
+    free(ws.left_sums_of_nodes)
     free(ws.slots)
     free(ws.free_slots)
     free(ws.partial)
@@ -93,8 +115,6 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.tasks)
     free(ws.sums)
     free(ws.category_words)
-    free(ws.quantised.wide)
-    free(ws.quantised.words)
 
 
 cdef bint _resize(void** memory, Py_ssize_t n_bytes) noexcept nogil:
@@ -122,6 +142,12 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
     if ws.words_per_node > 0:
         if not _resize(<void**>&ws.category_words, capacity * ws.words_per_node * sizeof(uint32_t)):
             return False
+    if ws.n_outputs > 1:
+        if not (
+            _resize(<void**>&ws.sums_of_nodes, capacity * ws.n_outputs * sizeof(Sums))
+            and _resize(<void**>&ws.left_sums_of_nodes, capacity * ws.n_outputs * sizeof(Sums))
+        ):
+            return False
     ws.node_capacity = <int32_t>capacity
     return True
 
@@ -132,12 +158,12 @@ cdef int32_t take_slot(Workspace* ws) noexcept nogil:
         ws.n_free -= 1
         return ws.free_slots[ws.n_free]
     if not (
-        _resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(Histogram))
+        _resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(int64_t*))
         and _resize(<void**>&ws.free_slots, (ws.n_slots + 1) * sizeof(int32_t))
     ):
         return -1
-    ws.slots[ws.n_slots].cells = <int64_t*>malloc(4 * ws.table.n_cells * sizeof(int64_t))
-    if ws.slots[ws.n_slots].cells == NULL:
+    ws.slots[ws.n_slots] = <int64_t*>malloc(4 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))
+    if ws.slots[ws.n_slots] == NULL:
         return -1
     ws.n_slots += 1
     return ws.n_slots - 1
@@ -156,13 +182,26 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
     ws.n_free = ws.n_slots
 
 
-cdef Histogram slot_histogram(const Workspace* ws, int32_t slot, bint packed) noexcept nogil:
-    """A slot as packed or as wide cells.
+cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
+    cdef const Quantised* quantised = &ws.outputs[output].quantised
+    return quantised.statistics.narrow and ws.ranks == NULL and node.end - node.begin <= quantised.layout.max_rows
 
-    The two lie apart, for while a wide histogram becomes a packed one, threads that work on different features read the
-    one and write the other.
+
+cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil:
+    """A node's cells in a slot, in the form that suits its number of rows.
+
+    The packed cells of all outputs lie before the wide ones, for while a wide histogram becomes a packed one, threads
+    that work on different features read the one and write the other.
     """
     cdef Histogram histogram
-    histogram.cells = ws.slots[slot].cells + (0 if packed else ws.table.n_cells)
-    histogram.packed = packed
+    histogram.packed = _fits_packed(ws, node, output)
+    histogram.cells = ws.slots[slot] + (output if histogram.packed else ws.n_outputs + 3 * output) * ws.table.n_cells
+    return histogram
+
+
+cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t thread, int32_t output) noexcept nogil:
+    """The cells of the rows of a node that a thread counts by itself."""
+    cdef Histogram histogram
+    histogram.packed = _fits_packed(ws, node, output)
+    histogram.cells = ws.partial[thread] + 3 * output * ws.table.n_cells
     return histogram

@@ -34,7 +34,7 @@ def decoded(matrix):
     for feature, column in enumerate(matrix.bundles.column_of):
         found[feature] = of_columns[:, column]
         if (matrix.bundles.column_of == column).sum() > 1:
-            of_combination = np.full(256, matrix.bundles.usual_code[feature])
+            of_combination = np.full(256, matrix.bundles.most_frequent_bin[feature])
             place = matrix.bundles.first_member[feature]
             for code in range(matrix.n_codes[feature]):
                 n_with = matrix.bundles.members[place]

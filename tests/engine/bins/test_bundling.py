@@ -28,9 +28,9 @@ def groups(bundle_of):
     return sorted(joined + [[feature] for feature in np.flatnonzero(bundle_of < 0).tolist()])
 
 
-def codes_in(members, place, n_codes, usual_code, n_combinations):
+def codes_in(members, place, n_codes, most_frequent_bin, n_combinations):
     """The code that a feature has in each combination."""
-    codes = np.full(n_combinations, usual_code, dtype=np.uint8)
+    codes = np.full(n_combinations, most_frequent_bin, dtype=np.uint8)
     for code in range(n_codes):
         n_with = members[place]
         codes[members[place + 1 : place + 1 + n_with]] = code
@@ -39,12 +39,14 @@ def codes_in(members, place, n_codes, usual_code, n_combinations):
 
 
 def check_numbers(columns, n_codes, joined):
-    numbers, bundle_of, n_combinations, usual_code, first_member, members = joined
+    numbers, bundle_of, n_combinations, most_frequent_bin, first_member, members = joined
     for feature in np.flatnonzero(bundle_of >= 0):
         bundle = bundle_of[feature]
-        codes = codes_in(members, first_member[feature], n_codes[feature], usual_code[feature], n_combinations[bundle])
+        codes = codes_in(
+            members, first_member[feature], n_codes[feature], most_frequent_bin[feature], n_combinations[bundle]
+        )
         np.testing.assert_array_equal(codes[numbers[bundle]], columns[feature])
-        assert usual_code[feature] == plain.usual_code(codes)
+        assert most_frequent_bin[feature] == plain.most_frequent_bin(codes)
     for bundle in np.unique(bundle_of[bundle_of >= 0]):
         assert n_combinations[bundle] == plain.combinations(columns[bundle_of == bundle]).shape[1]
 

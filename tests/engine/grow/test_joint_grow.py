@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.engine.grow.growth import GrowthRules, JointTreeGrower, TreeGrower
+from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from reference.grown import ARRAYS, assert_same_tree, bin_rows, make_rows
 from reference.joint_growth import NaiveJointGrower
 
@@ -32,7 +32,7 @@ def make_outputs(n_rows, n_outputs=3, heavy=False):
 
 
 def grower_of(matrix, rules, n_outputs, weight=None, **options):
-    return JointTreeGrower(matrix.with_payloads(n_outputs), rules, weight, **options)
+    return TreeGrower(matrix.with_payloads(n_outputs), rules, weight, **options)
 
 
 def assert_like_twin(tree, nodes, *, values=True):

@@ -26,7 +26,7 @@ WEIGHTS = {
 RULES = {
     "best first": GrowthRules(max_leaf_nodes=31, split_penalty=2.0, l2_regularization=1.0),
     "by level": GrowthRules(max_leaf_nodes=None, max_depth=6, min_samples_leaf=5),
-    "sums of weights": GrowthRules(max_leaf_nodes=20, min_weight_leaf=30.0, min_samples_uncertain=5),
+    "sums of weights": GrowthRules(max_leaf_nodes=20, min_weight_leaf=30.0),
     "features drawn": GrowthRules(max_leaf_nodes=20, features_per_split=2, features_per_tree=4),
     "bound values": GrowthRules(
         max_leaf_nodes=None,
