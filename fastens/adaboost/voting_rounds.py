@@ -15,6 +15,7 @@ from fastens.base import TrainingData
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
+from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.tree import DecisionTreeClassifier
 from fastens.tree_model.column_rules import monotone_columns, path_rules
@@ -58,7 +59,7 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     n_classes, n_threads = len(model.classes_), resolve_n_jobs(model.n_jobs)
     own_rules = _own_rules(model, data)
     if model.estimator is not None and own_rules is None:
-        return Estimators(model.estimator, model.classes_, data.X, classes, X_val)
+        return Estimators(model.estimator, model.classes_, in_memory(data.X), classes, in_memory(X_val))
     if "_ensemble" in vars(model):
         binning = model._ensemble.binning
     else:

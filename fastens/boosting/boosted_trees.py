@@ -127,7 +127,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         earlier = find_earlier(self, resume)
         data = self._learn_data(X, y, sample_weight)
         if earlier is not None:
-            earlier.check_door(self._door_state(), self._get_loss())
+            earlier.check_door(self._encoder_state(), self._get_loss())
         data = self._with_offset(data, init_score, y)
         self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
         training, validation = self._split(data, given, groups)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Table, on_grid
 from fastens.engine.bins.bundles import bundled
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
+from fastens.engine.parts import as_array
 from fastens.engine.trees.leaf_sums import leaves_of_rows
 from fastens.engine.trees.trees import Tree, TreeEnsemble, add_tree_to_raw
 
@@ -34,8 +34,10 @@ class ConstantLeaves:
 
     Attributes
     ----------
+    n_trees : int
+        Trees of a round.
     outputs : list
-        For each tree of a round the raw predictions that it has values for.
+        For each of them the raw predictions that it has values for.
     """
 
     ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
@@ -46,7 +48,8 @@ class ConstantLeaves:
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:
         self.problem = problem._replace(matrix=self._arranged(problem, growth))
         self.growth = growth
-        self.outputs = list(range(problem.loss.n_outputs))
+        self.n_trees = problem.loss.n_outputs
+        self.outputs = list(range(self.n_trees))
         self.grower = self._new_grower()
 
     def _arranged(self, problem: Problem, growth: GrowthRules) -> BinnedMatrix:
@@ -82,13 +85,13 @@ class ConstantLeaves:
 
     def grow(self, this: Round, number: int) -> Tree:
         """Grow a tree of a round, give its leaves their values, and add it to the raw predictions."""
-        outputs = self.outputs[number]
-        gradients, hessians = this.derivatives(outputs)
-        tree = self.grower.grow(gradients, hessians, this.rows, this.seed(number))
+        outputs, rows = self.outputs[number], this.rows
+        gradients, hessians = derivatives = this.derivatives(outputs)
+        tree = self.grower.grow(gradients, hessians, rows, this.seed(number))
         if self.problem.loss.renews_leaves:
             tree = self._renewed(tree, this, number)
-        tree = self._finished(tree, this, number, (gradients, hessians))
-        if this.rows is None:
+        tree = self._finished(tree, this, number, derivatives)
+        if rows is None:
             self._add_grown(tree, this.train.raw[outputs])
         else:
             self.add(tree, self.table, this.train.raw[outputs])
@@ -134,7 +137,7 @@ class JointLeaves(ConstantLeaves):
 
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:
         super().__init__(problem, growth)
-        self.outputs = [slice(None)]
+        self.n_trees, self.outputs = 1, [slice(None)]
 
     def _arranged(self, problem: Problem, growth: GrowthRules) -> BinnedMatrix:
         return problem.matrix.with_payloads(problem.loss.n_outputs)
@@ -176,7 +179,7 @@ class LinearModels(ConstantLeaves):
     def __init__(self, problem: Problem, growth: GrowthRules, X: Any, l2: float) -> None:
         super().__init__(problem, growth)
         is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
-        self._models = LeafModels(dense(X), is_categorical, problem.weight, l2, problem.n_threads, growth.monotone)
+        self._models = LeafModels(as_array(X), is_categorical, problem.weight, l2, problem.n_threads, growth.monotone)
         self._has_limits = growth.monotone is not None or growth.max_delta_step is not None
 
     @property
@@ -186,7 +189,7 @@ class LinearModels(ConstantLeaves):
 
     def table_of(self, codes: NDArray[np.unsignedinteger], X: Any) -> Table:
         """Other rows, given as codes and as they are."""
-        return Table(codes, dense(X))
+        return Table(codes, as_array(X))
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
         rate = this.rate * damping(self._loss_of(number), tree.value[:, 0])
@@ -212,11 +215,6 @@ class LinearModels(ConstantLeaves):
         tree.add(table.X, leaves_of_rows(table.codes, tree, n_threads), added, n_threads)
         if grid is not None:
             raw += on_grid(added, grid)
-
-
-def dense(X: Any) -> NDArray[np.floating]:
-    """Rows as an array: linear models read values in any order."""
-    return X.toarray() if issparse(X) else X
 
 
 def damping(loss: Loss, steps: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -55,8 +54,7 @@ class Table(NamedTuple):
     X: Any = None
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """What the trees of a round are grown from.
 
     Attributes

@@ -37,6 +37,7 @@ OnRound = Callable[[int, int, float, float | None], Any]
 HISTORY_ROWS = 4_000
 ALL_ROWS = RowSampling()
 _NOTHING_DROPPED = Dropped([])
+_NO_CONTEXT = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class Rounds:
 
     def run(self, on_round: OnRound | None = None) -> None:
         """Run all rounds, or until the validation loss no longer falls or `on_round` answers with True."""
-        with self._side_by_side or nullcontext():
+        with self._side_by_side or _NO_CONTEXT:
             while self.n_rounds < self.rules.n_rounds and not self._is_over:
                 index = self.n_rounds
                 self._round(index)
@@ -224,8 +225,10 @@ class Rounds:
 
     def _round(self, index: int) -> None:
         """Sample, grow, finish."""
-        dropped = _NOTHING_DROPPED if self.dropout is None else self.dropout.draw(index)
-        self._rescale(dropped.rounds, -1.0)
+        dropped = _NOTHING_DROPPED
+        if self.dropout is not None:
+            dropped = self.dropout.draw(index)
+            self._rescale(dropped.rounds, -1.0)
         self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
         sample = self._sample(index)
         this = Round(
@@ -233,16 +236,17 @@ class Rounds:
             self._gradients,
             self._hessians,
             sample,
-            (self.rules.seed << 32) + index * len(self.leaves.outputs),
+            (self.rules.seed << 32) + index * self.leaves.n_trees,
             self.rules.learning_rate * dropped.factor_of_new,
             None if self.validation is None else (self._watched, self.validation.rows.raw),
         )
-        with nullcontext() if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
+        with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
             if self._side_by_side is not None:
-                self.trees.extend(self._side_by_side.grow(this))
+                trees = self._side_by_side.grow(this)
             else:
                 # One after another: leaves are renewed from what the trees before have left.
-                self.trees.extend(list(map(partial(self.leaves.grow, this), range(len(self.leaves.outputs)))))
+                trees = list(map(partial(self.leaves.grow, this), range(self.leaves.n_trees)))
+        self.trees.extend(trees)
         self._rescale(dropped.rounds, -dropped.factor_of_old)
 
     def _sample(self, index: int) -> RowSample | None:
@@ -253,8 +257,8 @@ class Rounds:
     def _rescale(self, rounds: Sequence[int], factor: float) -> None:
         """Multiply the trees of rounds, and add them to the raw predictions."""
         for index in rounds:
-            first = index * len(self.leaves.outputs)
-            for number in range(len(self.leaves.outputs)):
+            first = index * self.leaves.n_trees
+            for number in range(self.leaves.n_trees):
                 self.trees[first + number] = times(self.trees[first + number], factor, self._grid)
                 self._add(self.trees[first + number], number)
 
@@ -267,11 +271,11 @@ class Rounds:
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
         """Begin after rounds that were run before, as if these had made them."""
-        per_round = len(self.leaves.outputs)
+        per_round = self.leaves.n_trees
         for first in range(0, len(trees), per_round):
             self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
             sample = None if self.out_of_bag is None else self._sample(self.n_rounds)
-            with nullcontext() if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
+            with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
                 for number, tree in enumerate(trees[first : first + per_round]):
                     self._add(tree, number)
             self.trees.extend(trees[first : first + per_round])
@@ -282,7 +286,7 @@ class Rounds:
     @property
     def n_rounds(self) -> int:
         """Rounds completed."""
-        return len(self.trees) // len(self.leaves.outputs)
+        return len(self.trees) // self.leaves.n_trees
 
     @property
     def best_round(self) -> int:
@@ -291,7 +295,7 @@ class Rounds:
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
         """Return the first rounds' trees as a model."""
-        per_round = len(self.leaves.outputs)
+        per_round = self.leaves.n_trees
         outputs = np.tile(np.arange(per_round), n_rounds)
         trees = self._kept_trees(n_rounds)[: n_rounds * per_round]
         return self.leaves.ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
@@ -304,7 +308,7 @@ class Rounds:
         """Raw predictions of the training rows by the first rounds' trees, (n_outputs, n_rows)."""
         if n_rounds == self.n_rounds:
             return self.train.raw
-        raw, per_round = self._start(self._data), len(self.leaves.outputs)
+        raw, per_round = self._start(self._data), self.leaves.n_trees
         for number, tree in enumerate(self._kept_trees(n_rounds)[: n_rounds * per_round]):
             self.leaves.add(tree, self.leaves.table, raw[self.leaves.outputs[number % per_round]])
         return raw

@@ -33,7 +33,7 @@ class SideBySide:
     """
 
     def __init__(self, leaves: ConstantLeaves) -> None:
-        self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, len(leaves.outputs)
+        self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
         self._n_workers = min(leaves.problem.n_threads, n_trees)
         self._free: SimpleQueue[ConstantLeaves] = SimpleQueue()
         for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
@@ -46,7 +46,7 @@ class SideBySide:
     @classmethod
     def of(cls, leaves: ConstantLeaves) -> SideBySide | None:
         """Return threads, or None where they had better share each tree."""
-        problem, n_trees = leaves.problem, len(leaves.outputs)
+        problem, n_trees = leaves.problem, leaves.n_trees
         # Leaves are renewed from what the outputs before have become; ranks exchange one tree after another.
         if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
@@ -66,7 +66,7 @@ class SideBySide:
                 self._free.put(worker)
 
         trees = list(self._pool.map(grow_one, range(self._n_apart)))
-        return trees + [self._leaves.grow(this, number) for number in range(self._n_apart, len(self._leaves.outputs))]
+        return trees + [self._leaves.grow(this, number) for number in range(self._n_apart, self._leaves.n_trees)]
 
     def __enter__(self) -> None:
         self._pool = ThreadPoolExecutor(self._n_workers)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastens.forests.base_forest import ForestClassifier, ForestRegressor
+from fastens.forests.forest_classifier import ForestClassifier
+from fastens.forests.forest_regressor import ForestRegressor
 
 
 class ExtraTreesClassifier(ForestClassifier):
