@@ -140,6 +140,15 @@ def test_early_stopping_is_one_decision(size):
     assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, **validated)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+def test_several_targets_in_every_leaf(weights, size):
+    options = COMMON | {"categorical_features": [4]}
+    y = np.column_stack([T, POSITIVE, -T])
+    assert_same_models(size, lambda: GradientBoostingRegressor(subsample=0.5, **options), y, WEIGHTS.get(weights))
+    assert_same_models(size, lambda: GradientBoostingRegressor("absolute_error", **options), y, WEIGHTS.get(weights))
+
+
 def test_trees_are_left_out_and_sums_stay_on_their_grid():
     assert_same_models(3, lambda: GradientBoostingClassifier(boosting="dart", skip_drop=0.0, **COMMON), BINARY)
 
