@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 
 from fastens.adaboost.additive import AdditiveVotes
-from fastens.adaboost.voting_rounds import VOTING, VotingRounds
+from fastens.adaboost.voting_rounds import VOTING, earlier_vote, start_voting, voting_run
+from fastens.adaboost.weak_learners import (
+    Estimators,
+    class_indices,
+    models_from_arrays,
+    models_to_arrays,
+    tree_importances,
+    tree_values,
+)
+from fastens.adaboost.weak_rounds import Vote, VotingRun
+from fastens.base import TrainingData
+from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, taken
 from fastens.boosting.parameters import NEEDS, RULES
-from fastens.boosting.rounds import BoostingRules
+from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
+from fastens.boosting.start import start_rounds
 from fastens.combining.members import check_kind
 from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.exponential import ExponentialLoss
 from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
+from fastens.engine.parts import in_memory
+from fastens.engine.threads import resolve_n_jobs
+from fastens.monitoring.callbacks import announce
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, read_with, whole
 from fastens.tree_model.column_rules import (
     CONSTRAINTS,
@@ -23,6 +41,7 @@ from fastens.tree_model.column_rules import (
     monotone_columns,
     path_rules,
 )
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 
@@ -45,7 +64,7 @@ _SHARED = (
 )
 
 
-class AdaBoostClassifier(AdditiveVotes, VotingRounds):
+class AdaBoostClassifier(AdditiveVotes, TreeModel):
     """AdaBoost on decision stumps, shallow trees, or any other classifier.
 
     Each round fits a weak classifier to weighted rows, measures its weighted error e, and multiplies the weights of the
@@ -153,6 +172,9 @@ class AdaBoostClassifier(AdditiveVotes, VotingRounds):
     True
     """
 
+    # Called after each round with its number, the number of rounds, and the losses.
+    _on_round: OnRound | None = None
+
     _parameter_rules: ClassVar = {
         **{name: RULES[name] for name in _SHARED},
         "estimator": ESTIMATOR | NONE,
@@ -196,28 +218,7 @@ class AdaBoostClassifier(AdditiveVotes, VotingRounds):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.algorithm = algorithm
-        self.resample = resample
-        self.restart = restart
-        self.max_depth = max_depth
-        self.criterion = criterion
-        self.max_bins = max_bins
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.categorical_features = categorical_features
-        self.categorical_encoding = categorical_encoding
-        self.categorical_missing = categorical_missing
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -239,6 +240,96 @@ class AdaBoostClassifier(AdditiveVotes, VotingRounds):
                 if value is not default and value != default:
                     raise ValueError(f"{name} must be {default!r} with algorithm={self.algorithm!r}; got {value!r}.")
 
+    @property
+    def _votes(self) -> bool:
+        return self.algorithm in VOTING
+
+    # Fit --------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> AdaBoostClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        y : array of shape (n_samples,)
+            Classes.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        X_val, y_val : table and array, optional
+            Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
+
+        Returns
+        -------
+        self
+        """
+        before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
+        data = self._start_fit(X, y, sample_weight)
+        n_earlier = self._n_rounds_to_keep(before)
+        validation = GivenValidation(X_val, y_val).read(self)
+        if validation is None and holds_out(self):
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            data, validation = (taken(data, rows) for rows in drawn_rows(self, data, seed))
+        check_validated(self, validation)
+        self._restored()
+        run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)
+        try:
+            run.run(self._on_round or _reporter(self.verbose))
+        except KeyboardInterrupt:
+            # What has been fitted so far is a model.
+            self._finish(run, n_earlier)
+            raise
+        self._finish(run, n_earlier)
+        return self
+
+    def _n_rounds_to_keep(self, before: dict[str, Any] | None) -> int:
+        """How many rounds of the last fit this one goes on from, given what that fit knew of the columns."""
+        if before is None:
+            for name in ("_ensemble", "estimators_", "_values"):
+                self.__dict__.pop(name, None)
+            return 0
+        if before != self._encoder_state():
+            raise ValueError("warm_start=True must be given the columns, categories and classes of the last fit.")
+        if self.n_estimators < self.n_estimators_:
+            raise ValueError(
+                f"n_estimators must be at least {self.n_estimators_}, the rounds of the last fit, with "
+                f"warm_start=True; got {self.n_estimators}."
+            )
+        return self.n_estimators_
+
+    def _finish(self, run: Rounds | VotingRun, n_earlier: int) -> None:
+        """Keep the rounds up to the best one, and what was measured."""
+        n_rounds = run.best_round
+        if isinstance(run, VotingRun):
+            votes = run.votes[:n_rounds]
+            self._keep_votes(votes[n_earlier:], min(n_earlier, n_rounds), run.learner)
+            self.estimator_weights_ = np.array([vote.weight for vote in votes])
+            self.estimator_errors_ = np.array([vote.error for vote in votes])
+            self.restarted_ = np.array([vote.restarted for vote in votes])
+        else:
+            self._ensemble = run.ensemble(n_rounds)
+        self.n_estimators_ = self.n_iter_ = n_rounds
+        self.train_score_ = np.array(run.history.train)
+        self.validation_score_ = np.array(run.history.validation)
+
+    def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
+        """Put new votes behind the first of those that are there."""
+        if isinstance(learner, Estimators):
+            self.estimators_ = [*getattr(self, "estimators_", [])[:n_earlier], *(vote.weak.model for vote in votes)]
+            self._values = [*getattr(self, "_values", [])[:n_earlier], *(vote.values for vote in votes)]
+            return
+        parts = [head(self._ensemble, n_earlier)] if n_earlier else []
+        parts += [learner.ensemble(votes)] if votes else []
+        self._ensemble = parts[0] if len(parts) == 1 else joined(*parts)
+
     # Newton steps --------------------------------------------------
 
     def _growth_rules(self) -> GrowthRules:
@@ -253,15 +344,20 @@ class AdaBoostClassifier(AdditiveVotes, VotingRounds):
             **path_rules(self),
         )
 
-    def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        return BoostingRules(
+    def _start_newton(self, data: TrainingData, validation: TrainingData | None) -> Rounds:
+        rules = BoostingRules(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
             n_iter_no_change=self.n_iter_no_change,
             tol=self.tol,
             seed=0,
-            n_threads=n_threads,
+            n_threads=resolve_n_jobs(self.n_jobs),
         )
+        rounds = start_rounds(self, data, rules)
+        if validation is not None:
+            self._loss.check_measured()
+            rounds.validate_on(self._apply_statistics(validation))
+        return rounds
 
     def _get_loss(self) -> Loss:
         n_classes = len(self.classes_)
@@ -270,3 +366,114 @@ class AdaBoostClassifier(AdditiveVotes, VotingRounds):
         loss = BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
         loss.max_step = _LOGIT_STEP
         return loss
+
+    # Saving --------------------------------------------------
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        names = ("estimator_weights_", "estimator_errors_", "restarted_") if self._votes else ()
+        return ("n_estimators_", "n_iter_", "train_score_", "validation_score_", *names)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        if getattr(self, "estimators_", None) is None:
+            return super()._fitted_arrays()
+        return models_to_arrays(self.estimators_) | {"values": np.array(self._values)}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        models = models_from_arrays(arrays)
+        if not models:
+            super()._restore_fitted(arrays)
+            return
+        self.estimators_, self._values = models, list(arrays["values"])
+        self._restored()
+
+    def _n_outputs(self) -> int:
+        return self._loss.n_outputs
+
+    def _restored(self) -> None:
+        self._loss = self._get_loss()
+
+    # Predict --------------------------------------------------
+
+    def _raw(self, X: Any) -> Array:
+        if getattr(self, "estimators_", None) is None:
+            return super()._raw(X)
+        *_, raw = self._staged_raw(X)
+        return raw
+
+    def _staged_raw(self, X: Any) -> Iterator[Array]:
+        X = self._check_table(X)
+        if getattr(self, "estimators_", None) is None:
+            return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
+        return self._staged_sums(in_memory(X))
+
+    def _staged_sums(self, X: Any) -> Iterator[Array]:
+        """Sum the votes of foreign estimators."""
+        raw = np.zeros((X.shape[0], self._n_outputs()))
+        for model, values in zip(self.estimators_, self._values, strict=True):
+            raw = raw + tree_values(values)[class_indices(model, self.classes_, X)]
+            yield raw
+
+    def staged_weights(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[Array]:
+        """Yield the distribution over the rows that each round began with: weights that sum to 1.
+
+        The rounds are replayed, so that no more than one distribution is in memory. `restarted_` marks the rounds that
+        began again from the first one.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The rows of `fit`. For others it is what the rounds would have made of them.
+
+        Yields
+        ------
+        array of shape (n_samples,)
+            One for each of the `n_estimators_` rounds.
+
+        Raises
+        ------
+        ValueError
+            For "gentle" and "logit", whose rounds are no votes.
+        """
+        self._check_fitted()
+        if not self._votes:
+            rule = f"algorithm must be one of {', '.join(map(repr, VOTING))} for weights of rounds"
+            raise ValueError(f"{rule}; got {self.algorithm!r}.")
+        data = self._check_validation(X, y, sample_weight)
+        given, learned = np.zeros(np.shape(y)[0]), self._statistics
+        try:
+            run = voting_run(self, self._learn_same_statistics(data, 0), data.y.astype(np.uint16), None)
+        finally:
+            self._statistics = learned
+        for index in range(self.n_estimators_):
+            vote = earlier_vote(self, index, run.learner)
+            if vote.restarted:
+                run.restart()
+            given[slice(None) if data.rows is None else data.rows] = run.weights.shares
+            yield given.copy()
+            run.add(vote)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each feature in the gain of the weak classifiers, each weighted as it votes, shape (n_features,)."""
+        self._check_fitted()
+        if not self._votes:
+            return super().feature_importances_
+        if getattr(self, "estimators_", None) is not None:
+            importances = np.array([model.feature_importances_ for model in self.estimators_])
+        else:
+            importances = tree_importances(self._ensemble)
+        total = self._by_columns(self.estimator_weights_ @ importances)
+        return total / total.sum() if total.sum() > 0 else total
+
+
+def _reporter(verbose: int) -> OnRound | None:
+    """What logs the losses every so many rounds."""
+    if not verbose:
+        return None
+
+    def report(index: int, n_rounds: int, train: float, validation: float | None) -> None:
+        if (index + 1) % int(verbose) == 0 or index + 1 == n_rounds:
+            also = "" if validation is None else f", validation loss {validation:.6g}"
+            announce(f"[{index + 1}/{n_rounds}] training loss {train:.6g}{also}")
+
+    return report

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
 from fastens.adaboost.weak_learners import (
@@ -29,13 +28,13 @@ from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.parts import as_array, in_memory, map_parts
 from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.medians import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.stages import StagedScore
+from fastens.monitoring.stages import staged_scores
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
-from fastens.table.tables import dense_blocks
 from fastens.tree_model.column_rules import (
     CONSTRAINTS,
     OF_OWN_TREES,
@@ -59,7 +58,7 @@ _SHARED = (
 )
 
 
-class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
+class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     """AdaBoost.R2 on regression trees or any other regressor.
 
     Each round fits a regressor to weighted rows and measures each row's loss L, between 0 and 1 for the largest error.
@@ -160,20 +159,7 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.loss = loss
-        self.resample = resample
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.categorical_features = categorical_features
-        self.categorical_encoding = categorical_encoding
-        self.categorical_missing = categorical_missing
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep_parameters(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -299,22 +285,30 @@ class AdaBoostRegressor(StagedScore, SavedEnsemble, BaseRegressor):
         """Return the weighted median of the regressors' predictions, shape (n_samples,)."""
         table = self._check_table(X)
         if self.estimator is not None:
-            return self._medians(table, [self.n_estimators_])[0]
+            return self._medians(in_memory(table), [self.n_estimators_])[0]
         n_threads = resolve_n_jobs(self.n_jobs)
-        blocks = dense_blocks(table) if issparse(table) else [(0, table)]
-        return np.concatenate([self._median.predict(block, n_threads) for _, block in blocks])
+        return map_parts(lambda part: self._median.predict(part, n_threads), table)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[Array]:
         """Yield the predictions after each round."""
         table = self._check_table(X)
         if self.estimator is not None:
-            yield from self._medians(table, range(1, self.n_estimators_ + 1))
+            yield from self._medians(in_memory(table), range(1, self.n_estimators_ + 1))
             return
         n_threads = resolve_n_jobs(self.n_jobs)
-        blocks = dense_blocks(table) if issparse(table) else [(0, table)]
-        leaves = np.concatenate([self._ensemble.apply(block, n_threads) for _, block in blocks])
+        leaves = map_parts(lambda part: self._ensemble.apply(part, n_threads), table)
         for n_trees in range(1, self.n_estimators_ + 1):
             yield self._median.of_leaves(leaves, n_threads, n_trees)
+
+    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        return staged_scores(self, X, y, sample_weight)
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""
@@ -361,11 +355,10 @@ class _Regressors:
     """Fits copies of any regressor."""
 
     def __init__(self, estimator: Any, data: TrainingData) -> None:
-        self._estimator, self._data = estimator, data
+        self._estimator, self._data = estimator, data._replace(X=in_memory(data.X))
 
     def content(self) -> NDArray[Any]:
-        X = self._data.X.toarray() if issparse(self._data.X) else self._data.X
-        return np.vstack([np.asarray(X, dtype=np.float64).T, self._data.y[None]])
+        return np.vstack([as_array(self._data.X).T.astype(np.float64), self._data.y[None]])
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         whole_weights = weights.whole if drawn is None else drawn

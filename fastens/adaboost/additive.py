@@ -1,17 +1,21 @@
-"""What a weighted vote shows: margins, the bound on the training error, and each feature's part in the sum."""
+"""Classifiers that sum votes: predictions, margins, the bound on the training error, each feature's part in the sum."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
+from fastens.boosting.boosted_classifier import most_probable
 from fastens.engine.grow.stumps import feature_table
+from fastens.engine.losses.losses import Loss
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes
+from fastens.monitoring.stages import staged_scores
 
 Array = NDArray[np.float64]
 # The algorithms whose classifiers vote for one class each.
@@ -44,7 +48,9 @@ class Contribution(NamedTuple):
 
 
 class AdditiveVotes(BaseClassifier):
-    """Margins, bounds and curves of a classifier whose raw prediction is a sum of votes."""
+    """A classifier whose raw prediction is a sum of votes: its predictions, margins, bounds and curves."""
+
+    _loss: Loss
 
     if TYPE_CHECKING:
         _ensemble: TreeEnsemble
@@ -56,6 +62,46 @@ class AdditiveVotes(BaseClassifier):
         train_score_: Array
 
         def _raw(self, X: Any) -> Array: ...
+
+        def _staged_raw(self, X: Any) -> Iterator[Array]: ...
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more."""
+        return _decision(self._raw(X))
+
+    def staged_decision_function(self, X: ArrayLike) -> Iterator[Array]:
+        """Yield the decision function after each round."""
+        return map(_decision, self._staged_raw(X))
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the probability of each class, shape (n_samples, n_classes)."""
+        raw = self._raw(X)
+        return self._loss.predict(raw)
+
+    def staged_predict_proba(self, X: ArrayLike) -> Iterator[Array]:
+        """Yield the probabilities after each round."""
+        for raw in self._staged_raw(X):
+            yield self._loss.predict(raw)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
+        raw = self._raw(X)
+        return most_probable(raw, self.classes_)
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Yield the predicted classes after each round."""
+        for raw in self._staged_raw(X):
+            yield most_probable(raw, self.classes_)
+
+    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their classes and weights.
+        """
+        return staged_scores(self, X, y, sample_weight)
 
     def training_error_bound(self) -> Array:
         """Return what the training error after each round cannot exceed, shape (n_rounds,).
@@ -262,6 +308,10 @@ class AdditiveVotes(BaseClassifier):
         ax.axhline(0.0, color="0.6", linewidth=0.8)
         ax.set(xlabel=curve.name, ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes")
         return ax
+
+
+def _decision(raw: Array) -> Array:
+    return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
 def _ends(thresholds: Array) -> Array:

@@ -1,10 +1,9 @@
-"""What the gradient boosting estimators can do besides: sampling, callbacks, continuing, offsets, refitting."""
+"""Gradient boosting with all that its rounds can do: one `fit`, and what every kind of target shares."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from inspect import cleandoc
 from typing import Any, ClassVar
@@ -14,50 +13,65 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
-from fastens.boosting.base_boosting import taken
-from fastens.boosting.continuing import Earlier, checked_checkpoint
-from fastens.boosting.dart import DartRun
-from fastens.boosting.leaf_refitting import RefitsLeaves
-from fastens.boosting.linear_rounds import LinearDartRun, LinearRun, check_linear_leaves
-from fastens.boosting.offsets import checked_offset
+from fastens.boosting.calibration import PREFIX as CALIBRATION
+from fastens.boosting.continuing import Earlier, find_earlier
+from fastens.boosting.fit_arguments import (
+    GivenValidation,
+    RowNumbers,
+    check_arguments,
+    check_validated,
+    checked_offset,
+    drawn_rows,
+    split_rows,
+    taken,
+)
+from fastens.boosting.leaf_refitting import refitted
+from fastens.boosting.out_of_bag import out_of_bag_attributes
 from fastens.boosting.parameters import NEEDS, PARAMETERS
-from fastens.boosting.rounds import BoostingRules, BoostingRun, Start
+from fastens.boosting.rounds import Rounds
 from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
-from fastens.boosting.watching import RoundWatch
-from fastens.engine.bins.binning import Binning
+from fastens.boosting.start import start_rounds
+from fastens.boosting.watching import watching
 from fastens.engine.grow.growth import GrowthRules
-from fastens.engine.rows.sampling import content_hashes
+from fastens.engine.losses.losses import Loss
+from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.callbacks import Announcer, progress_bar
 from fastens.monitoring.metrics import LOSS, Metrics, OwnMetric
-from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin, with_callbacks
+from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.parameters import Need
 from fastens.tree_model.saving import tree_arrays, trees_among
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 _BEST = "best."
 # What only fitting needs, and a file cannot hold.
 _OF_FITTING: dict[str, Any] = {"callbacks": None, "validation": None, "checkpoint_path": None}
+_OUT_OF_BAG = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
 
 
-class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
-    """Gradient boosting with all that its rounds can do."""
+class BoostedTrees(CallbackSupportMixin, TreeModel):
+    """Trees grown in rounds, each on the gradients that the ones before left."""
 
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = NEEDS
+    # What `calibrate` learns, if there is such a method.
+    _calibration_type: ClassVar[Any] = None
+    _ensemble: TreeEnsemble
     validation_scores_: dict[str, Array]
     _seed: int
-    _earlier: Earlier | None = None
-    _metrics: Metrics | None = None
+    _n_targets: int = 1
+    # What rows that training has not seen have shown; a further fit, or new leaf values, drop it.
+    _calibration: Any = None
     # Of a model that is not trained to the end: the trees as they were at the best round, where later ones change them.
     _best_trees: TreeEnsemble | None = None
+    # Called after each round with its number, the number of rounds, and the losses.
+    _on_round: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Say in the docstring what all these estimators have as parameters."""
+        """Complete the docstring by the parameters that all these estimators share."""
         super().__init_subclass__(**kwargs)
         if cls.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
             cls.__doc__ = cleandoc(cls.__doc__).replace("{parameters}", cleandoc(PARAMETERS))
 
-    @with_callbacks
     def fit(
         self,
         X: ArrayLike,
@@ -108,78 +122,44 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         """
         self._check_parameters()
         self._check_all_read()
-        if (init_score_val is not None) != (init_score is not None and X_val is not None):
-            raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
-        if sample_weight_val is not None and X_val is None:
-            raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
-        if X_val is not None and self.validation is not None:
-            raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
-        self._check_groups(groups, y)
-        self._earlier = self._find_earlier(resume)
-        try:
-            data = self._learn_data(X, y, sample_weight)
-            if self._earlier is not None:
-                self._earlier.check_door(self._door_state(), self._get_loss())
-            data = self._with_offset(data, init_score, y)
-            splits = X_val is None and y_val is None and self.early_stopping != "auto"
-            self._seed = self._choose_seed(data.y, splits=splits)
-            held_out = self._split_rows(data, groups) if X_val is None and y_val is None else None
-            if held_out is None:
-                training, validation = self._split_validation(data, X_val, y_val, sample_weight_val)
-            else:
-                training, validation = (taken(data, rows) for rows in held_out)
-            self._check_validated(validation)
-            if self.refit and held_out is None:
-                raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
-            if X_val is not None and validation is not None:
-                validation = self._with_offset(validation, init_score_val, y_val)
-            self._fit_rounds(training, validation)
-            if self.refit and held_out is not None:
-                self._fit_again(data)
-        finally:
-            self.__dict__.pop("_earlier", None)
-            self.__dict__.pop("_metrics", None)
+        given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
+        check_arguments(self, y, init_score, groups, given)
+        earlier = find_earlier(self, resume)
+        data = self._learn_data(X, y, sample_weight)
+        if earlier is not None:
+            earlier.check_door(self._encoder_state(), self._get_loss())
+        data = self._with_offset(data, init_score, y)
+        self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
+        training, validation = self._split(data, given, groups)
+        rounds = self._start_rounds(training, validation, earlier)
+        if earlier is not None:
+            earlier.give_to(rounds)
+        with watching(self, rounds) as watch:
+            try:
+                rounds.run(watch)
+            except BaseException as error:
+                # What has been grown before Ctrl-C, or before a callback failed, is a model.
+                if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
+                    self._finish(rounds)
+                raise
+            self._finish(rounds)
+        if rounds.out_of_bag is not None:
+            self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
+        if self.refit:
+            self._fit_again(data, earlier)
         return self
 
     # Before the rounds --------------------------------------------------
 
+    def _get_loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _growth_rules(self) -> GrowthRules:
+        return growth_rules(self)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_together(self)
-
-    def _check_groups(self, groups: Any, y: Any) -> None:
-        """Raise ValueError for groups that nobody reads, and for the wrong number of them."""
-        if groups is None:
-            return
-        if self.validation is None:
-            raise ValueError("validation must be the splitter that groups are for, where fit gets groups; got None.")
-        if np.shape(groups) != np.shape(y)[:1]:
-            raise ValueError(
-                f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}."
-            )
-
-    def _find_earlier(self, resume: Any) -> Earlier | None:
-        """What to go on from: a checkpoint, or the last fit."""
-        if resume is not None:
-            return Earlier.of(checked_checkpoint(resume, self))
-        if not self.warm_start or not hasattr(self, "_ensemble"):
-            return None
-        if self.n_estimators < self.n_estimators_:
-            raise ValueError(
-                f"n_estimators must be at least {self.n_estimators_}, the rounds of the last fit, with "
-                f"warm_start=True; got {self.n_estimators}."
-            )
-        loss = self._get_loss().name
-        if loss != self._loss.name:
-            raise ValueError(
-                f"loss must be as in the last fit, {self._loss.name!r}, with warm_start=True; got {loss!r}."
-            )
-        if self._ensemble.has_constant_leaves == self.linear_leaves:
-            raise ValueError(
-                f"linear_leaves must be as in the last fit, {not self.linear_leaves}, with warm_start=True; "
-                f"got {self.linear_leaves}."
-            )
-        return Earlier.of(self)
 
     def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
         """The rows with raw predictions to start from, given one for each of `y`."""
@@ -188,145 +168,139 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         offset = checked_offset(init_score, len(y), self._get_loss().n_outputs)
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
-    def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-        """Rows to train and to validate on by the splitter's last split, or at random; None for no validation."""
-        if self.validation is None:
-            if isinstance(self.early_stopping, str) or not self.early_stopping:
-                return None
-            return self._hold_out_rows(data, self._seed)
-        if not self.early_stopping:
-            raise ValueError("validation is for early stopping; early_stopping must not be False with it.")
-        if groups is not None:
-            groups = np.asarray(groups)[slice(None) if data.rows is None else data.rows]
-        *_, (train, validation) = self.validation.split(np.empty((len(data.y), 0)), self._told_target(data.y), groups)
-        return np.sort(train), np.sort(validation)
-
-    def _choose_seed(self, y: Array, *, splits: bool) -> int:
+    def _choose_seed(self, y: Array, earlier: Earlier | None, *, splits: bool) -> int:
         """A number for all that is random; 0 where nothing is, and that of the fit that this one continues."""
-        if self._earlier is not None:
-            return self._earlier.seed
+        if earlier is not None:
+            return earlier.seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
         if not (splits or self.boosting == "dart" or draws):
             return 0
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return int(self._comm.gather(seed)[0])
 
-    def _growth_rules(self) -> GrowthRules:
-        return growth_rules(self)
+    def _split(
+        self, data: TrainingData, given: GivenValidation, groups: Any
+    ) -> tuple[TrainingData, TrainingData | None]:
+        """Rows to train on, and rows to validate on."""
+        held_out = None if given.is_given else self._split_rows(data, groups)
+        training, validation = data, given.read(self)
+        if held_out is not None:
+            training, validation = (taken(data, rows) for rows in held_out)
+        check_validated(self, validation)
+        if self.refit and held_out is None:
+            raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
+        if given.is_given and validation is not None:
+            validation = self._with_offset(validation, given.init_score, given.y)
+        return training, validation
 
-    def _boosting_rules(self, n_threads: int) -> BoostingRules:
-        return boosting_rules(self, self._seed, n_threads)
+    def _split_rows(self, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
+        return split_rows(self, data, groups)
 
-    def _new_run(self, binning: Binning, data: TrainingData, rules: BoostingRules, start: Start) -> BoostingRun:
-        kind: type[BoostingRun] = BoostingRun if rules.dart is None else DartRun
-        if rules.linear_l2 is not None:
-            check_linear_leaves(self, self._loss)
-            kind = LinearRun if rules.dart is None else LinearDartRun
-        return kind(binning, data, self._loss, self._growth_rules(), rules, start)
+    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
+        return drawn_rows(self, data, seed)
 
-    def _told_target(self, y: Array) -> Array:
-        """What there is to say of rows besides their columns: for splitters, and for draws that follow from content."""
+    def _target_for_hashing(self, y: Array) -> Array:
+        """What identifies rows besides their columns: for splitters, and for draws that follow from content."""
         return y
 
-    def _start(self, data: TrainingData, rules: BoostingRules) -> Start:
-        hashes = content_hashes(data.X, self._told_target(data.y), rules.n_threads) if rules.sampling.draws else None
-        return Start(hashes, None if self._earlier is None else self._earlier.ensemble.baseline)
+    def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Earlier | None) -> Rounds:
+        """Bin the rows and prepare the rounds."""
+        self._loss = self._get_loss()
+        rules = boosting_rules(self, self._seed, resolve_n_jobs(self.n_jobs))
+        rounds = start_rounds(self, training, rules, earlier)
+        if validation is not None:
+            self._measure_validation(rounds, self._apply_statistics(validation))
+        return rounds
 
-    def _learn_binning(self, data: TrainingData, n_threads: int) -> Binning:
-        if self._earlier is None:
-            return super()._learn_binning(data, n_threads)
-        self._check_same_statistics(self._earlier.statistics)
-        return self._earlier.ensemble.binning
-
-    def _watch(self, run: BoostingRun, codes: NDArray[np.unsignedinteger], validation: TrainingData) -> None:
+    def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
+        """Let rows to validate on be measured by `eval_metric`."""
         labels = self._labels_of_targets(validation.y)
         metrics = [self.eval_metric] if isinstance(self.eval_metric, str) else self.eval_metric
         if LOSS in (metrics if isinstance(metrics, list | tuple) else [metrics]):
             self._loss.check_measured()
-        run.validate_on(codes, validation)
-        assert run.validation is not None
-        self._metrics = Metrics(self.eval_metric, self, run.validation.rows, run.loss, labels)
-        run.validation.measure = self._metrics.measure
-        run.history.rises = self._metrics.rises[self._metrics.names[0]]
+        rounds.validate_on(validation)
+        assert rounds.validation is not None
+        rounds.measure_by(Metrics(self.eval_metric, self, rounds.validation.rows, rounds.loss, labels))
 
-    # The rounds --------------------------------------------------
+    # After the rounds --------------------------------------------------
 
-    def _fit_rounds(self, training: TrainingData, validation: TrainingData | None) -> None:
-        run = self._start_run(training, validation)
-        if self._earlier is not None:
-            self._earlier.give_to(run, self._metrics)
-        n_given = len(training.y) if training.rows is None else int(training.rows.max()) + 1
-        with self._watching(run) as watch:
-            try:
-                run.run(watch)
-            except BaseException as error:
-                # What has been grown before Ctrl-C, or before a callback failed, is a model.
-                if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
-                    self._finish(run)
-                raise
-        self._finish(run)
-        if watch is not None:
-            watch.finish()
-        if run.out_of_bag is not None:
-            self._keep_out_of_bag(run, training, n_given)
-
-    @contextmanager
-    def _watching(self, run: BoostingRun) -> Iterator[RoundWatch | None]:
-        """What is to be called after each round, if anything."""
-        callbacks: list[Callable[..., Any]] = list(self.callbacks or [])
-        watch = RoundWatch(self, run, self._metrics, callbacks)
-        if self.verbose == "bar":
-            with progress_bar() as advance:
-                callbacks.append(advance)
-                yield watch
-            return
-        if self.verbose:
-            callbacks.append(Announcer(int(self.verbose)))
-        yield watch if watch.is_needed else None
-
-    def _fit_again(self, data: TrainingData) -> None:
+    def _fit_again(self, data: TrainingData, earlier: Earlier | None) -> None:
         """Fit to all rows for the best number of rounds; what was measured stays."""
-        run = self._start_run(data, None)
-        run.rules = replace(run.rules, n_rounds=self.n_estimators_)
-        run.run()
-        self._keep(run, run.n_rounds)
+        rounds = self._start_rounds(data, None, earlier)
+        rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
+        rounds.run()
+        self._keep(rounds, rounds.n_rounds)
 
-    def _finish(self, run: BoostingRun, n_rounds: int | None = None) -> None:
-        super()._finish(run, n_rounds)
-        self.best_iteration_ = self.n_estimators_
-        scores = {} if self._metrics is None else self._metrics.scores
+    def _finish(self, rounds: Rounds, n_rounds: int | None = None) -> None:
+        """Keep some rounds, by default those up to the best one, and what was measured."""
+        is_partial = n_rounds is not None
+        n_rounds = rounds.best_round if n_rounds is None else n_rounds
+        self._restored()
+        self._keep(rounds, n_rounds)
+        self.n_estimators_ = self.n_iter_ = self.best_iteration_ = n_rounds
+        self.train_score_ = np.array(rounds.history.train)
+        self.validation_score_ = np.array(rounds.history.validation)
+        scores = {} if rounds.metrics is None else rounds.metrics.scores
         self.validation_scores_ = {name: np.array(values) for name, values in scores.items()}
-        for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_", "_best_trees"):
+        self._forget(*_OUT_OF_BAG, "_best_trees")
+        if is_partial:
+            self._best_trees = rounds.best_trees()
+
+    def _keep(self, rounds: Rounds, n_rounds: int) -> None:
+        """Keep the trees of some rounds."""
+        self._ensemble = rounds.ensemble(n_rounds)
+        self._forget("_calibration")
+
+    def _forget(self, *names: str) -> None:
+        """Drop attributes of an earlier fit."""
+        for name in names:
             self.__dict__.pop(name, None)
-        if n_rounds is not None and run.changes_trees and run.history.validation:
-            self._best_trees = run.ensemble(run.best_round)
 
-    def _keep(self, run: BoostingRun, n_rounds: int) -> None:
-        super()._keep(run, n_rounds)
+    def refit_leaves(
+        self, X: ArrayLike, y: ArrayLike, decay_rate: float = 0.9, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
 
-    def _keep_out_of_bag(self, run: BoostingRun, data: TrainingData, n_given: int) -> None:
-        """Keep what the rounds said of rows that they left out."""
-        assert run.out_of_bag is not None
-        self.oob_improvement_ = np.array(run.out_of_bag.improvement)
-        raw = np.ascontiguousarray(run.out_of_bag_raw().T)
-        name = "predict_proba" if hasattr(self, "predict_proba") else "predict"
-        found = self._answers_from_raw(name, raw)
-        if isinstance(found, list):
-            found = np.concatenate(found, axis=1)
-        attribute = "oob_decision_function_" if name == "predict_proba" else "oob_prediction_"
-        if data.rows is not None:
-            spread = np.full((n_given, *found.shape[1:]), np.nan)
-            spread[data.rows] = found
-            found = spread
-        setattr(self, attribute, found)
+        Parameters
+        ----------
+        X, y : table and array
+            New rows with the columns, and classes, of training.
+        decay_rate : float, default=0.9
+            How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
+            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs, unless
+            `monotonic_cst` moves them.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows.
+
+        Raises
+        ------
+        ValueError
+            If decay_rate is not from 0 to 1, or the rows do not fit the model.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = GradientBoostingRegressor(n_estimators=30).fit(X[:200], y[:200])
+        >>> later = model.refit_leaves(X[200:400], y[200:400] + 50)
+        >>> bool(later.predict(X[400:]).mean() > model.predict(X[400:]).mean())
+        True
+        """
+        model, data = refitted(self, X, y, decay_rate, sample_weight)
+        model._leaves_changed(data, decay_rate)
+        return model
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        super()._leaves_changed(data, decay)
-        self.__dict__.pop("_best_trees", None)
+        """Let what follows from the leaves lean towards new rows, which are encoded."""
+        self._forget("_best_trees", "_calibration")
 
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "best_iteration_", "_seed")
+        scores = ("n_estimators_", "n_iter_", "train_score_", "validation_score_")
+        n_targets = ("_n_targets",) if self._takes_several_targets else ()
+        return (*scores, "best_iteration_", "_seed", *n_targets)
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters() | _OF_FITTING
@@ -336,13 +310,10 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         scores = {f"scores.{name}": values for name, values in self.validation_scores_.items()}
-        out_of_bag = {f"fitted.{name}": getattr(self, name) for name in self._out_of_bag_names()}
+        out_of_bag = {f"fitted.{name}": vars(self)[name] for name in _OUT_OF_BAG if name in vars(self)}
         best = {} if self._best_trees is None else tree_arrays(self._best_trees, _BEST)
-        return super()._fitted_arrays() | scores | out_of_bag | best
-
-    def _out_of_bag_names(self) -> list[str]:
-        names = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
-        return [name for name in names if name in self.__dict__]
+        calibration = {} if self._calibration is None else self._calibration.to_arrays()
+        return super()._fitted_arrays() | scores | out_of_bag | best | calibration
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
@@ -351,11 +322,19 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
         }
         if any(name.startswith(_BEST) for name in arrays):
             self._best_trees = trees_among(arrays, _BEST)
-        for name in ("oob_improvement_", "oob_prediction_", "oob_decision_function_"):
+        for name in _OUT_OF_BAG:
             if f"fitted.{name}" in arrays:
                 setattr(self, name, arrays[f"fitted.{name}"])
+        if self._calibration_type is not None and any(name.startswith(CALIBRATION) for name in arrays):
+            self._calibration = self._calibration_type.from_arrays(arrays, self._n_targets)
 
-    # Answers --------------------------------------------------
+    def _n_outputs(self) -> int:
+        return self._loss.n_outputs
+
+    def _restored(self) -> None:
+        self._loss = self._get_loss()
+
+    # Predict --------------------------------------------------
 
     def _answers_from_raw(self, name: str, raw: Array) -> Any:
         """What the method of that name returns for raw predictions of shape (n_samples, n_outputs)."""
@@ -376,5 +355,6 @@ class BoostedTrees(CallbackSupportMixin, RefitsLeaves):
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
         """The same after each round."""
-        for raw in self._staged_raw(X):
+        X = self._check_table(X)
+        for raw in self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseRegressor
-from fastens.boosting.calibration import CalibratedIntervals, CalibratedSets
-from fastens.boosting.offsets import OffsetClassifier
+from fastens.boosting.boosted_classifier import BoostedClassifier
+from fastens.boosting.boosted_regressor import BoostedRegressor
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.parameters import NEEDS, RULES
-from fastens.boosting.raw_classifier import RawClassifier, most_probable
-from fastens.boosting.several_targets import SeveralTargets
-from fastens.engine.losses.column_losses import ColumnLosses
+from fastens.boosting.several_targets import loss_of_targets
 from fastens.engine.losses.loss_names import (
     CLASSIFICATION,
     REGRESSION,
@@ -24,10 +20,8 @@ from fastens.engine.losses.loss_names import (
     regression_loss,
 )
 from fastens.engine.losses.losses import Loss
-from fastens.monitoring.stages import QuantilesScore
 from fastens.parameters import ANYTHING, NONE, Rule, one_of, read_with, real
 
-Array = NDArray[np.float64]
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
 SPLIT_CRITERIA = one_of("newton", "squared_error")
 LEVEL = real(0, 1, open_low=True, open_high=True)
@@ -37,7 +31,7 @@ LEVELS = Rule(
 )
 
 
-class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTargets, RawClassifier):
+class GradientBoostingClassifier(BoostedClassifier, BoostedTrees):
     """Gradient boosting for classification.
 
     Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
@@ -103,6 +97,7 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
     True
     """
 
+    _takes_parts = True
     _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of(*CLASSIFICATION) | CUSTOM,
@@ -178,32 +173,12 @@ class GradientBoostingClassifier(OffsetClassifier, CalibratedSets, SeveralTarget
         return tags
 
     def _get_loss(self) -> Loss:
-        return self._loss_of([classification_loss(self.loss, len(classes)) for classes in self._classes_of_targets()])
-
-    def _classes_of_targets(self) -> list[NDArray[Any]]:
-        return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
-
-    def _labels_of(self, raw: Array) -> NDArray[Any]:
-        if not isinstance(self._loss, ColumnLosses):
-            return super()._labels_of(raw)
-        pairs = zip(self._loss.split(raw), self.classes_, strict=True)
-        return np.column_stack([most_probable(own, classes) for own, classes in pairs])
-
-    def _answers_from_raw(self, name: str, raw: Array) -> Any:
-        if name == "predict":
-            return self._labels_of(raw)
-        if name == "predict_proba":
-            return self._loss.predict(raw)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def _labels_of_targets(self, y: Array) -> NDArray[Any]:
-        index = y.astype(np.intp)
-        if not isinstance(self.classes_, list):
-            return self.classes_[index]
-        return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
+        return loss_of_targets(
+            self, [classification_loss(self.loss, len(classes)) for classes in self._classes_of_targets()]
+        )
 
 
-class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTargets, BaseRegressor):
+class GradientBoostingRegressor(BoostedRegressor, BoostedTrees):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
@@ -272,6 +247,7 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
     True
     """
 
+    _takes_parts = True
     _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of(*REGRESSION) | CUSTOM,
@@ -358,43 +334,4 @@ class GradientBoostingRegressor(QuantilesScore, CalibratedIntervals, SeveralTarg
 
     def _get_loss(self) -> Loss:
         options = LossOptions(self.quantile, self.alpha, self.tweedie_variance_power)
-        return self._loss_of([regression_loss(self.loss, options) for _ in range(self._n_targets)])
-
-    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the predicted mean, quantile or expectile of each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Rows.
-        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added; of several quantiles of several targets, those of the first target first,
-            or of the shape of the predictions.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            With several targets (n_samples, n_targets), with several quantiles (n_samples, n_quantiles), and with both
-            (n_samples, n_targets, n_quantiles).
-        """
-        raw = self._raw_from(X, init_score)
-        return self._loss.predict(raw)
-
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R2, with several targets their mean; with several quantiles the mean of their D2, over all targets.
-
-        The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
-        (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant. That of an expectile is
-        the same of its loss.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Rows, their targets and weights.
-        """
-        return self._score_of(y, self.predict(X), sample_weight)
-
-    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
-        """Yield the predictions after each round."""
-        for raw in self._staged_raw_from(X, init_score):
-            yield self._loss.predict(raw)
+        return loss_of_targets(self, [regression_loss(self.loss, options) for _ in range(self._n_targets)])

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.boosting.rounds import BoostingRun
+from fastens.boosting.rounds import Rounds
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.engine.losses.losses import Loss
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.metrics import Metrics
 from fastens.saving import plain_parameter
 from fastens.storage import load_model
 
@@ -40,7 +39,7 @@ class Earlier:
     seed, n_targets : int
         Of its draws; of its y.
     door, statistics : dict
-        What it learned of the columns.
+        What the input encoder learned of the columns.
     """
 
     ensemble: TreeEnsemble
@@ -62,7 +61,7 @@ class Earlier:
             model.validation_scores_,
             model._seed,
             len(losses_of_targets(model._loss)),
-            model._door_state(),
+            model._encoder_state(),
             model._statistics_arrays(),
         )
 
@@ -83,17 +82,40 @@ class Earlier:
                 f"y must have the {self.n_targets} targets of the fit that this one continues; it has {n_targets}."
             )
 
-    def give_to(self, run: BoostingRun, metrics: Metrics | None) -> None:
+    def give_to(self, run: Rounds) -> None:
         """Let a run begin after the rounds there are, with their scores where it measures the same."""
-        trees = self.ensemble.separate_trees()
-        run.continue_from(trees)
+        run.continue_from(self.ensemble.separate_trees())
+        metrics = run.metrics
         n_rounds = run.n_rounds
         run.history.train[:] = self.train_score[:n_rounds].tolist()
         if metrics is not None and all(len(self.validation_scores.get(name, ())) >= n_rounds for name in metrics.names):
             metrics.continue_from({name: self.validation_scores[name][:n_rounds] for name in metrics.names})
             run.history.validation[:] = metrics.scores[metrics.names[0]]
             if self.best_trees is not None:
-                run.restore_best(self.best_trees.separate_trees())
+                assert run.dropout is not None
+                run.dropout.best = self.best_trees.separate_trees()
+
+
+def find_earlier(model: Any, resume: Any) -> Earlier | None:
+    """What `fit` is to continue: a checkpoint, or the last fit."""
+    if resume is not None:
+        return Earlier.of(checked_checkpoint(resume, model))
+    if not model.warm_start or not hasattr(model, "_ensemble"):
+        return None
+    if model.n_estimators < model.n_estimators_:
+        raise ValueError(
+            f"n_estimators must be at least {model.n_estimators_}, the rounds of the last fit, with "
+            f"warm_start=True; got {model.n_estimators}."
+        )
+    loss = model._get_loss().name
+    if loss != model._loss.name:
+        raise ValueError(f"loss must be as in the last fit, {model._loss.name!r}, with warm_start=True; got {loss!r}.")
+    if model._ensemble.has_constant_leaves == model.linear_leaves:
+        raise ValueError(
+            f"linear_leaves must be as in the last fit, {not model.linear_leaves}, with warm_start=True; "
+            f"got {model.linear_leaves}."
+        )
+    return Earlier.of(model)
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastens.boosting.rounds import BoostingRun
+from fastens.boosting.round import on_grid
+from fastens.engine.linear.linear_leaves import LinearTree
 from fastens.engine.rows.sampling import random_stream
 from fastens.engine.trees.trees import Tree
 
-if TYPE_CHECKING:
-    from fastens.base import TrainingData
-    from fastens.engine.losses.losses import Loss
-
-Array = NDArray[np.float64]
 NORMALIZE = ("tree", "forest")
 # Bits of a value below the largest raw prediction to expect. Sums are exact up to 1000 times that, in any order.
 _BITS = 42
@@ -64,66 +59,61 @@ class DartRules:
         return 1 / (1 + learning_rate), 1 / (1 + learning_rate)
 
 
-class DartRun(BoostingRun):
-    """Rounds of DART.
+class Dropout:
+    """Leaves some earlier rounds out while a round is grown.
 
     All values are multiples of one power of two, so that what is taken out of the raw predictions and put back leaves
     no trace, and a fit that continues another one has them to the bit.
+
+    Parameters
+    ----------
+    rules : DartRules
+        Which rounds.
+    learning_rate : float
+        Factor of every leaf value.
+    seed : int
+        Of the draws.
+
+    Attributes
+    ----------
+    best : list of Tree
+        The trees as they were at the best round.
     """
 
-    changes_trees = True
-    _grid: float | None = None
+    def __init__(self, rules: DartRules, learning_rate: float, seed: int) -> None:
+        self._rules, self._learning_rate, self._seed = rules, learning_rate, seed
+        self.best: list[Tree] = []
 
-    def _start(self, data: TrainingData) -> Array:
-        if self._grid is None:
-            largest = max(self.loss.magnitude(data.y), float(np.abs(self.baseline).max()), 1e-290)
-            self._grid = math.ldexp(1.0, math.frexp(largest)[1] - _BITS)
-            self.baseline = self._on_grid(self.baseline)
-            self._best: list[Tree] = []
-        return self._on_grid(super()._start(data))
+    def draw(self, index: int) -> Dropped:
+        """The rounds that round number `index` leaves out, and what trees are multiplied by."""
+        rounds = self._rules.draw(self._seed, index)
+        return Dropped(rounds, *self._rules.factors(len(rounds), self._learning_rate))
 
-    def _on_grid(self, values: Array) -> Array:
-        assert self._grid is not None
-        return np.rint(values / self._grid) * self._grid
 
-    def _round(self, index: int) -> None:
-        assert self.rules.dart is not None
-        dropped = self.rules.dart.draw(self.rules.seed, index)
-        self._factor, of_dropped = self.rules.dart.factors(len(dropped), self.rules.learning_rate)
-        for number in dropped:
-            self._rescale(number, -1.0)
-        super()._round(index)
-        for number in dropped:
-            self._rescale(number, -of_dropped)
+class Dropped(NamedTuple):
+    """What a round leaves out.
 
-    def _rescale(self, number: int, factor: float) -> None:
-        """Multiply the trees of a round, and add them to the raw predictions."""
-        first = number * self._trees_per_round
-        for output in range(self._trees_per_round):
-            tree = self._times(self.trees[first + output], factor)
-            self._add(tree, output)
-            self.trees[first + output] = tree
+    Attributes
+    ----------
+    rounds : list of int
+        The numbers of the rounds.
+    factor_of_new, factor_of_old : float
+        What the round's trees, and those left out, are multiplied by.
+    """
 
-    def _times(self, tree: Tree, factor: float) -> Tree:
-        """A tree multiplied by a factor."""
-        return replace(tree, value=self._on_grid(tree.value * factor))
+    rounds: list[int]
+    factor_of_new: float = 1.0
+    factor_of_old: float = 1.0
 
-    def _shrunk(self, values: Array, loss: Loss) -> Array:
-        return self._on_grid(super()._shrunk(values, loss))
 
-    @property
-    def _rate(self) -> float:
-        return super()._rate * self._factor
+def grid_of(largest: float) -> float:
+    """The power of two that values are multiples of, given the largest raw prediction to expect."""
+    return math.ldexp(1.0, math.frexp(max(largest, 1e-290))[1] - _BITS)
 
-    def _measure(self) -> None:
-        super()._measure()
-        if self.history.validation and self.history.best_round == self.n_rounds:
-            self._best = list(self.trees)
 
-    def restore_best(self, trees: list[Tree]) -> None:
-        """Take the trees of the best round as they were."""
-        self._best = trees
-
-    def kept_trees(self, n_rounds: int) -> list[Tree]:
-        """The trees as they were after so many rounds: all, or the best number of them."""
-        return self.trees if n_rounds == self.n_rounds else self._best
+def times(tree: Tree, factor: float, grid: float | None) -> Tree:
+    """A tree multiplied by a factor, its models too."""
+    scaled = replace(tree, value=on_grid(tree.value * factor, grid))
+    if isinstance(scaled, LinearTree):
+        return replace(scaled, linear=scaled.linear.times(np.full(tree.n_nodes, factor)))
+    return scaled

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.boosting.base_boosting import BaseGradientBoosting
-from fastens.boosting.linear_rounds import damping
+from fastens.boosting.leaves import damping
 from fastens.engine.grow.growth import GrowthRules, leaves_within_limits
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.losses.losses import Loss
+from fastens.engine.parts import as_array, map_parts
 from fastens.engine.trees.leaf_sums import leaf_sums
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.parameters import real
@@ -24,57 +24,21 @@ Array = NDArray[np.float64]
 _DECAY = real(0, 1)
 
 
-class RefitsLeaves(BaseGradientBoosting):
-    """A boosted model that can move with the data without growing new trees."""
-
-    def refit_leaves(
-        self, X: ArrayLike, y: ArrayLike, decay_rate: float = 0.9, sample_weight: ArrayLike | None = None
-    ) -> Any:
-        """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
-
-        Parameters
-        ----------
-        X, y : table and array
-            New rows with the columns, and classes, of training.
-        decay_rate : float, default=0.9
-            How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
-            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs, unless
-            `monotonic_cst` moves them.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of the rows.
-
-        Raises
-        ------
-        ValueError
-            If decay_rate is not from 0 to 1, or the rows do not fit the model.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from fastens import GradientBoostingRegressor
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = GradientBoostingRegressor(n_estimators=30).fit(X[:200], y[:200])
-        >>> later = model.refit_leaves(X[200:400], y[200:400] + 50)
-        >>> bool(later.predict(X[400:]).mean() > model.predict(X[400:]).mean())
-        True
-        """
-        self._check_fitted()
-        _DECAY.check("decay_rate", decay_rate)
-        data = self._check_validation(X, y, sample_weight)
-        loss = self._get_loss()
-        loss.check_target(data.y)
-        data = self._apply_statistics(data)
-        step = LeafStep(loss, self.learning_rate, self._growth_rules().for_weights(data.sample_weight))
-        model = copy(self)
-        if isinstance(self._ensemble, LinearEnsemble):
-            model._ensemble = LinearRefit(self._ensemble, data, step, decay_rate, self.linear_l2).run()
-        else:
-            model._ensemble = LeafRefit(self._ensemble, data, step, decay_rate).run()
-        model._leaves_changed(data, decay_rate)
-        return model
-
-    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Let what follows from the leaves lean towards new rows, which are encoded."""
+def refitted(model: Any, X: Any, y: Any, decay_rate: float, sample_weight: Any) -> tuple[Any, TrainingData]:
+    """A copy of a boosted model with the same trees, whose leaf values lean towards new rows; and these, encoded."""
+    model._check_fitted()
+    _DECAY.check("decay_rate", decay_rate)
+    data = model._check_validation(X, y, sample_weight)
+    loss = model._get_loss()
+    loss.check_target(data.y)
+    data = model._apply_statistics(data)
+    step = LeafStep(loss, model.learning_rate, model._growth_rules().for_weights(data.sample_weight))
+    trees, model = model._ensemble, copy(model)
+    if isinstance(trees, LinearEnsemble):
+        model._ensemble = LinearRefit(trees, data, step, decay_rate, model.linear_l2).run()
+    else:
+        model._ensemble = LeafRefit(trees, data, step, decay_rate).run()
+    return model, data
 
 
 class LeafStep:
@@ -153,8 +117,7 @@ class LeafRefit:
 
     def __init__(self, ensemble: TreeEnsemble, data: TrainingData, step: LeafStep, decay: float) -> None:
         self.ensemble, self.step, self.decay = ensemble, step, decay
-        self.X = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
-        self.leaves = ensemble.apply(self.X).astype(np.intp)
+        self.leaves = map_parts(ensemble.apply, data.X).astype(np.intp)
         self.state = State(data, np.repeat(ensemble.baseline[:, None], len(self.leaves), axis=1))
         self.value = np.array(ensemble.value, dtype=np.float64)
 
@@ -199,6 +162,7 @@ class LinearRefit(LeafRefit):
 
     def __init__(self, ensemble: LinearEnsemble, data: TrainingData, step: LeafStep, decay: float, l2: float) -> None:
         super().__init__(ensemble, data, step, decay)
+        self.X = as_array(data.X)
         is_categorical, weight, monotone = ensemble.binning.is_categorical, data.sample_weight, step.rules.monotone
         self.models = LeafModels(self.X, is_categorical, weight, l2, 1, monotone)
         self.trees, self.linear = ensemble.separate_trees(), list[LinearLeaves]()

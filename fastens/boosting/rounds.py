@@ -1,37 +1,43 @@
-"""The rounds of gradient boosting: gradients, a tree per output, update, stop? (Friedman 2001)."""
+"""The rounds of gradient boosting: gradients, trees, update, stop? (Friedman 2001)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from copy import copy
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.boosting.dart import DartRules, Dropout, Dropped, grid_of, times
+from fastens.boosting.leaves import ConstantLeaves, JointLeaves, LinearModels
+from fastens.boosting.out_of_bag import OutOfBag
+from fastens.boosting.round import Problem, Round, on_grid
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
-from fastens.engine.bins.bundles import bundled
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
-from fastens.engine.trees.trees import Tree, TreeEnsemble, add_tree_to_raw
-from fastens.monitoring.measuring import History, OutOfBagSums, Rows, Validation
+from fastens.engine.comm import first_row, is_any
+from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.trees.trees import Tree, TreeEnsemble
+from fastens.monitoring.measuring import History, Rows, Validation
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
-    from fastens.boosting.dart import DartRules
     from fastens.engine.bins.binning import Binning
     from fastens.engine.losses.losses import Loss
+    from fastens.monitoring.metrics import Metrics
 
 Array = NDArray[np.float64]
-# What is called after each round, with its number, the number of rounds to come at most, and the losses; a true answer
-# ends the training.
+# Called after each round with its number, the largest number of rounds, and the losses; a true answer ends the
+# training.
 OnRound = Callable[[int, int, float, float | None], Any]
 
 # The training loss is a report, not a rule: no more rows than this, evenly spaced, give it.
 HISTORY_ROWS = 4_000
 ALL_ROWS = RowSampling()
+_NOTHING_DROPPED = Dropped([])
+_NO_CONTEXT = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,13 @@ class BoostingRules:
     sampling : RowSampling
         Which rows a round's trees are grown on.
     out_of_bag : bool
-        Keep what the trees say of the rows that they were not grown on.
+        Keep the predictions of rows by the trees that they were not grown on.
     dart : DartRules or None
         Which earlier trees a round leaves out; None for none.
     linear_l2 : float or None
         The penalty of linear models in the leaves; None for constant leaves.
+    jointly : bool
+        Grow one tree a round, with a value for each output in every leaf.
     """
 
     n_rounds: int
@@ -70,6 +78,7 @@ class BoostingRules:
     out_of_bag: bool = False
     dart: DartRules | None = None
     linear_l2: float | None = None
+    jointly: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ class Start:
     Attributes
     ----------
     hashes : uint64 array of shape (n_rows,) or None
-        What makes the rows' random numbers; where it is given, rows are drawn.
+        What the rows' random numbers follow from; where it is given, rows are drawn.
     baseline : float64 array of shape (n_outputs,) or None
         The raw prediction before the first tree; None for that of least loss.
     """
@@ -88,8 +97,11 @@ class Start:
     baseline: Array | None = None
 
 
-class BoostingRun:
-    """One fit: holds what a round needs and keeps the trees.
+class Rounds:
+    """The loop of one fit: which rows a round sees, its trees, what is measured, when to stop.
+
+    How trees are grown and added is the matter of `leaves`; what is left out of a round, of `dropout`; what is kept of
+    rows that a round did not see, of `out_of_bag`.
 
     Parameters
     ----------
@@ -107,10 +119,6 @@ class BoostingRun:
         What else it begins with.
     """
 
-    _ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
-    changes_trees: ClassVar[bool] = False
-    _side_by_side: SideBySide | None = None
-
     def __init__(
         self,
         binning: Binning,
@@ -122,233 +130,189 @@ class BoostingRun:
     ) -> None:
         start = start or Start()
         self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
-        self.matrix = binning.transform(data.X, rules.n_threads)
-        self.baseline = self._baseline(data) if start.baseline is None else start.baseline
+        baseline = self._baseline(data) if start.baseline is None else start.baseline
+        self.dropout, grid = None, None
+        if rules.dart is not None:
+            self.dropout = Dropout(rules.dart, rules.learning_rate, rules.seed)
+            grid = grid_of(max(loss.magnitude(data.y), float(np.abs(baseline).max())))
+        self._grid, self.baseline = grid, on_grid(baseline, grid)
         self.train = Rows(data.y, data.sample_weight, self._start(data))
+        self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
         self.validation: Validation | None = None
+        self.metrics: Metrics | None = None
         self.trees: list[Tree] = []
         self.history = History()
         self._sampler = None
         if start.hashes is not None:
-            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
-        self._growth = growth
-        self._prepare_growing(growth)
+            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed, data.comm)
+        self.leaves = self._new_leaves(data, growth)
+        self._side_by_side = SideBySide.of(self.leaves)
+        if self._side_by_side is not None and not self._side_by_side.needs_others:
+            self.rules = replace(rules, n_threads=1)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
         self._hessians = np.ones(self.train.raw.shape, dtype=np.float32)
-        self.out_of_bag = OutOfBagSums(*self.train.raw.shape) if rules.out_of_bag else None
-        self._start_raw = self.train.raw.copy() if rules.out_of_bag else None
+        self.out_of_bag = OutOfBag(loss, self.train, rules.n_threads) if rules.out_of_bag else None
 
     def _baseline(self, data: TrainingData) -> Array:
         """The raw prediction before the first tree; 0 where rows have one of their own."""
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
-    def _prepare_growing(self, growth: GrowthRules) -> None:
-        self.matrix = bundled(self.matrix, growth.max_leaf_nodes, self.rules.n_threads)
-        self._grower = self._new_grower(growth)
-        # Leaves are renewed from what the outputs before have become; models of leaves share their working memory.
-        if not self.loss.renews_leaves and self.rules.linear_l2 is None:
-            self._side_by_side = SideBySide.of(self, growth, self._growing())
-        if self._side_by_side is not None and not self._side_by_side.needs_others:
-            self.rules = replace(self.rules, n_threads=1)
-
-    def _new_grower(self, growth: GrowthRules) -> TreeGrower:
-        return TreeGrower(self.matrix, growth, self.train.weight, **self._growing())
-
-    def on_one_thread(self, grower: TreeGrower) -> BoostingRun:
-        """Return the same run for one of several threads, with a grower of its own."""
-        worker = copy(self)
-        worker._grower, worker.rules = grower, replace(self.rules, n_threads=1)
-        return worker
-
-    def _growing(self) -> dict[str, Any]:
-        """What a grower is told besides."""
-        return {
-            "constant_hessian": self.loss.constant_hessian and not (self._sampler and self.rules.sampling.reweights),
-            "renews_leaves": self.loss.renews_leaves,
-            "n_threads": self.rules.n_threads,
-        }
-
     def _start(self, data: TrainingData) -> Array:
+        """Raw predictions of rows before the first tree, (n_outputs, n_rows)."""
         if data.offset is not None:
-            return self.baseline[:, None] + data.offset
+            return on_grid(self.baseline[:, None] + data.offset, self._grid)
         return np.full((len(self.baseline), len(data.y)), self.baseline[:, None])
 
-    def validate_on(self, codes: NDArray[np.unsignedinteger], data: TrainingData) -> None:
-        """Watch other rows, given as codes of shape (n_features, n_rows)."""
+    def _new_leaves(self, data: TrainingData, growth: GrowthRules) -> ConstantLeaves:
+        loss, rules = self.loss, self.rules
+        matrix = replace(self.binning.transform(data.X, rules.n_threads), comm=data.comm)
+        constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)
+        problem = Problem(matrix, loss, self.train.weight, constant_hessian, self._grid, rules.n_threads)
+        if rules.linear_l2 is not None:
+            return LinearModels(problem, growth, data.X, rules.linear_l2)
+        return (JointLeaves if rules.jointly else ConstantLeaves)(problem, growth)
+
+    # What is measured --------------------------------------------------
+
+    def validate_on(self, data: TrainingData) -> None:
+        """Watch other rows."""
+        codes = self.binning.codes(data.X, self.rules.n_threads)
         self.validation = Validation(codes, Rows(data.y, data.sample_weight, self._start(data)))
+        self._watched = self.leaves.table_of(codes, data.X)
 
-    def continue_from(self, trees: Sequence[Tree]) -> None:
-        """Begin after rounds that were run before, as if this run had made them."""
-        per_round = self._trees_per_round
-        for first in range(0, len(trees), per_round):
-            self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
-            with self._asking_left_out(None if self.out_of_bag is None else self._draw(self.n_rounds)):
-                for output, tree in enumerate(trees[first : first + per_round]):
-                    self._add(tree, output)
-            self.trees.extend(trees[first : first + per_round])
-            self._measure()
-
-    @property
-    def _trees_per_round(self) -> int:
-        return self.loss.n_outputs
-
-    def run(self, on_round: OnRound | None = None) -> None:
-        """Run all rounds, or until the validation loss no longer falls or `on_round` says so."""
-        with self._side_by_side or nullcontext():
-            while self.n_rounds < self.rules.n_rounds and not self._is_over:
-                index = self.n_rounds
-                self._round(index)
-                self._measure()
-                last = self.history.last_validation
-                if on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last):
-                    return
+    def measure_by(self, metrics: Metrics) -> None:
+        """Let metrics of the rows to validate on decide when to stop, in place of their loss."""
+        assert self.validation is not None
+        self.metrics, self.validation.measure = metrics, metrics.measure
+        self.history.rises = metrics.rises[metrics.names[0]]
 
     def _measure(self) -> None:
         self.history.train.append(self._train_loss())
         if self.validation is not None:
             self.history.validation.append(self.validation.score(self.loss, self.rules.n_threads))
+            if self.dropout is not None and self.history.best_round == self.n_rounds:
+                self.dropout.best = list(self.trees)
 
-    @property
-    def _is_over(self) -> bool:
-        return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
-
-    def _round(self, index: int) -> None:
-        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
-        sample = self._draw(index)
-        with self._asking_left_out(sample):
-            self.trees.extend(self._grow_all(sample, index))
-
-    def _find_gradients(self) -> None:
-        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
-
-    def _draw(self, index: int) -> RowSample | None:
-        """The gradients of a round, and the rows that it sees; None for all."""
-        self._find_gradients()
-        return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
-
-    @contextmanager
-    def _asking_left_out(self, sample: RowSample | None) -> Iterator[None]:
-        """Keep what a round, added meanwhile, says of the rows that it did not see."""
-        if self.out_of_bag is None or sample is None:
-            yield
-            return
-        left_out = np.setdiff1d(np.arange(self.train.raw.shape[1]), sample.rows, assume_unique=True)
-        before = self.train.take(left_out)
-        yield
-        self.out_of_bag.add(left_out, before, self.train.take(left_out), self.loss, self.rules.n_threads)
-
-    def _grow_all(self, sample: RowSample | None, index: int) -> list[Tree]:
-        """Grow the trees of a round and add them to the raw predictions."""
-        if self._side_by_side is not None:
-            return self._side_by_side.grow(self, sample, index)
-        return [self.grow(output, sample, index) for output in range(self._trees_per_round)]
-
-    def grow(self, output: int, sample: RowSample | None, index: int) -> Tree:
-        """Grow the tree of one output and add it to the raw predictions."""
-        rows = None if sample is None else sample.rows
-        seed = ((self.rules.seed << 32) + index * self._trees_per_round + output) % 2**64
-        gradients, hessians = self._derivatives(output, sample)
-        tree = self._grower.grow(gradients, hessians, rows, seed)
-        if self.loss.renews_leaves:
-            tree = self._renewed(tree, output, sample)
-        tree = self._finished(tree, output, gradients, hessians)
-        self._add(tree, output, is_last_grown=rows is None)
-        return tree
-
-    def _renewed(self, tree: Tree, output: int, sample: RowSample | None, column: int = 0) -> Tree:
-        """The tree just grown with values of an output that follow from its residuals."""
-        factors = None if sample is None else sample.factors
-        residuals = self.loss.residuals(self.train.y, self.train.raw, output)
-        loss = self.loss.of_output(output)
-        return self._grower.renew_leaves(tree, loss, residuals, self.rules.n_threads, factors, column)
-
-    def _finished(self, tree: Tree, output: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Tree:
-        """The tree just grown, its values made those that the model has."""
-        tree.value[:] = self._shrunk(tree.value, self._loss_of(output))
-        return tree
-
-    def _shrunk(self, values: Array, loss: Loss) -> Array:
-        """What a tree with such values adds."""
-        return self._rate * loss.damped(values)
-
-    @property
-    def _rate(self) -> float:
-        """What the trees of a round are multiplied by."""
-        return self.rules.learning_rate
-
-    def _loss_of(self, output: int) -> Loss:
-        """The loss that the values of an output's trees are steps of."""
-        return self.loss.of_output(output)
-
-    def _derivatives(
-        self, output: int | slice, sample: RowSample | None
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gradients and hessians of outputs; those of rows that stand for others are multiplied."""
-        gradients, hessians = self._gradients[output], self._hessians[output]
-        if sample is None or sample.factors is None:
-            return gradients, hessians
-        gradients, hessians = gradients.copy(), hessians.copy()
-        gradients[..., sample.rows] *= sample.factors
-        hessians[..., sample.rows] *= sample.factors
-        return gradients, hessians
-
-    def _add(self, tree: Tree, output: int, *, is_last_grown: bool = False) -> None:
-        """Add a tree's values to the raw predictions of all rows."""
-        n_threads = self.rules.n_threads
-        if is_last_grown:
-            self._grower.add_values(tree.value, self.train.raw[output])
-        else:
-            add_tree_to_raw(self.matrix.columns, tree, self.train.raw[output], n_threads)
-        if self.validation is not None:
-            add_tree_to_raw(self.validation.codes, tree, self.validation.rows.raw[output], n_threads)
-
-    @property
-    def _every(self) -> slice:
-        """The training rows that tell their loss."""
-        return slice(None, None, -(-len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1)
+    def _rows_to_report(self) -> slice:
+        """The training rows whose loss is reported."""
+        first, n_rows = first_row(self._data.comm, len(self.train.y))
+        step = -(-n_rows // HISTORY_ROWS) if self.loss.by_rows else 1
+        return slice(-first % step, None, step)
 
     def _train_loss(self) -> float:
         if self._every.step > 1:
             self._reported.raw[:] = self.train.raw[:, self._every]
         return self._reported.loss(self.loss, 1)
 
+    # The loop --------------------------------------------------
+
+    def run(self, on_round: OnRound | None = None) -> None:
+        """Run all rounds, or until the validation loss no longer falls or `on_round` answers with True."""
+        with self._side_by_side or _NO_CONTEXT:
+            while self.n_rounds < self.rules.n_rounds and not self._is_over:
+                index = self.n_rounds
+                self._round(index)
+                self._measure()
+                last = self.history.last_validation
+                stops = on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last)
+                if is_any(self._data.comm, bool(stops)):
+                    return
+
+    @property
+    def _is_over(self) -> bool:
+        return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
+
+    def _round(self, index: int) -> None:
+        """Sample, grow, finish."""
+        dropped = _NOTHING_DROPPED
+        if self.dropout is not None:
+            dropped = self.dropout.draw(index)
+            self._rescale(dropped.rounds, -1.0)
+        self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+        sample = self._sample(index)
+        this = Round(
+            self.train,
+            self._gradients,
+            self._hessians,
+            sample,
+            (self.rules.seed << 32) + index * self.leaves.n_trees,
+            self.rules.learning_rate * dropped.factor_of_new,
+            None if self.validation is None else (self._watched, self.validation.rows.raw),
+        )
+        with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
+            if self._side_by_side is not None:
+                trees = self._side_by_side.grow(this)
+            else:
+                # One after another: leaves are renewed from what the trees before have left.
+                trees = list(map(partial(self.leaves.grow, this), range(self.leaves.n_trees)))
+        self.trees.extend(trees)
+        self._rescale(dropped.rounds, -dropped.factor_of_old)
+
+    def _sample(self, index: int) -> RowSample | None:
+        """Find the gradients of a round, and draw the rows that it sees; None for all."""
+        self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
+        return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
+
+    def _rescale(self, rounds: Sequence[int], factor: float) -> None:
+        """Multiply the trees of rounds, and add them to the raw predictions."""
+        for index in rounds:
+            first = index * self.leaves.n_trees
+            for number in range(self.leaves.n_trees):
+                self.trees[first + number] = times(self.trees[first + number], factor, self._grid)
+                self._add(self.trees[first + number], number)
+
+    def _add(self, tree: Tree, number: int) -> None:
+        """Add a round's tree of that number to the raw predictions of all rows."""
+        outputs = self.leaves.outputs[number]
+        self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
+        if self.validation is not None:
+            self.leaves.add(tree, self._watched, self.validation.rows.raw[outputs])
+
+    def continue_from(self, trees: Sequence[Tree]) -> None:
+        """Begin after rounds that were run before, as if these had made them."""
+        per_round = self.leaves.n_trees
+        for first in range(0, len(trees), per_round):
+            self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
+            sample = None if self.out_of_bag is None else self._sample(self.n_rounds)
+            with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
+                for number, tree in enumerate(trees[first : first + per_round]):
+                    self._add(tree, number)
+            self.trees.extend(trees[first : first + per_round])
+            self._measure()
+
+    # The model --------------------------------------------------
+
     @property
     def n_rounds(self) -> int:
         """Rounds completed."""
-        return len(self.trees) // self._trees_per_round
+        return len(self.trees) // self.leaves.n_trees
 
     @property
     def best_round(self) -> int:
         """The number of rounds with the lowest validation loss; all rounds where nothing was validated."""
         return self.history.best_round if self.history.validation else self.n_rounds
 
-    def out_of_bag_raw(self) -> Array:
-        """Raw predictions of the training rows by trees that have not seen them, (n_outputs, n_rows)."""
-        assert self.out_of_bag is not None
-        assert self._start_raw is not None
-        return self.out_of_bag.raw(self._start_raw, len(self.out_of_bag.improvement))
-
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
         """Return the first rounds' trees as a model."""
-        n_trees = n_rounds * self._trees_per_round
-        outputs = np.tile(np.arange(self._trees_per_round), n_rounds)
-        trees = self.kept_trees(n_rounds)[:n_trees]
-        return self._ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
+        per_round = self.leaves.n_trees
+        outputs = np.tile(np.arange(per_round), n_rounds)
+        trees = self._kept_trees(n_rounds)[: n_rounds * per_round]
+        return self.leaves.ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
+
+    def best_trees(self) -> TreeEnsemble | None:
+        """Return the model of the best round, where later ones have changed its trees and there was a validation."""
+        return self.ensemble(self.best_round) if self.dropout is not None and self.history.validation else None
 
     def raw_after(self, n_rounds: int) -> Array:
         """Raw predictions of the training rows by the first rounds' trees, (n_outputs, n_rows)."""
         if n_rounds == self.n_rounds:
             return self.train.raw
-        apart = copy(self)
-        apart.train, apart.validation = replace(self.train, raw=self._start(self._data)), None
-        for index, tree in enumerate(self.kept_trees(n_rounds)[: n_rounds * self._trees_per_round]):
-            apart._add(tree, index % self._trees_per_round)
-        return apart.train.raw
+        raw, per_round = self._start(self._data), self.leaves.n_trees
+        for number, tree in enumerate(self._kept_trees(n_rounds)[: n_rounds * per_round]):
+            self.leaves.add(tree, self.leaves.table, raw[self.leaves.outputs[number % per_round]])
+        return raw
 
-    def restore_best(self, trees: list[Tree]) -> None:
-        """Take the trees of the best round as they were, where later ones change them."""
-
-    def kept_trees(self, n_rounds: int) -> list[Tree]:
-        """The trees as they were after so many rounds."""
-        return self.trees
+    def _kept_trees(self, n_rounds: int) -> list[Tree]:
+        """The trees as they were after so many rounds: all, or, with dropout, the best number of them."""
+        return self.trees if self.dropout is None or n_rounds == self.n_rounds else self.dropout.best

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
 
-from fastens.boosting.row_sampling import RowSample
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.boosting.leaves import ConstantLeaves
+from fastens.boosting.round import Round
+from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.trees.trees import Tree
-
-if TYPE_CHECKING:
-    from fastens.boosting.rounds import BoostingRun
 
 # Codes of the rows: with fewer, handing trees to threads takes longer than growing them; with more, threads can share
 # a tree as well.
@@ -26,12 +23,8 @@ class SideBySide:
 
     Parameters
     ----------
-    run : BoostingRun
-        What needs the trees: one of each output in every round.
-    rules : GrowthRules
-        Their limits.
-    options : dict
-        What else a `TreeGrower` is told.
+    leaves : ConstantLeaves
+        What grows the trees: one of each output in every round.
 
     Attributes
     ----------
@@ -39,39 +32,41 @@ class SideBySide:
         Whether there is work for the threads of the kernels besides.
     """
 
-    def __init__(self, run: BoostingRun, rules: GrowthRules, options: dict[str, Any]) -> None:
-        n_workers = min(run.rules.n_threads, run.loss.n_outputs)
-        matrices = [run.matrix, *(run.matrix.beside() for _ in range(1, n_workers))]
-        options = options | {"sample_weight": run.train.weight, "n_threads": 1}
-        self._n_workers = n_workers
-        self._free: SimpleQueue[TreeGrower] = SimpleQueue()
-        for matrix in matrices:
-            self._free.put(TreeGrower(matrix, rules, **options))
+    def __init__(self, leaves: ConstantLeaves) -> None:
+        self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
+        self._n_workers = min(leaves.problem.n_threads, n_trees)
+        self._free: SimpleQueue[ConstantLeaves] = SimpleQueue()
+        for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
+            self._free.put(leaves.on_one_thread(own))
         # What is left when all have as many trees grows on all threads together. On few rows there are no other
         # threads: those of OpenMP spin for a while after their work, in the way of these.
-        self.needs_others = _n_codes(run) >= _ENOUGH_FOR_ONE_TREE
-        self._n_apart = run.loss.n_outputs - (run.loss.n_outputs % n_workers if self.needs_others else 0)
+        self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE
+        self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
 
     @classmethod
-    def of(cls, run: BoostingRun, rules: GrowthRules, options: dict[str, Any]) -> SideBySide | None:
-        """Return the threads of a run, or None where they had better share each tree."""
-        n_codes, n_threads, n_trees = _n_codes(run), run.rules.n_threads, run.loss.n_outputs
+    def of(cls, leaves: ConstantLeaves) -> SideBySide | None:
+        """Return threads, or None where they had better share each tree."""
+        problem, n_trees = leaves.problem, leaves.n_trees
+        # Leaves are renewed from what the outputs before have become; ranks exchange one tree after another.
+        if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
+            return None
+        n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
         if min(n_threads, n_trees) == 1 or n_codes < _LEAST_CODES:
             return None
-        return cls(run, rules, options) if n_trees >= n_threads or n_codes < _ENOUGH_FOR_ONE_TREE else None
+        return cls(leaves) if n_trees >= n_threads or n_codes < _ENOUGH_FOR_ONE_TREE else None
 
-    def grow(self, run: BoostingRun, sample: RowSample | None, index: int) -> list[Tree]:
+    def grow(self, this: Round) -> list[Tree]:
         """Grow the trees of a round, and add them to the raw predictions."""
 
-        def grow_one(output: int) -> Tree:
-            grower = self._free.get()
+        def grow_one(number: int) -> Tree:
+            worker = self._free.get()
             try:
-                return run.on_one_thread(grower).grow(output, sample, index)
+                return worker.grow(this, number)
             finally:
-                self._free.put(grower)
+                self._free.put(worker)
 
         trees = list(self._pool.map(grow_one, range(self._n_apart)))
-        return trees + [run.grow(output, sample, index) for output in range(self._n_apart, run.loss.n_outputs)]
+        return trees + [self._leaves.grow(this, number) for number in range(self._n_apart, self._leaves.n_trees)]
 
     def __enter__(self) -> None:
         self._pool = ThreadPoolExecutor(self._n_workers)
@@ -81,7 +76,6 @@ class SideBySide:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _n_codes(run: BoostingRun) -> int:
-    """Codes that a tree counts for its root, or as many as its search is worth: each node asks every feature."""
-    matrix = run.matrix
+def _n_codes(matrix: BinnedMatrix) -> int:
+    """Codes that a tree counts for its root, or as many as its search costs: each node looks at every feature."""
     return max(matrix.n_rows * len(matrix.bundles.n_codes), min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)

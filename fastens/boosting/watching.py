@@ -1,16 +1,16 @@
-"""What happens after each round of boosting: callbacks are told, checkpoints written."""
+"""What happens after each round of boosting: callbacks are called, checkpoints written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastens.monitoring.callbacks import CallbackEnv, Evaluation, StopTraining
-from fastens.monitoring.sklearn_callbacks import Tasks
+from fastens.monitoring.callbacks import Announcer, CallbackEnv, Evaluation, StopTraining, progress_bar
+from fastens.monitoring.sklearn_callbacks import Tasks, tear_down_callbacks
 
 if TYPE_CHECKING:
-    from fastens.boosting.rounds import BoostingRun
-    from fastens.monitoring.metrics import Metrics
+    from fastens.boosting.rounds import Rounds
 
 
 class RoundWatch:
@@ -20,12 +20,10 @@ class RoundWatch:
     ----------
     model : estimator
         The one in training.
-    run : BoostingRun
+    run : Rounds
         Its rounds.
-    metrics : Metrics or None
-        What rows to validate on are measured by.
     callbacks : sequence of callables
-        Whom to tell.
+        Called with a `CallbackEnv`.
 
     Attributes
     ----------
@@ -33,22 +31,20 @@ class RoundWatch:
         Whether a callback raised an exception.
     """
 
-    def __init__(
-        self, model: Any, run: BoostingRun, metrics: Metrics | None, callbacks: Sequence[Callable[[CallbackEnv], Any]]
-    ) -> None:
-        self._model, self._run, self._metrics, self._callbacks = model, run, metrics, callbacks
+    def __init__(self, model: Any, run: Rounds, callbacks: Sequence[Callable[[CallbackEnv], Any]]) -> None:
+        self._model, self._run, self._callbacks = model, run, callbacks
         self._begin = run.n_rounds
         self._tasks = Tasks(model, run.rules.n_rounds - self._begin)
         self.failed = False
 
     @property
     def is_needed(self) -> bool:
-        """Whether anyone wants to be told."""
+        """Whether there is anything to call."""
         model = self._model
         return bool(self._callbacks or self._tasks.are_watched or model.checkpoint_path or model._on_round)
 
     def __call__(self, index: int, n_rounds: int, train: float, validation: float | None) -> bool:
-        """Tell all; whether to stop."""
+        """Call all of them; whether to stop."""
         model = self._model
         if model.checkpoint_path and (index + 1) % model.checkpoint_every == 0:
             self._partial().save(model.checkpoint_path)
@@ -62,7 +58,7 @@ class RoundWatch:
             answers = [bool(callback(env)) for callback in self._callbacks]
             stop = self._tasks.end_round(self._partial) or any(answers)
         except Exception as error:
-            # LightGBM's `early_stopping` has an exception of its own to say so, which knows the best round.
+            # LightGBM's `early_stopping` raises an exception of its own, which knows the best round.
             if not (isinstance(error, StopTraining) or hasattr(error, "best_iteration")):
                 raise
             stop = True
@@ -75,12 +71,32 @@ class RoundWatch:
 
     def _measured(self, train: float) -> list[Evaluation]:
         found = [Evaluation("training", "loss", train, False)]
-        if self._metrics is not None:
-            rises = self._metrics.rises
-            found += [Evaluation("validation", n, s[-1], rises[n]) for n, s in self._metrics.scores.items()]
+        metrics = self._run.metrics
+        if metrics is not None:
+            rises = metrics.rises
+            found += [Evaluation("validation", n, s[-1], rises[n]) for n, s in metrics.scores.items()]
         return found
 
     def _partial(self) -> Any:
         """The estimator with the rounds so far."""
         self._model._finish(self._run, self._run.n_rounds)
         return self._model
+
+
+@contextmanager
+def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
+    """What is to be called after each round, if anything; callbacks and a progress bar end with the context."""
+    callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
+    try:
+        watch = RoundWatch(model, run, callbacks)
+        if model.verbose == "bar":
+            with progress_bar() as advance:
+                callbacks.append(advance)
+                yield watch
+        else:
+            if model.verbose:
+                callbacks.append(Announcer(int(model.verbose)))
+            yield watch if watch.is_needed else None
+        watch.finish()
+    finally:
+        tear_down_callbacks(model)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseRegressor, TrainingData
@@ -119,8 +119,7 @@ class BaseTrees(TreeModel):
 
     def _paths(self, X: Any) -> tuple[csr_matrix, NDArray[np.int64]]:
         """The nodes that each row visits, counted over all trees, and where the trees' nodes begin."""
-        table = self._check_table(X)
-        return decision_path(self._ensemble, table.toarray() if issparse(table) else table, resolve_n_jobs(self.n_jobs))
+        return decision_path(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs))
 
     def _contribution_scale(self) -> float:
         return 1 / self._ensemble.n_trees

@@ -13,6 +13,7 @@ from fastens.conformal.quantiles import ConformalScores
 from fastens.conformal.scores import intervals
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.losses.losses import weighted_quantile
+from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.engine.trees.walks import Walker
@@ -21,7 +22,6 @@ from fastens.forests.base_trees import NUMBER_RULES, TreesRegressor
 from fastens.forests.forest_uncertainty import PREFIX, of_rows
 from fastens.forests.posterior_averaging import NumberAveraging
 from fastens.parameters import FLAG
-from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ class ForestRegressor(TreesRegressor, BaseForest):
         self._leaf_values, rank = np.unique(data.y, return_inverse=True)
         ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: ones
-        leaf = np.concatenate([self._ensemble.apply(part) for part in _dense(data.X)])
+        leaf = map_parts(self._ensemble.apply, data.X)
         self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
@@ -172,7 +172,3 @@ class ForestRegressor(TreesRegressor, BaseForest):
             self._leaf_values = arrays[PREFIX + "leaf_values"]
             n_nodes = len(self._ensemble.feature)
             self._leaf_rows = LeafRows.from_arrays(arrays, n_nodes, len(self._leaf_values))
-
-
-def _dense(X: Any) -> Iterator[Any]:
-    return iter([X]) if isinstance(X, np.ndarray) else (block for _, block in dense_blocks(X))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,24 +15,21 @@ from fastens.engine.losses.numeric_losses import Expectile
 from fastens.table.sample_weights import weights_to_score
 
 
-class StagedScore:
-    """An estimator whose predictions after each round can be scored."""
+def score_of(model: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
+    """The accuracy of an estimator's predictions, or R2; of several quantiles or expectiles the mean of their D2."""
+    weight = weights_to_score(sample_weight, y)
+    levels = getattr(model, "_predicted_levels", None)
+    if levels is None:
+        return float((share_right if is_classifier(model) else r2_score)(y, predicted, sample_weight=weight))
+    measure = d2_pinball_score if model._loss.name == "quantile" else d2_expectile_score
+    columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
+    return float(np.mean([measure(y, own, alpha=level, sample_weight=weight) for own, level in columns]))
 
-    def _score_of(self: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
-        """Accuracy or R2."""
-        measure = share_right if is_classifier(self) else r2_score
-        return float(measure(y, predicted, sample_weight=weights_to_score(sample_weight, y)))
 
-    def staged_score(self: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
-        """Yield what `score` returns after each round.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Rows, their targets and weights.
-        """
-        for predicted in self.staged_predict(X):
-            yield self._score_of(y, predicted, sample_weight)
+def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Iterator[float]:
+    """Yield the score of an estimator's predictions after each round."""
+    for predicted in model.staged_predict(X):
+        yield score_of(model, y, predicted, sample_weight)
 
 
 def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | None = None) -> float:
@@ -55,30 +52,6 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | N
     if y.shape != predicted.shape:
         raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
     return float(np.average((y.astype(predicted.dtype) == predicted).all(axis=1), weights=weight))
-
-
-class QuantilesScore(StagedScore):
-    """A regressor of which several quantiles or expectiles may be asked for, scored by what they save of their loss."""
-
-    if TYPE_CHECKING:
-        _loss: Any
-
-    @property
-    def _predicted_levels(self) -> list[float] | None:
-        """The levels that predictions have an axis for, if they have one."""
-        return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
-
-    def _score_of(self, y: Any, predicted: Any, sample_weight: Any) -> float:
-        levels = self._predicted_levels
-        if levels is None:
-            return super()._score_of(y, predicted, sample_weight)
-        weight = weights_to_score(sample_weight, y)
-        measure = d2_pinball_score if self._loss.name == "quantile" else d2_expectile_score
-        columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
-        return float(np.mean([measure(y, own, alpha=level, sample_weight=weight) for own, level in columns]))
-
-    def _score_of_raw(self, raw: Any, y: Any, weight: Any) -> float:
-        return self._score_of(y, self._loss.predict(raw), weight)
 
 
 def levels_of(model: Any) -> list[float] | None:

@@ -1,4 +1,4 @@
-"""What the parameters of trees say of columns, as rules of growth on the columns that trees see."""
+"""Constraints on the columns of X as limits of growth on the columns that trees see."""
 
 from __future__ import annotations
 

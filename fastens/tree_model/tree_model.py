@@ -21,6 +21,8 @@ from fastens.tree_model.saving import SavedEnsemble
 if TYPE_CHECKING:
     import pandas as pd
 
+Array = NDArray[np.float64]
+
 
 class TreeModel(SavedEnsemble, BaseFastens):
     """An estimator whose raw predictions are sums of leaf values: it shows its trees and explains predictions."""
@@ -29,15 +31,9 @@ class TreeModel(SavedEnsemble, BaseFastens):
     _has_class_shares: bool = False
     _loss: Any
 
-    if TYPE_CHECKING:
-
-        @property
-        def feature_importances_(self) -> NDArray[np.float64]:  # noqa: D102
-            ...
-
     # Explain --------------------------------------------------
 
-    def predict_contributions(self, X: ArrayLike, *, interactions: bool = False) -> NDArray[np.float64]:
+    def predict_contributions(self, X: ArrayLike, *, interactions: bool = False) -> Array:
         """How much each feature moves the raw prediction of each row away from the expected one.
 
         These are exact path-dependent Shapley values (Lundberg et al. 2020): what is known of a row's other features
@@ -92,7 +88,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows; those that the trees were not grown on tell more.
+            Rows; better such that the trees were not grown on.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
@@ -111,17 +107,28 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         return permutation_importance(self, X, y, sample_weight, n_repeats, random_state)
 
-    def _growth_of_loss(
-        self, data: TrainingData, weight: NDArray[np.float64], shuffles: list[NDArray[np.uint32]]
-    ) -> NDArray[np.float64]:
+    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
         """By how much 1 - score, times the weight, grows with each shuffle of each column."""
         return growth_of_score_loss(self, data, weight, shuffles)
 
-    def _score_of_raw(self, raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
         """What `score` returns for raw predictions and encoded targets."""
         return score_of_predictions(self._loss.predict(raw), y, weight, of_classes=hasattr(self, "classes_"))
 
-    def importances(self, kind: str = "gain") -> NDArray[np.float64]:
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each feature in the gain of all splits, shape (n_features,)."""
+        self._check_fitted()
+        gain = self._by_columns(self._ensemble.feature_importances("gain"))
+        return gain / gain.sum() if gain.sum() > 0 else gain
+
+    @property
+    def feature_split_counts_(self) -> NDArray[np.int64]:
+        """Number of splits on each feature, shape (n_features,)."""
+        self._check_fitted()
+        return self._by_columns(self._ensemble.feature_importances("split")).astype(np.int64)
+
+    def importances(self, kind: str = "gain") -> Array:
         """Return the share of each column in what the splits do, shape (n_features,).
 
         Parameters
@@ -202,6 +209,18 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """
         self._check_fitted()
         return plot_contributions(self, X, row, label=label, ax=ax)
+
+    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return the leaf that each row falls into.
+
+        Returns
+        -------
+        int32 array of shape (n_samples, n_estimators)
+            Node numbers within the trees; (n_samples, n_estimators, n_trees) where a round has several trees, one for
+            each class, quantile, or target with linear leaves.
+        """
+        leaves, per_round = self._leaves(X), self._ensemble.trees_per_round
+        return leaves if per_round == 1 else leaves.reshape(len(leaves), -1, per_round)
 
     # Show trees --------------------------------------------------
 

@@ -274,7 +274,7 @@ def test_logit_is_boosting_of_the_log_loss():
     X, y = make_classification(500, 5, flip_y=0.2, random_state=1)
     logit = AdaBoostClassifier(algorithm="logit", n_estimators=5, learning_rate=0.2).fit(X, y)
     boosting = GradientBoostingClassifier(
-        n_estimators=5, learning_rate=0.2, max_leaf_nodes=2, min_samples_leaf=1, min_child_weight=0
+        n_estimators=5, learning_rate=0.2, max_leaf_nodes=2, min_samples_leaf=1, min_child_weight=0, l2_regularization=0
     ).fit(X, y)
     np.testing.assert_allclose(logit.predict_proba(X), boosting.predict_proba(X), rtol=1e-12)
 

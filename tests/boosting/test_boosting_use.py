@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.boosting.rounds import BoostingRun
+from fastens.boosting.rounds import Rounds
 from reference.models import LOSSES, make_model, make_target, outputs, same_python
 
 
@@ -315,13 +315,13 @@ def test_pipeline(X, rng):
 def test_memory_of_a_fit_is_given_back_at_once(options, X, rng, monkeypatch):
     """What a fit needed, and a model that is no longer used, do not wait for the garbage to be collected."""
     kept = []
-    start = BoostingRun.__init__
+    start = Rounds.__init__
 
     def noting(run, *arguments):
         start(run, *arguments)
         kept.append(weakref.ref(run))
 
-    monkeypatch.setattr(BoostingRun, "__init__", noting)
+    monkeypatch.setattr(Rounds, "__init__", noting)
     gc.collect()
     gc.disable()
     try:

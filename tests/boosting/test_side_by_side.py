@@ -8,6 +8,7 @@ import pytest
 from fastens import GradientBoostingClassifier
 from fastens.boosting import side_by_side
 from fastens.boosting.side_by_side import SideBySide
+from fastens.engine.grow.growth import TreeGrower
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +23,9 @@ def counted(monkeypatch):
     """Counts the rounds that were grown side by side."""
     rounds, grow = [], SideBySide.grow
 
-    def noted(self, run, sample, index):
-        rounds.append(index)
-        return grow(self, run, sample, index)
+    def noted(self, this):
+        rounds.append(len(rounds))
+        return grow(self, this)
 
     monkeypatch.setattr(SideBySide, "grow", noted)
     return rounds
@@ -70,6 +71,6 @@ def test_an_error_in_a_thread_reaches_the_caller(rows, monkeypatch):
     def failing(*arguments):
         raise MemoryError("no memory for a tree")
 
-    monkeypatch.setattr(side_by_side.TreeGrower, "grow", failing)
+    monkeypatch.setattr(TreeGrower, "grow", failing)
     with pytest.raises(MemoryError, match="for a tree"):
         GradientBoostingClassifier(n_jobs=2).fit(*rows)

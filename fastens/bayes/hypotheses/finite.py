@@ -310,10 +310,10 @@ class FiniteHypothesisLearner(BaseFastens):
 
     # Saving --------------------------------------------------
 
-    def _door_state(self) -> dict[str, Any]:
+    def _encoder_state(self) -> dict[str, Any]:
         return {}  # there are no columns; the labels are parameters
 
-    def _restore_door(self, state: dict[str, Any]) -> None:
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
         self._start()
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:

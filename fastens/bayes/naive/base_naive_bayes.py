@@ -19,8 +19,9 @@ from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
 from fastens.saving import SavedEstimator
+from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import TableEncoder, is_frame, table_from_array
+from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
 
@@ -133,11 +134,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _learn_categories(self, X: Any) -> None:
         if self._encoder.is_categorical.any():
-            table = self._encoder.match(X) if is_frame(X) else table_from_array(self._validate_array(X, reset=False))
-            if len(table) == self.n_features_in_:
-                self._encoder = self._encoder.extended(table)
-                if declared := declared_values(table):
-                    self._encoder = self._encoder.with_categories(declared)
+            table = self._encoder.matched(X, type(self).__name__)
+            self._encoder = self._encoder.extended(table)
+            if declared := declared_values(table):
+                self._encoder = self._encoder.with_more_categories(declared)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         """Count the first rows, by which the kind of a column may still be chosen."""
@@ -195,7 +195,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             return super()._learn_table(X)
         self.n_features_in_ = X.shape[1]
         self.__dict__.pop("feature_names_in_", None)
-        self._encoder = TableEncoder(None, [None] * X.shape[1])
+        self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_plain()
         return X
 
@@ -277,7 +277,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._check_mergeable(other)
         merged, added = copy.copy(self), copy.copy(other)
         classes = np.union1d(self.classes_, other.classes_)
-        encoder = self._encoder.with_categories(other._encoder.categories)
+        encoder = self._encoder.with_more_categories(other._encoder.categories)
         for model in (merged, added):
             model._move_into(classes, encoder)
         for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):
@@ -294,7 +294,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         if (self.classes_.dtype.kind == "U") != (other.classes_.dtype.kind == "U"):
             raise ValueError("other must have labels of the same kind, strings or numbers.")
 
-    def _move_into(self, classes: NDArray[Any], encoder: TableEncoder) -> None:
+    def _move_into(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
         # Statistics in the order of more classes and categories.
         places = np.searchsorted(classes, self.classes_)
         count = np.zeros(len(classes))

@@ -35,8 +35,8 @@ class CategoryInput(BaseNaiveBayes):
             X = X.toarray()
         return super()._check_table(X)
 
-    def _restore_door(self, state: dict[str, Any]) -> None:
-        super()._restore_door(state)
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
+        super()._restore_encoder(state)
         self._encoder.unseen = -1.0
 
     def _check_categories(self, table: Any, X: Any) -> None:

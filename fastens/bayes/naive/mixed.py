@@ -18,7 +18,9 @@ from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianL
 from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive.naive_bayes import FINITE, check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
-from fastens.table.tables import Floats, Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table.columns.arrays import checked_array
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import Floats, Table, is_frame, table_from_array, table_from_frame
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
@@ -179,7 +181,7 @@ def _is_outside(minimum: NDArray[Any]) -> bool:
     return bool(minimum.min() < 0 or minimum.max() > MOST_CATEGORIES)
 
 
-def n_declared(encoder: TableEncoder) -> NDArray[np.int64]:
+def n_declared(encoder: InputEncoder) -> NDArray[np.int64]:
     """Number of declared categories of each column; 0 where the rows decide."""
     return np.array([len(found or ()) for found in encoder.categories], dtype=np.int64)
 
@@ -289,15 +291,12 @@ class MixedNB(CategoryInput, PosteriorNaiveBayes):
             self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(Table(X, array=X))
+            if self.categorical_features.any():
+                raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
         else:
-            array = X if type(X) is np.ndarray and X.ndim == 2 else self._validate_array(X, reset=True)
+            array = X if type(X) is np.ndarray and X.ndim == 2 else checked_array(X, type(self).__name__)
             self.kinds_ = self._kinds_of(table_from_array(array))
         return super()._learn_table(X)
-
-    def _learn_sparse(self, X: Any, categorical_features: Any) -> Any:
-        if categorical_features.any():
-            raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
-        return super()._learn_sparse(X, None)
 
     def _kinds_of(self, table: Table) -> NDArray[np.str_]:
         n_features = len(table)

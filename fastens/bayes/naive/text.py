@@ -318,10 +318,10 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     # Saving --------------------------------------------------
 
-    def _door_state(self) -> dict[str, Any]:
+    def _encoder_state(self) -> dict[str, Any]:
         return {"terms": self.terms_.tolist(), "classifier": self.classifier_._to_state()[1]}
 
-    def _restore_door(self, state: dict[str, Any]) -> None:
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
         terms = state["terms"]
         if not all(isinstance(term, str) for term in terms) or len(set(terms)) != len(terms):
             raise ValueError("the vocabulary is malformed")

@@ -27,8 +27,8 @@ from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
+from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import TableEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -293,7 +293,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 present, place = np.unique(out[is_there, index], return_inverse=True)
                 out[is_there, index] = place + first
                 categories[index] = [known[int(code) - first] for code in present]
-        self._encoder = TableEncoder(self._encoder.names, categories)
+        self._encoder = InputEncoder(self._encoder.names, categories)
         return out
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:

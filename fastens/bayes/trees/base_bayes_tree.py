@@ -190,7 +190,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     def _count(self, table: Any, y: Array, weight: Array | None) -> Array:
         """The statistics of all nodes from rows that are checked and encoded, (n_statistics, n_nodes)."""
-        leaf = np.concatenate([leaves[:, 0] for _, leaves in self._leaf_blocks(table)]).astype(np.intp)
+        leaf = self._leaves_of(table)[:, 0].astype(np.intp)
         left_child, offsets = self._ensemble.left_child, self._ensemble.node_offsets
         found = []
         total = float(len(y) if weight is None else weight.sum())

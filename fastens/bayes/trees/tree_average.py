@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from fastens.base import BaseClassifier
+from fastens.bayes.counts.attributes import dense
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
@@ -128,7 +128,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
             Weights of the rows: a weight of 2 is a row that is there twice.
         """
         data = self._start_fit(X, y, sample_weight)
-        rows = _dense(data.X)
+        rows = dense(data.X)
         weight = np.ones(len(rows)) if data.sample_weight is None else data.sample_weight
         classes = data.y.astype(np.int64)
         self._questions, answers = self._choose_questions(rows, classes, weight)
@@ -188,7 +188,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the binary features, (n_samples, n_questions): the input of a `Tree`."""
-        rows = _dense(self._check_table(X))
+        rows = dense(self._check_table(X))
         return self._questions.answers(rows)
 
     @property
@@ -257,7 +257,3 @@ def _check_restored(questions: BinaryFeatures, answers: NDArray[np.int64], count
         raise ValueError("the questions are malformed")
     if ((answers != 0) & (answers != 1)).any() or not (np.isfinite(counts) & (counts >= 0)).all():
         raise ValueError("the counts are malformed")
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if sparse.issparse(X) else X

@@ -1,0 +1,257 @@
+"""What gradient boosting of classes predicts: labels, probabilities, sets of classes, after each round too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
+
+from fastens.base import BaseClassifier
+from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
+from fastens.boosting.several_targets import PLAIN, check_n_targets
+from fastens.conformal.scores import COVERAGE
+from fastens.engine.losses.column_losses import ColumnLosses
+from fastens.monitoring.stages import score_of, staged_scores
+
+Array = NDArray[np.float64]
+
+
+def _has_one_target(model: Any) -> bool:
+    """Several targets have no decision function, as scikit-learn's classifiers with lists of probabilities."""
+    if isinstance(getattr(model, "classes_", None), list):
+        raise AttributeError("decision_function is there for a single target; several have predict_proba.")
+    return True
+
+
+class BoostedClassifier(BaseClassifier):
+    """Predictions of boosted trees of classes, for one target or several."""
+
+    _takes_several_targets = True
+    _calibration_type: ClassVar[Any] = SetCalibration
+    _n_targets: int
+    _loss: Any
+
+    if TYPE_CHECKING:  # of BoostedTrees
+        _raw_from: Any
+        _staged_raw_from: Any
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        self._check_fitted()
+        return self._n_targets
+
+    @classmethod
+    def plain(cls, **parameters: Any) -> Self:
+        """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
+
+        It starts at the log odds, and leaves are sum(r) / sum(p (1 - p)) over their rows. Trees are fitted to the
+        residuals by least squares, with every split that lowers the squared error, down to `max_depth`, and shrunk by
+        `learning_rate`.
+
+        Parameters
+        ----------
+        **parameters
+            Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``.
+
+        Returns
+        -------
+        An estimator, not fitted.
+
+        Examples
+        --------
+        >>> from fastens import GradientBoostingClassifier
+        >>> model = GradientBoostingClassifier.plain(n_estimators=1, learning_rate=0.5, max_depth=1)
+        >>> model.fit([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]).decision_function([[1.0], [4.0]])
+        array([-1.,  1.])
+        """
+        return cls(**(PLAIN | parameters))
+
+    # Targets --------------------------------------------------
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        self._n_targets = 1 if y.ndim == 1 else y.shape[1]
+        return super()._learn_target(y)
+
+    def _encode_target(self, y: NDArray[Any]) -> Array:
+        check_n_targets(self, y)
+        return super()._encode_target(y)
+
+    def _classes_of_targets(self) -> list[NDArray[Any]]:
+        return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
+
+    def _labels_of_targets(self, y: Array) -> NDArray[Any]:
+        index = y.astype(np.intp)
+        if not isinstance(self.classes_, list):
+            return self.classes_[index]
+        return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
+
+    # Predict --------------------------------------------------
+
+    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals: (n_samples,) or (n_samples, n_targets).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            Raw predictions that are added.
+        """
+        return self._answers_from_raw("predict", self._raw_from(X, init_score))
+
+    def predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Any:
+        """Return the probability of each class, shape (n_samples, n_classes); a list of such with several targets.
+
+        Parameters
+        ----------
+        X, init_score
+            As for `predict`.
+        """
+        return self._answers_from_raw("predict_proba", self._raw_from(X, init_score))
+
+    @available_if(_has_one_target)
+    def decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more.
+
+        Parameters
+        ----------
+        X, init_score
+            As for `predict`.
+        """
+        return self._answers_from_raw("decision_function", self._raw_from(X, init_score))
+
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the predicted classes after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield self._answers_from_raw("predict", raw)
+
+    def staged_predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Any]:
+        """Yield the probabilities after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield self._answers_from_raw("predict_proba", raw)
+
+    @available_if(_has_one_target)
+    def staged_decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
+        """Yield the decision function after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield self._answers_from_raw("decision_function", raw)
+
+    def _answers_from_raw(self, name: str, raw: Array) -> Any:
+        if name == "predict":
+            return self._labels_of(raw)
+        if name == "predict_proba":
+            return self._loss.predict(raw)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def _labels_of(self, raw: Array) -> NDArray[Any]:
+        if not isinstance(self._loss, ColumnLosses):
+            return most_probable(raw, self.classes_)
+        pairs = zip(self._loss.split(raw), self.classes_, strict=True)
+        return np.column_stack([most_probable(own, classes) for own, classes in pairs])
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of rows whose class is predicted, with several targets the classes of all of them.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their classes and weights.
+        """
+        return score_of(self, y, self.predict(X), sample_weight)
+
+    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        return staged_scores(self, X, y, sample_weight)
+
+    # Calibrate --------------------------------------------------
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        conformity: str = "lac",
+        init_score: ArrayLike | None = None,
+    ) -> Any:
+        """Learn how far probabilities err, for `predict_set`; the probabilities stay as they are.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows that `fit` has not seen, neither to train on nor to validate on.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Their classes.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        conformity : {"lac", "aps", "raps"}, default="lac"
+            How classes come into sets: those of a probability above one limit for all rows, which gives the smallest
+            sets; or the most probable ones until enough probability is together, which gives larger sets to harder
+            rows, and never an empty one; or that with a penalty for each place after the second. See
+            `ConformalClassifier`.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            Raw predictions that are added.
+
+        Returns
+        -------
+        self
+        """
+        CONFORMITY.check("conformity", conformity)
+        self._calibration = SetCalibration.learn(self, (X, y, sample_weight), init_score, conformity)
+        return self
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Any:
+        """Return, for each row, a set of classes that holds the right one with a given probability.
+
+        Split-conformal sets from the rows given to `calibrate`. The probability is at least `coverage`, whatever the
+        model and the distribution, over new rows and rows to calibrate on that are exchangeable; it is not promised for
+        each row, or each class, by itself. With several targets it is that of each of them.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Probability that a new row's class is in its set.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            Raw predictions that are added.
+
+        Returns
+        -------
+        bool array of shape (n_samples, n_classes), with several targets a list of them
+            With conformity="lac" a set is empty where no class is probable enough.
+
+        Raises
+        ------
+        NotFittedError
+            Before `calibrate`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from fastens import GradientBoostingClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = GradientBoostingClassifier(n_estimators=20).fit(X[::3], y[::3]).calibrate(X[1::3], y[1::3])
+        >>> sets = model.predict_set(X[2::3])
+        >>> bool(sets[range(50), y[2::3]].mean() >= 0.86)
+        True
+        """
+        COVERAGE.check("coverage", coverage)
+        return calibration_of(self, "predict_set", "ConformalClassifier").predict(self, X, init_score, coverage)
+
+
+def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
+    """The label of each row, the first of equals, from one raw prediction (of two classes) or one per class."""
+    if raw.shape[1] == 1:
+        return np.where(raw[:, 0] > 0, classes[1:], classes[:1])
+    return classes[raw.argmax(axis=1)]

@@ -1,0 +1,212 @@
+"""What gradient boosting of numbers predicts: values, quantiles, intervals, after each round too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import BaseRegressor
+from fastens.boosting.calibration import IntervalCalibration, calibration_of
+from fastens.boosting.several_targets import PLAIN, check_n_targets
+from fastens.conformal.scores import COVERAGE
+from fastens.monitoring.stages import levels_of, score_of, staged_scores
+
+Array = NDArray[np.float64]
+
+
+class BoostedRegressor(BaseRegressor):
+    """Predictions of boosted trees of numbers, for one target or several."""
+
+    _takes_several_targets = True
+    _calibration_type: ClassVar[Any] = IntervalCalibration
+    _n_targets: int
+    _loss: Any
+
+    if TYPE_CHECKING:  # of BoostedTrees
+        _raw_from: Any
+        _staged_raw_from: Any
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        self._check_fitted()
+        return self._n_targets
+
+    @classmethod
+    def plain(cls, **parameters: Any) -> Self:
+        """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
+
+        It starts at the mean of y, and leaves are means of the residuals. Trees are fitted to the residuals by least
+        squares, with every split that lowers the squared error, down to `max_depth`, and shrunk by `learning_rate`.
+
+        Parameters
+        ----------
+        **parameters
+            Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``.
+
+        Returns
+        -------
+        An estimator, not fitted.
+
+        Examples
+        --------
+        >>> from fastens import GradientBoostingRegressor
+        >>> model = GradientBoostingRegressor.plain(n_estimators=2, learning_rate=0.5, max_depth=1)
+        >>> model.fit([[1.0], [2.0], [3.0], [4.0]], [1.0, 1.0, 3.0, 3.0]).predict([[1.0], [4.0]])
+        array([1.25, 2.75])
+        """
+        return cls(**(PLAIN | parameters))
+
+    # Targets --------------------------------------------------
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        self._n_targets = 1 if y.ndim == 1 else y.shape[1]
+        return super()._learn_target(y)
+
+    def _encode_target(self, y: NDArray[Any]) -> Array:
+        check_n_targets(self, y)
+        return super()._encode_target(y)
+
+    # Predict --------------------------------------------------
+
+    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        """Return the predicted mean, quantile or expectile of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            Raw predictions that are added; of several quantiles of several targets, those of the first target first,
+            or of the shape of the predictions.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            With several targets (n_samples, n_targets), with several quantiles (n_samples, n_quantiles), and with both
+            (n_samples, n_targets, n_quantiles).
+        """
+        raw = self._raw_from(X, init_score)
+        return self._loss.predict(raw)
+
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
+        """Yield the predictions after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield self._loss.predict(raw)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2, with several targets their mean; with several quantiles the mean of their D2, over all targets.
+
+        The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
+        (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant. That of an expectile is
+        the same of its loss.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        return score_of(self, y, self.predict(X), sample_weight)
+
+    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        return staged_scores(self, X, y, sample_weight)
+
+    @property
+    def _predicted_levels(self) -> list[float] | None:
+        """The levels that predictions have an axis for, if they have one."""
+        return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
+
+    def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
+        return score_of(self, y, self._loss.predict(raw), weight)
+
+    # Calibrate --------------------------------------------------
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+    ) -> Any:
+        """Learn how far predictions err, for `predict_interval`; predictions stay as they are.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows that `fit` has not seen, neither to train on nor to validate on. For a coverage of 0.9 at least 9;
+            with n of them the coverage of one model varies by about sqrt(0.9 * 0.1 / n).
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            Raw predictions that are added.
+
+        Returns
+        -------
+        self
+        """
+        self._calibration = IntervalCalibration.learn(self, (X, y, sample_weight), init_score)
+        return self
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Array:
+        """Return an interval for each row that holds its target with a given probability.
+
+        Split-conformal intervals from the errors on the rows given to `calibrate`. With several quantiles, those
+        nearest to (1 - coverage) / 2 and (1 + coverage) / 2, both moved outwards (or inwards) by the same amount, so
+        that intervals are as wide as each row needs (conformalised quantile regression). Otherwise the prediction plus
+        and minus a quantile of the errors; with loss="poisson", "gamma" or "tweedie" these are in proportion to the
+        loss's standard deviation.
+
+        The probability is at least `coverage`, whatever the model and the distribution, over new rows and rows to
+        calibrate on that are exchangeable, such as draws of one population; it is not promised for each row by itself.
+        With several targets it is that of each by itself; a coverage of 1 - (1 - c) / n_targets holds all of a row's
+        with the probability c.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Probability that a new row's target is in its interval.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            Raw predictions that are added.
+
+        Returns
+        -------
+        array of shape (n_samples, 2), with several targets (n_samples, n_targets, 2)
+            Lower and upper ends; infinite where there were too few rows to calibrate on.
+
+        Raises
+        ------
+        NotFittedError
+            Before `calibrate`.
+
+        References
+        ----------
+        V. Vovk, A. Gammerman, G. Shafer (2005). Algorithmic learning in a random world. Y. Romano, E. Patterson, E.
+        Candes (2019). Conformalized quantile regression. NeurIPS 32.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = GradientBoostingRegressor("quantile", quantile=[0.1, 0.5, 0.9], n_estimators=50)
+        >>> low, high = model.fit(X[:200], y[:200]).calibrate(X[200:320], y[200:320]).predict_interval(X[320:], 0.8).T
+        >>> bool(0.7 < ((low <= y[320:]) & (y[320:] <= high)).mean() < 0.9)
+        True
+        """
+        COVERAGE.check("coverage", coverage)
+        return calibration_of(self, "predict_interval", "ConformalRegressor").predict(self, X, init_score, coverage)

@@ -1,0 +1,136 @@
+"""What `fit` is given besides X and y: rows to validate on, or how to choose them, and where to start from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from fastens.base import TrainingData
+from fastens.boosting.parameters import OF_VALIDATION
+from fastens.checked_parameters import constructor_defaults
+from fastens.engine.comm import first_row, gathered
+
+Array = NDArray[np.float64]
+RowNumbers = NDArray[np.intp]
+
+
+class GivenValidation(NamedTuple):
+    """What `fit` was given to validate on."""
+
+    X: Any = None
+    y: Any = None
+    sample_weight: Any = None
+    init_score: Any = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is anything."""
+        return self.X is not None or self.y is not None
+
+    def read(self, model: Any) -> TrainingData | None:
+        """Return the rows, encoded as `fit` learned; None where none were given."""
+        if (self.X is None) != (self.y is None):
+            given, missing = ("y_val", "X_val") if self.X is None else ("X_val", "y_val")
+            raise ValueError(f"X_val and y_val must be given together; got {given} without {missing}.")
+        if self.X is None:
+            return None
+        if not model.early_stopping:
+            raise ValueError("X_val and y_val are for early stopping; early_stopping must not be False with them.")
+        try:
+            return model._check_validation(self.X, self.y, self.sample_weight)
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val must be as X and y: {error}") from error
+
+
+def holds_out(model: Any) -> bool:
+    """Whether rows of X are to be held out where none are given to validate on."""
+    return bool(model.early_stopping) and not isinstance(model.early_stopping, str)
+
+
+def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
+    """Rows to train on and rows to validate on, drawn by class."""
+    (y,) = gathered(data.comm, [data.y])
+    first, n_rows = first_row(data.comm, len(data.y))
+    rows = np.arange(n_rows)
+    stratify = y if hasattr(model, "classes_") and y.ndim == 1 else None
+    try:
+        parts = train_test_split(rows, test_size=model.validation_fraction, stratify=stratify, random_state=seed)
+    except ValueError as error:
+        rule = "validation_fraction must give rows of every class to train on and to validate on"
+        raise ValueError(f"{rule}; got {model.validation_fraction} of {len(rows)} rows: {error}") from error
+    # Those of this rank, by their numbers there.
+    own = [np.sort(part[(part >= first) & (part < first + len(data.y))]) - first for part in parts]
+    return own[0], own[1]
+
+
+def check_validated(model: Any, validation: TrainingData | None) -> None:
+    """Raise ValueError, or warn, for parameters that are read with rows to validate on, where there are none."""
+    known = constructor_defaults(model)
+    for name in OF_VALIDATION if validation is None else ():
+        if name in known and not model._is_default(name):
+            model._not_read(
+                name,
+                f"{name} is read with rows to validate on, and must be {known[name]!r} without: give X_val and "
+                f"y_val, or early_stopping=True; got {getattr(model, name)!r}.",
+            )
+
+
+def check_arguments(model: Any, y: Any, init_score: Any, groups: Any, given: GivenValidation) -> None:
+    """Raise ValueError for arguments of `fit` that do not go together."""
+    if (given.init_score is not None) != (init_score is not None and given.X is not None):
+        raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
+    if given.sample_weight is not None and given.X is None:
+        raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
+    if given.X is not None and model.validation is not None:
+        raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
+    if groups is None:
+        return
+    if model.validation is None:
+        raise ValueError("validation must be the splitter that groups are for, where fit gets groups; got None.")
+    if np.shape(groups) != np.shape(y)[:1]:
+        raise ValueError(f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}.")
+
+
+def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
+    """Rows to train and to validate on by the splitter's last split, or at random; None for no validation."""
+    if model.validation is None:
+        return model._hold_out_rows(data, model._seed) if holds_out(model) else None
+    if not model.early_stopping:
+        raise ValueError("validation is for early stopping; early_stopping must not be False with it.")
+    if groups is not None:
+        groups = np.asarray(groups)[slice(None) if data.rows is None else data.rows]
+    target = model._target_for_hashing(data.y)
+    *_, (train, validation) = model.validation.split(np.empty((len(data.y), 0)), target, groups)
+    return np.sort(train), np.sort(validation)
+
+
+def taken(data: TrainingData, rows: RowNumbers) -> TrainingData:
+    """Some of the rows."""
+    weight = None if data.sample_weight is None else data.sample_weight[rows]
+    given = rows if data.rows is None else data.rows[rows]
+    offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
+    return TrainingData(data.X[rows], data.y[rows], weight, given, offset, data.comm)
+
+
+def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
+    """`init_score` as a float64 array of shape (n_rows, n_outputs); ValueError for anything else.
+
+    Quantiles of several targets may have an axis for each.
+    """
+    try:
+        offset = np.asarray(init_score, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"init_score must hold numbers: {error}") from error
+    shape = offset.shape
+    if offset.ndim in (1, 3):
+        offset = offset.reshape(len(offset), math.prod(shape[1:]))
+    if offset.shape != (n_rows, n_outputs):
+        wanted = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
+        raise ValueError(f"init_score must have the shape {wanted}; got {shape}.")
+    if not np.isfinite(offset).all():
+        raise ValueError(f"init_score must be finite; got {offset[~np.isfinite(offset)][0]}.")
+    return offset

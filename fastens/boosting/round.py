@@ -1,0 +1,106 @@
+"""One round of boosting: the rows it is grown on, their gradients, and what its steps are multiplied by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.boosting.row_sampling import RowSample
+from fastens.monitoring.measuring import Rows
+
+if TYPE_CHECKING:
+    from fastens.engine.bins.binned import BinnedMatrix
+    from fastens.engine.losses.losses import Loss
+
+Array = NDArray[np.float64]
+Gradients = NDArray[np.float32]
+# Which raw predictions a tree has values for: one, or all of them.
+Outputs = int | slice
+
+
+class Problem(NamedTuple):
+    """What the trees of all rounds are grown for.
+
+    Attributes
+    ----------
+    matrix : BinnedMatrix
+        The training rows.
+    loss : Loss
+        What to lower.
+    weight : float64 array of shape (n_rows,) or None
+        Sample weights.
+    constant_hessian : bool
+        All hessians are 1 before weighting.
+    grid : float or None
+        All values that are added to raw predictions are multiples of this, where it is not None.
+    n_threads : int
+        Number of threads.
+    """
+
+    matrix: BinnedMatrix
+    loss: Loss
+    weight: Array | None
+    constant_hessian: bool
+    grid: float | None
+    n_threads: int
+
+
+class Table(NamedTuple):
+    """Rows that trees are added to: their codes, (n_features, n_rows), and their values where leaves read them."""
+
+    codes: NDArray[np.unsignedinteger]
+    X: Any = None
+
+
+class Round(NamedTuple):
+    """What the trees of a round are grown from.
+
+    Attributes
+    ----------
+    train : Rows
+        The training rows with their raw predictions, which trees are added to.
+    gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
+        Derivatives of the loss before the round.
+    sample : RowSample or None
+        The rows drawn; None for all.
+    first_seed : int
+        Of the first tree; those of the others follow.
+    rate : float
+        Factor of every leaf value.
+    watched : tuple of Table and float64 array of shape (n_outputs, n_rows), or None
+        Other rows that trees are added to: those to validate on, and their raw predictions.
+    """
+
+    train: Rows
+    gradients: Gradients
+    hessians: Gradients
+    sample: RowSample | None
+    first_seed: int
+    rate: float
+    watched: tuple[Table, Array] | None = None
+
+    @property
+    def rows(self) -> NDArray[np.uint32] | None:
+        """The rows drawn, ascending; None for all."""
+        return None if self.sample is None else self.sample.rows
+
+    def seed(self, tree: int) -> int:
+        """The seed of the round's tree of that number."""
+        return (self.first_seed + tree) % 2**64
+
+    def derivatives(self, outputs: Outputs) -> tuple[Gradients, Gradients]:
+        """Gradients and hessians of outputs; those of rows that stand for others are multiplied."""
+        gradients, hessians = self.gradients[outputs], self.hessians[outputs]
+        if self.sample is None or self.sample.factors is None:
+            return gradients, hessians
+        gradients, hessians = gradients.copy(), hessians.copy()
+        gradients[..., self.sample.rows] *= self.sample.factors
+        hessians[..., self.sample.rows] *= self.sample.factors
+        return gradients, hessians
+
+
+def on_grid(values: Array, grid: float | None) -> Array:
+    """Values rounded to multiples of `grid`; as they are where it is None."""
+    return values if grid is None else np.rint(values / grid) * grid
