@@ -1,4 +1,4 @@
-"""What all estimators share: the door where parameters, tables, targets and weights are checked and encoded."""
+"""Base of all estimators: parameters, tables, targets and weights are checked and encoded here."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.sharing import shared
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.category_encoding import EncodesCategories
-from fastens.table.columns.arrays import has_large_numbers, with_missing
 from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
 from fastens.table.sample_weights import (
     check_weights,
@@ -30,42 +28,22 @@ from fastens.table.sample_weights import (
     unless_ones,
     weights_to_score,
 )
-from fastens.table.tables import (
-    FLOATS,
-    Table,
-    TableEncoder,
-    is_frame,
-    named_columns,
-    table_from_array,
-    table_from_frame,
-)
+from fastens.table.shared_categories import share_categories
+from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
-from fastens.warn import warn
 
 Floats = NDArray[np.floating]
-_FLOAT64, _FLOAT32 = FLOATS
 
 
 class TrainingData(NamedTuple):
     """What the engine trains on: checked, encoded, without rows of zero weight."""
 
-    X: Any  # array, or CSR matrix, of float32 or float64
+    X: Any  # a row source: see fastens.engine.parts
     y: NDArray[np.float64]  # class index in classification; a column for each target where there are several
     sample_weight: NDArray[np.float64] | None
     rows: NDArray[np.intp] | None = None  # which rows these are of those given; None for all
     offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
     comm: Comm = LOCAL  # the ranks that the table is divided among; these rows are those of one
-
-
-def is_plain(X: Any) -> bool:
-    """Whether `X` is already what the engine reads: a NumPy matrix of native floats that is not empty."""
-    return (
-        type(X) is np.ndarray
-        and (X.dtype is _FLOAT64 or X.dtype is _FLOAT32)
-        and X.ndim == 2
-        and X.size > 0
-        and X.flags.aligned
-    )
 
 
 class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
@@ -75,10 +53,10 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     that predicts.
     """
 
-    _encoder: TableEncoder
-    # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be looked at.
+    _encoder: InputEncoder
+    # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be checked.
     _n_plain_features: int = -1
-    # Whether tables become the codes of `TableEncoder.codes`, where all columns are categorical, instead of floats.
+    # Whether tables become the codes of `InputEncoder.codes`, where all columns are categorical, instead of floats.
     _reads_codes: bool = False
     # Whether y may have several columns.
     _takes_several_targets: bool = False
@@ -118,10 +96,15 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         return self._learn_data(X, y, sample_weight)
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        """The same where the parameters have been checked."""
+        """The same with parameters already checked."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._learn_table(X)
+        if self._comm.size > 1:
+            encoder = self._encoder
+            encoder.categories, X = share_categories(
+                encoder.categories, X, self._comm, missing_is_category=encoder.missing_is_category
+            )
         y = self._read_target(y, X.shape[0])
         X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
         self._check_ranks(len(y))
@@ -143,7 +126,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
         """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
         y = unmasked(y, "y")
-        if y.ndim == 1 and y.dtype.kind != "c":  # as it would come from scikit-learn, sooner
+        if y.ndim == 1 and y.dtype.kind != "c":  # as `column_or_1d` returns it, but faster
             y = np.ascontiguousarray(y)
         elif not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
             y = column_or_1d(y, warn=True)
@@ -152,31 +135,20 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         return y
 
     def _learn_table(self, X: Any) -> Any:
-        categorical_features = getattr(self, "categorical_features", None)
-        missing_is_category = getattr(self, "categorical_missing", "missing") == "category"
-        if is_frame(X):
-            n_threads = self._door_threads()
-            read = _encode_frame(X, categorical_features, missing_is_category, self._reads_codes, n_threads)
-            names, self._encoder, encoded = read
-            self._set_columns(encoded.shape[1], names)
-            self._set_plain()
-            return encoded
-        if is_plain(X):
-            table = table_from_array(X)
-            self._set_columns(len(table), None)
-        else:
-            X = self._validate_array(X, reset=True)
-            if sparse.issparse(X):
-                return self._learn_sparse(X, categorical_features)
-            table = table_from_array(X)
-        n_threads = self._door_threads()
-        self._encoder = TableEncoder.fit(
-            table, categorical_features, missing_is_category=missing_is_category, n_threads=n_threads
-        )
+        """Learn the columns and categories of a table; return it as a row source."""
+        self._encoder, X = InputEncoder.learn(X, self._reading(), type(self).__name__, self._encoder_threads())
+        self._set_columns(X.shape[1], self._encoder.names)
         self._set_plain()
-        return _encoded(self._encoder, table, n_threads, as_codes=self._reads_codes)
+        return X
 
-    def _door_threads(self) -> int:
+    def _reading(self) -> Reading:
+        return Reading(
+            getattr(self, "categorical_features", None),
+            getattr(self, "categorical_missing", "missing") == "category",
+            self._reads_codes,
+        )
+
+    def _encoder_threads(self) -> int:
         return resolve_n_jobs(getattr(self, "n_jobs", None))
 
     def _set_columns(self, n_features: int, names: list[str] | None) -> None:
@@ -185,40 +157,9 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
 
-    def _learn_sparse(self, X: Any, categorical_features: Any) -> Any:
-        if categorical_features is not None and not isinstance(categorical_features, str):
-            raise ValueError(
-                f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
-            )
-        self._encoder = TableEncoder(None, [None] * X.shape[1])
-        self._set_plain()
-        return X
-
     def _set_plain(self) -> None:
-        needs_look = self._encoder.names is not None or self._encoder.is_categorical.any()
-        self._n_plain_features = -1 if needs_look else self.n_features_in_
-
-    def _validate_array(self, X: Any, *, reset: bool) -> Any:
-        """Anything that is no frame, by scikit-learn's rules and messages: to an array, or a CSR matrix of floats."""
-        if hasattr(X, "collect"):
-            raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
-        if isinstance(X, np.ndarray) and X.dtype.names:
-            fields = list(X.dtype.names)
-            raise ValueError(
-                f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one."
-            )
-        if isinstance(X, np.ma.MaskedArray):
-            X = with_missing(X)
-        if isinstance(X, list | tuple):
-            array = np.asarray(X)
-            X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
-        if sparse.issparse(X):
-            return X if X.dtype in FLOATS else X.astype(np.float64)
-        X = np.asarray(X)
-        # As floats, large whole numbers would be equal that are not, which matters where they are categories.
-        keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
-        return X if keeps_type else X.astype(np.float64)
+        is_changed = self._encoder.names is not None or self._encoder.is_categorical.any()
+        self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
@@ -233,7 +174,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         return weight
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        """Check data to validate on, by what `fit` learned."""
+        """Check and encode validation data by what `fit` learned."""
         X = self._encode_table(X)
         y = self._encode_target(self._read_target(y, X.shape[0]))
         X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
@@ -242,7 +183,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     # Predict --------------------------------------------------
 
     def _check_table(self, X: Any) -> Any:
-        """The rows to predict for, as the engine reads them: an array or a CSR matrix of floats."""
+        """The rows to predict for, as a row source."""
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
@@ -251,43 +192,21 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
 
     def _encode_table(self, X: Any) -> Any:
         """The same with categories as positions, before target statistics."""
-        if not is_frame(X):
-            X = self._validate_array(X, reset=False)
-            if sparse.issparse(X):
-                return X
-            table = table_from_array(X)
-        else:
-            table = self._match_frame(X)
-        return _encoded(self._encoder, table, self._door_threads(), as_codes=self._reads_codes)
-
-    def _match_frame(self, X: Any) -> Table:
-        """A frame with its columns in the order of those of `fit`."""
-        name = type(self).__name__
-        table = self._encoder.match(X)
-        if table.names is not None and self._encoder.names is None:
-            warn(f"X has feature names, but {name} was fitted without feature names")
-        if table.names is None and self._encoder.names is not None:
-            warn(f"X does not have valid feature names, but {name} was fitted with feature names")
-        if len(table) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(table)} features, but {name} is expecting {self.n_features_in_} features as input."
-            )
-        _check_not_empty(table.n_rows, len(table))
-        return table
+        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads())
 
     # Saving --------------------------------------------------
 
-    def _door_state(self) -> dict[str, Any]:
-        """What the door learned, as JSON can hold it."""
+    def _encoder_state(self) -> dict[str, Any]:
+        """The state of the encoder and the classes, as JSON can hold it."""
         state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
         if hasattr(self, "classes_"):
             found: Any = self.classes_
             state["classes"] = list(map(_classes_state, found)) if isinstance(found, list) else _classes_state(found)
         return state
 
-    def _restore_door(self, state: dict[str, Any]) -> None:
-        """From what `_door_state` gave; ValueError for anything else."""
-        self._encoder = TableEncoder.from_state(state["encoder"])
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
+        """From what `_encoder_state` gave; ValueError for anything else."""
+        self._encoder = InputEncoder.from_state(state["encoder"])
         self.n_features_in_ = len(self._encoder.categories)
         if state["n_features_in"] != self.n_features_in_:
             raise ValueError("the state of the columns is malformed")
@@ -399,35 +318,3 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         targets = zip(given, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets)
         return reduce(multiplied, factors)
-
-
-@shared
-def _encode_frame(
-    X: Any, categorical_features: Any, missing_is_category: bool, as_codes: bool, n_threads: int
-) -> tuple[list[str] | None, TableEncoder, NDArray[Any]]:
-    """The names of a frame's columns, the encoder that it teaches, and the frame encoded."""
-    given = table_from_frame(X)
-    _check_not_empty(given.n_rows, len(given))
-    table = given.with_date_parts()
-    if table is not given:
-        categorical_features = named_columns(given, categorical_features)
-    if as_codes:
-        return table.names, *TableEncoder.fit_codes(table, n_threads)
-    encoder = TableEncoder.fit(
-        table, categorical_features, missing_is_category=missing_is_category, n_threads=n_threads
-    )
-    encoder.has_date_parts = table is not given
-    return table.names, encoder, encoder.transform(table, n_threads)
-
-
-@shared
-def _encoded(encoder: TableEncoder, table: Table, n_threads: int, *, as_codes: bool) -> NDArray[Any]:
-    return encoder.codes(table, n_threads) if as_codes else encoder.transform(table, n_threads)
-
-
-def _check_not_empty(n_rows: int, n_features: int) -> None:
-    for count, what in ((n_rows, "sample(s)"), (n_features, "feature(s)")):
-        if count == 0:
-            raise ValueError(
-                f"Found array with 0 {what} (shape=({n_rows}, {n_features})) while a minimum of 1 is required."
-            )

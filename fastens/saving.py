@@ -29,8 +29,8 @@ class SavedEstimator:
         get_params: Any
         _check_fitted: Any
         _check_parameters: Any
-        _door_state: Any
-        _restore_door: Any
+        _encoder_state: Any
+        _restore_encoder: Any
         _statistics_arrays: Any
         _restore_statistics: Any
 
@@ -71,7 +71,7 @@ class SavedEstimator:
         arrays |= {STATISTICS + name: array for name, array in self._statistics_arrays().items()}
         meta = {
             "parameters": {name: savable(name, value) for name, value in self._saved_parameters().items()},
-            "door": self._door_state(),
+            "door": self._encoder_state(),
             "metadata": self.metadata_,
         }
         return arrays, meta
@@ -80,7 +80,7 @@ class SavedEstimator:
     def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:
         model = cls(**{name: restored_parameter(value) for name, value in meta["parameters"].items()})
         model._check_parameters()
-        model._restore_door(meta["door"])
+        model._restore_encoder(meta["door"])
         model._restore_statistics(
             {name.removeprefix(STATISTICS): array for name, array in arrays.items() if name.startswith(STATISTICS)}
         )

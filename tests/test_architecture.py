@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
 import pytest
@@ -90,13 +91,10 @@ LONG_SIGNATURES = {
     "average_parents": 11,
     "bias_variance_decomposition": 11,
     "count_families": 10,
-    "draw_layers": 7,
     "nearest": 9,
     "plot_decision_boundary": 7,
 }
-MODULE_CYCLES = [
-    {"forests.base_forest", "forests.forest_members"},
-]
+MODULE_CYCLES = []
 FOLDER_CYCLES = []
 
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
@@ -194,6 +192,21 @@ def test_bayes_knows_few_rooms():
 def test_rooms_are_folders_or_modules():
     rooms = [PACKAGE.joinpath(*room.split(".")) for room in ROOMS if room != "fastens"]
     assert [room for room in rooms if not room.is_dir() and not room.with_suffix(".py").is_file()] == []
+
+
+def test_architecture_page_names_what_there_is():
+    page = (PACKAGE.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:fastens|tests)/[\w./]+)`", page)
+    assert len(named) > 10
+    assert [name for name in named if not (PACKAGE.parent / name).exists()] == []
+    assert [room for room in ROOMS if "." not in room and room != "fastens" and room not in page] == []
+
+
+def test_pages_name_files_that_exist():
+    root = PACKAGE.parent
+    for page in [*root.glob("docs/*.md"), root / "README.md", root / "CONTRIBUTING.md"]:
+        named = re.findall(r"\b(?:fastens|tests|asv_benchmarks)/[\w/]+\.\w+", page.read_text(encoding="utf-8"))
+        assert [name for name in named if not (root / name).exists()] == [], page.name
 
 
 def test_folders_stay_small():

@@ -203,7 +203,7 @@ def test_any_label(kind):
     np.testing.assert_array_equal(model._start_fit(X, y).y, LABELS)
     assert model.classes_.tolist() == classes
     np.testing.assert_array_equal(model._check_validation(X, y).y, LABELS)
-    model._restore_door(json.loads(json.dumps(model._door_state())))
+    model._restore_encoder(json.loads(json.dumps(model._encoder_state())))
     assert model.classes_.tolist() == classes
 
 
@@ -229,7 +229,7 @@ def test_several_targets():
     assert [found.tolist() for found in model.classes_] == [["no", "yes"], ["a", "b", "c"]]
     np.testing.assert_array_equal(model._check_validation(X, labels).y, index)
     again = SeveralClasses()
-    again._restore_door(json.loads(json.dumps(model._door_state())))
+    again._restore_encoder(json.loads(json.dumps(model._encoder_state())))
     assert [found.tolist() for found in again.classes_] == [["no", "yes"], ["a", "b", "c"]]
     with pytest.raises(ValueError, match="y must have as many targets as in fit"):
         model._check_validation(X, labels[:, 0])
@@ -335,12 +335,12 @@ def test_errors_of_class_weights(bad):
 # Saving --------------------------------------------------
 
 
-def test_door_state():
+def test_encoder_state():
     frame = pd.DataFrame({"a": X[:, 0], "k": list("xyxyxx")})
     model = Regressor()
     expected = model._start_fit(frame, Y).X
     again = Regressor()
-    again._restore_door(json.loads(json.dumps(model._door_state())))
+    again._restore_encoder(json.loads(json.dumps(model._encoder_state())))
     for copy in (again, pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(copy._check_table(frame), expected)
         assert copy.feature_names_in_.tolist() == ["a", "k"]

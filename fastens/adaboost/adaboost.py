@@ -30,6 +30,7 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.exponential import ExponentialLoss
 from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
+from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, read_with, whole
@@ -270,7 +271,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         -------
         self
         """
-        before = self._door_state() if self.warm_start and hasattr(self, "n_estimators_") else None
+        before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
         data = self._start_fit(X, y, sample_weight)
         n_earlier = self._n_rounds_to_keep(before)
         validation = GivenValidation(X_val, y_val).read(self)
@@ -295,7 +296,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
             for name in ("_ensemble", "estimators_", "_values"):
                 self.__dict__.pop(name, None)
             return 0
-        if before != self._door_state():
+        if before != self._encoder_state():
             raise ValueError("warm_start=True must be given the columns, categories and classes of the last fit.")
         if self.n_estimators < self.n_estimators_:
             raise ValueError(
@@ -403,7 +404,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         X = self._check_table(X)
         if getattr(self, "estimators_", None) is None:
             return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
-        return self._staged_sums(X)
+        return self._staged_sums(in_memory(X))
 
     def _staged_sums(self, X: Any) -> Iterator[Array]:
         """Sum the votes of foreign estimators."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
 from fastens.adaboost.weak_learners import (
@@ -29,13 +28,13 @@ from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.parts import as_array, in_memory, map_parts
 from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.medians import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.stages import staged_scores
 from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
-from fastens.table.tables import dense_blocks
 from fastens.tree_model.column_rules import (
     CONSTRAINTS,
     OF_OWN_TREES,
@@ -213,7 +212,9 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
-        rules = TreeRules("squared_error", self.max_depth, monotonic=monotone_columns(self), **path_rules(self))
+        rules = TreeRules(
+            "squared_error", max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
+        )
         target = number_target(data.y - center)
         return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
 
@@ -284,20 +285,18 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         """Return the weighted median of the regressors' predictions, shape (n_samples,)."""
         table = self._check_table(X)
         if self.estimator is not None:
-            return self._medians(table, [self.n_estimators_])[0]
+            return self._medians(in_memory(table), [self.n_estimators_])[0]
         n_threads = resolve_n_jobs(self.n_jobs)
-        blocks = dense_blocks(table) if issparse(table) else [(0, table)]
-        return np.concatenate([self._median.predict(block, n_threads) for _, block in blocks])
+        return map_parts(lambda part: self._median.predict(part, n_threads), table)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[Array]:
         """Yield the predictions after each round."""
         table = self._check_table(X)
         if self.estimator is not None:
-            yield from self._medians(table, range(1, self.n_estimators_ + 1))
+            yield from self._medians(in_memory(table), range(1, self.n_estimators_ + 1))
             return
         n_threads = resolve_n_jobs(self.n_jobs)
-        blocks = dense_blocks(table) if issparse(table) else [(0, table)]
-        leaves = np.concatenate([self._ensemble.apply(block, n_threads) for _, block in blocks])
+        leaves = map_parts(lambda part: self._ensemble.apply(part, n_threads), table)
         for n_trees in range(1, self.n_estimators_ + 1):
             yield self._median.of_leaves(leaves, n_threads, n_trees)
 
@@ -356,11 +355,10 @@ class _Regressors:
     """Fits copies of any regressor."""
 
     def __init__(self, estimator: Any, data: TrainingData) -> None:
-        self._estimator, self._data = estimator, data
+        self._estimator, self._data = estimator, data._replace(X=in_memory(data.X))
 
     def content(self) -> NDArray[Any]:
-        X = self._data.X.toarray() if issparse(self._data.X) else self._data.X
-        return np.vstack([np.asarray(X, dtype=np.float64).T, self._data.y[None]])
+        return np.vstack([as_array(self._data.X).T.astype(np.float64), self._data.y[None]])
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         whole_weights = weights.whole if drawn is None else drawn

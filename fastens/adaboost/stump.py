@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from fastens.adaboost.weak_learners import BinnedRows, Trees
 from fastens.adaboost.weights import RowWeights
@@ -16,10 +15,10 @@ from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.parameters import ANYTHING, one_of
-from fastens.table.tables import dense_blocks
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
@@ -69,8 +68,7 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     def _raw(self, X: Any) -> Array:
         X = self._check_table(X)
-        blocks = dense_blocks(X) if issparse(X) else [(0, X)]
-        return np.concatenate([self._ensemble.predict_raw(block, resolve_n_jobs(self.n_jobs)) for _, block in blocks])
+        return map_parts(lambda part: self._ensemble.predict_raw(part, resolve_n_jobs(self.n_jobs)), X)
 
     @property
     def feature_(self) -> int:
@@ -244,7 +242,7 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         matrix = binning.transform(data.X, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
-        trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", 1), n_threads)
+        trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", max_depth=1), n_threads)
         weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
         tree = trees.grow(weights, None, 0)
         return trees.with_values([tree], [tree.value.astype(np.float64) + center])

@@ -15,6 +15,7 @@ from fastens.base import TrainingData
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
+from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.tree import DecisionTreeClassifier
 from fastens.tree_model.column_rules import monotone_columns, path_rules
@@ -58,7 +59,7 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     n_classes, n_threads = len(model.classes_), resolve_n_jobs(model.n_jobs)
     own_rules = _own_rules(model, data)
     if model.estimator is not None and own_rules is None:
-        return Estimators(model.estimator, model.classes_, data.X, classes, X_val)
+        return Estimators(model.estimator, model.classes_, in_memory(data.X), classes, in_memory(X_val))
     if "_ensemble" in vars(model):
         binning = model._ensemble.binning
     else:
@@ -66,9 +67,9 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
         binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads)
     elsewhere = None if X_val is None else binning.codes(X_val, n_threads)
     rules = own_rules or TreeRules(
-        model.criterion, model.max_depth, monotonic=monotone_columns(model), **path_rules(model)
+        model.criterion, max_depth=model.max_depth, monotone=monotone_columns(model), **path_rules(model)
     )
-    if own_rules is None and rules.monotonic is None and model.max_depth == 1:
+    if own_rules is None and rules.monotone is None and model.max_depth == 1:
         rows = BinnedRows(binning, binning.codes(data.X, n_threads), elsewhere, n_threads)
         finder = StumpLearner(binning, rows.columns, classes, n_classes, model.criterion, n_threads)
         return Stumps(rows, finder)

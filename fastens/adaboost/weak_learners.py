@@ -79,7 +79,7 @@ class Trees:
     ) -> None:
         self.rows, self.target = rows, target
         self.columns = rows.columns
-        self.monotone = rules.monotonic
+        self.monotone = rules.monotone
         self._grower = ForestGrower(matrix, target, rules, n_threads)
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:

@@ -1,7 +1,7 @@
-"""The vocabulary that all Bayesian models share: the posterior, and the four ways to answer from it.
+"""The posterior, and the modes of prediction that all Bayesian models share.
 
 ``bayes``
-    The Bayes-optimal answer: every hypothesis votes with its posterior probability.
+    Bayes-optimal: every hypothesis votes with its posterior probability.
 ``map``
     The answer of the most probable hypothesis.
 ``ml``
@@ -51,8 +51,8 @@ class PosteriorMixin:
         X : array-like or data frame of shape (n_samples, n_features)
             The rows.
         mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
-            Who answers: all hypotheses by their posterior, the most probable one, the one of the greatest likelihood,
-            or for each row one drawn from the posterior.
+            Which hypotheses predict: all hypotheses by their posterior, the most probable one, the one of the greatest
+            likelihood, or for each row one drawn from the posterior.
         random_state : int, RandomState, Generator or None, default=None
             For mode="gibbs"; None takes the estimator's.
 
@@ -69,7 +69,7 @@ class PosteriorMixin:
         return self.classes_[best]
 
     def _proba_in(self, X: ArrayLike, mode: str, random_state: Any = None) -> Array:
-        """The probabilities that one mode answers with."""
+        """The probabilities of one mode."""
         one_of(*self._modes).check("mode", mode)
         if mode == "bayes":
             return self.predict_proba(X)  # type: ignore[attr-defined]
@@ -79,9 +79,9 @@ class PosteriorMixin:
         return self._gibbs_proba(X, generator(chosen))  # type: ignore[attr-defined]
 
     def _vote_share(self, X: ArrayLike) -> Array:
-        """For each class the posterior probability of the hypotheses that answer it: that Gibbs would say so.
+        """For each class the posterior probability of the hypotheses that predict it: that of Gibbs predicting it.
 
-        Hypotheses that are certain of their answer vote as they predict; a subclass with others overrides this.
+        By default hypotheses predict with certainty, and these are the probabilities; other subclasses override this.
         """
         return self.predict_proba(X)  # type: ignore[attr-defined]
 
@@ -205,7 +205,7 @@ def check_classes(classes: Any, known: NDArray[Any]) -> None:
 
 
 class ErrorEstimate(NamedTuple):
-    """Expected errors of the two answers; `ratio` is at most 2 where the data come from the prior."""
+    """Expected errors; `ratio` is at most 2 where the data come from the prior."""
 
     bayes: float
     gibbs: float
@@ -217,7 +217,7 @@ class ErrorEstimate(NamedTuple):
 
 
 def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample_weight: Any = None) -> ErrorEstimate:
-    """Estimate the errors of the Bayes-optimal answer and of Gibbs, the expectation over its draws taken exactly.
+    """Estimate the errors of the Bayes-optimal prediction and of Gibbs, in exact expectation over its draws.
 
     Parameters
     ----------

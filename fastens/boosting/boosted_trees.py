@@ -127,7 +127,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         earlier = find_earlier(self, resume)
         data = self._learn_data(X, y, sample_weight)
         if earlier is not None:
-            earlier.check_door(self._door_state(), self._get_loss())
+            earlier.check_door(self._encoder_state(), self._get_loss())
         data = self._with_offset(data, init_score, y)
         self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
         training, validation = self._split(data, given, groups)
@@ -175,7 +175,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
         if not (splits or self.boosting == "dart" or draws):
             return 0
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return int(self._comm.gather(seed)[0])
 
     def _split(
         self, data: TrainingData, given: GivenValidation, groups: Any

@@ -97,6 +97,7 @@ class GradientBoostingClassifier(BoostedClassifier, BoostedTrees):
     True
     """
 
+    _takes_parts = True
     _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of(*CLASSIFICATION) | CUSTOM,
@@ -246,6 +247,7 @@ class GradientBoostingRegressor(BoostedRegressor, BoostedTrees):
     True
     """
 
+    _takes_parts = True
     _parameter_rules: ClassVar = {
         **RULES,
         "loss": one_of(*REGRESSION) | CUSTOM,

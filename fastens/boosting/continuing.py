@@ -61,7 +61,7 @@ class Earlier:
             model.validation_scores_,
             model._seed,
             len(losses_of_targets(model._loss)),
-            model._door_state(),
+            model._encoder_state(),
             model._statistics_arrays(),
         )
 

@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 from fastens.base import TrainingData
 from fastens.boosting.parameters import OF_VALIDATION
 from fastens.checked_parameters import constructor_defaults
+from fastens.engine.comm import first_row, gathered
 
 Array = NDArray[np.float64]
 RowNumbers = NDArray[np.intp]
@@ -52,15 +53,18 @@ def holds_out(model: Any) -> bool:
 
 def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
     """Rows to train on and rows to validate on, drawn by class."""
-    rows = np.arange(len(data.y))
-    stratify = data.y if hasattr(model, "classes_") and data.y.ndim == 1 else None
+    (y,) = gathered(data.comm, [data.y])
+    first, n_rows = first_row(data.comm, len(data.y))
+    rows = np.arange(n_rows)
+    stratify = y if hasattr(model, "classes_") and y.ndim == 1 else None
     try:
         parts = train_test_split(rows, test_size=model.validation_fraction, stratify=stratify, random_state=seed)
     except ValueError as error:
         rule = "validation_fraction must give rows of every class to train on and to validate on"
         raise ValueError(f"{rule}; got {model.validation_fraction} of {len(rows)} rows: {error}") from error
-    train, validation = map(np.sort, parts)
-    return train, validation
+    # Those of this rank, by their numbers there.
+    own = [np.sort(part[(part >= first) & (part < first + len(data.y))]) - first for part in parts]
+    return own[0], own[1]
 
 
 def check_validated(model: Any, validation: TrainingData | None) -> None:
@@ -109,7 +113,7 @@ def taken(data: TrainingData, rows: RowNumbers) -> TrainingData:
     weight = None if data.sample_weight is None else data.sample_weight[rows]
     given = rows if data.rows is None else data.rows[rows]
     offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
-    return TrainingData(data.X[rows], data.y[rows], weight, given, offset)
+    return TrainingData(data.X[rows], data.y[rows], weight, given, offset, data.comm)
 
 
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:

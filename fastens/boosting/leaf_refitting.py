@@ -15,6 +15,7 @@ from fastens.engine.grow.growth import GrowthRules, leaves_within_limits
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.losses.losses import Loss
+from fastens.engine.parts import as_array, map_parts
 from fastens.engine.trees.leaf_sums import leaf_sums
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.parameters import real
@@ -116,8 +117,7 @@ class LeafRefit:
 
     def __init__(self, ensemble: TreeEnsemble, data: TrainingData, step: LeafStep, decay: float) -> None:
         self.ensemble, self.step, self.decay = ensemble, step, decay
-        self.X = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
-        self.leaves = ensemble.apply(self.X).astype(np.intp)
+        self.leaves = map_parts(ensemble.apply, data.X).astype(np.intp)
         self.state = State(data, np.repeat(ensemble.baseline[:, None], len(self.leaves), axis=1))
         self.value = np.array(ensemble.value, dtype=np.float64)
 
@@ -162,6 +162,7 @@ class LinearRefit(LeafRefit):
 
     def __init__(self, ensemble: LinearEnsemble, data: TrainingData, step: LeafStep, decay: float, l2: float) -> None:
         super().__init__(ensemble, data, step, decay)
+        self.X = as_array(data.X)
         is_categorical, weight, monotone = ensemble.binning.is_categorical, data.sample_weight, step.rules.monotone
         self.models = LeafModels(self.X, is_categorical, weight, l2, 1, monotone)
         self.trees, self.linear = ensemble.separate_trees(), list[LinearLeaves]()

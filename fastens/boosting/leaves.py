@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Table, on_grid
 from fastens.engine.bins.bundles import bundled
 from fastens.engine.grow.growth import GrowthRules, JointTreeGrower, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
+from fastens.engine.parts import as_array
 from fastens.engine.trees.leaf_sums import leaves_of_rows
 from fastens.engine.trees.trees import Tree, TreeEnsemble, add_tree_to_raw
 
@@ -181,7 +181,7 @@ class LinearModels(ConstantLeaves):
     def __init__(self, problem: Problem, growth: GrowthRules, X: Any, l2: float) -> None:
         super().__init__(problem, growth)
         is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
-        self._models = LeafModels(dense(X), is_categorical, problem.weight, l2, problem.n_threads, growth.monotone)
+        self._models = LeafModels(as_array(X), is_categorical, problem.weight, l2, problem.n_threads, growth.monotone)
         self._has_limits = growth.monotone is not None or growth.max_delta_step is not None
 
     @property
@@ -191,7 +191,7 @@ class LinearModels(ConstantLeaves):
 
     def table_of(self, codes: NDArray[np.unsignedinteger], X: Any) -> Table:
         """Other rows, given as codes and as they are."""
-        return Table(codes, dense(X))
+        return Table(codes, as_array(X))
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
         rate = this.rate * damping(self._loss_of(number), tree.value[:, 0])
@@ -217,11 +217,6 @@ class LinearModels(ConstantLeaves):
         tree.add(table.X, leaves_of_rows(table.codes, tree, n_threads), added, n_threads)
         if grid is not None:
             raw += on_grid(added, grid)
-
-
-def dense(X: Any) -> NDArray[np.floating]:
-    """Rows as an array: linear models read values in any order."""
-    return X.toarray() if issparse(X) else X
 
 
 def damping(loss: Loss, steps: Array) -> Array:

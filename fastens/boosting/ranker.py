@@ -15,8 +15,8 @@ from sklearn.utils import Bunch
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.parameters import RULES
+from fastens.boosting.relevance import RelevanceLabels, row_weights
 from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
-from fastens.monitoring.judgements import Judgements, weights_of_rows
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.parameters import FLAG, NONE, one_of, whole
 from fastens.table.sample_weights import check_weights
@@ -221,7 +221,7 @@ class GradientBoostingRanker(BoostedTrees):
         """
         if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
             raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
-        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
         validation, sample_weight_val = _judged(y_val, sample_weight_val, qid_val, group_val, None)
         options: dict[str, Any] = {
             "sample_weight_val": sample_weight_val,
@@ -230,7 +230,7 @@ class GradientBoostingRanker(BoostedTrees):
             "groups": groups,
             "resume": resume,
         }
-        super().fit(X, judged, sample_weight, X_val, validation, **options)
+        super().fit(X, labels, sample_weight, X_val, validation, **options)
         return self
 
     def refit_leaves(
@@ -253,8 +253,8 @@ class GradientBoostingRanker(BoostedTrees):
         decay_rate : float, default=0.9
             How much of the old value a leaf keeps.
         """
-        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
-        return super().refit_leaves(X, judged, decay_rate, sample_weight)
+        labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        return super().refit_leaves(X, labels, decay_rate, sample_weight)
 
     def permutation_importance(
         self,
@@ -279,13 +279,13 @@ class GradientBoostingRanker(BoostedTrees):
         random_state : int, RandomState or None, default=None
             Of the shuffles.
         """
-        judged, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
-        return super().permutation_importance(X, judged, sample_weight, n_repeats=n_repeats, random_state=random_state)
+        labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        return super().permutation_importance(X, labels, sample_weight, n_repeats=n_repeats, random_state=random_state)
 
     # What boosting calls --------------------------------------------------
 
     def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        return (y if isinstance(y, Judgements) else Judgements(y, None, None)).read(n_rows)
+        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read(n_rows)
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return y
@@ -371,9 +371,9 @@ class GradientBoostingRanker(BoostedTrees):
         X, y, sample_weight, qid, group, query_weight
             As in `fit`.
         """
-        judged, weight = _judged(y, sample_weight, qid, group, query_weight)
+        labels, weight = _judged(y, sample_weight, qid, group, query_weight)
         scores = self.predict(X)
-        target = judged.read(len(scores))
+        target = labels.read(len(scores))
         if weight is not None:
             present = np.flatnonzero(weight)
             target, scores, weight = target[present], scores[present], weight[present]
@@ -389,5 +389,5 @@ def _judged(y: Any, sample_weight: Any, qid: Any, group: Any, query_weight: Any)
         return None, sample_weight
     n_rows = np.size(np.asarray(y))
     documents = check_weights(sample_weight, n_rows)
-    judged = Judgements(y, qid, group, documents)
-    return judged, weights_of_rows(documents, query_weight, judged.query(n_rows))
+    labels = RelevanceLabels(y, qid, group, documents)
+    return labels, row_weights(documents, query_weight, labels.query(n_rows))

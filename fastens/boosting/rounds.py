@@ -17,6 +17,7 @@ from fastens.boosting.out_of_bag import OutOfBag
 from fastens.boosting.round import Problem, Round, on_grid
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
+from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.monitoring.measuring import History, Rows, Validation
@@ -136,6 +137,7 @@ class Rounds:
             grid = grid_of(max(loss.magnitude(data.y), float(np.abs(baseline).max())))
         self._grid, self.baseline = grid, on_grid(baseline, grid)
         self.train = Rows(data.y, data.sample_weight, self._start(data))
+        self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
         self.validation: Validation | None = None
         self.metrics: Metrics | None = None
@@ -143,7 +145,7 @@ class Rounds:
         self.history = History()
         self._sampler = None
         if start.hashes is not None:
-            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed)
+            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed, data.comm)
         self.leaves = self._new_leaves(data, growth)
         self._side_by_side = SideBySide.of(self.leaves)
         if self._side_by_side is not None and not self._side_by_side.needs_others:
@@ -164,7 +166,7 @@ class Rounds:
 
     def _new_leaves(self, data: TrainingData, growth: GrowthRules) -> ConstantLeaves:
         loss, rules = self.loss, self.rules
-        matrix = self.binning.transform(data.X, rules.n_threads)
+        matrix = replace(self.binning.transform(data.X, rules.n_threads), comm=data.comm)
         constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)
         problem = Problem(matrix, loss, self.train.weight, constant_hessian, self._grid, rules.n_threads)
         if rules.linear_l2 is not None:
@@ -192,10 +194,11 @@ class Rounds:
             if self.dropout is not None and self.history.best_round == self.n_rounds:
                 self.dropout.best = list(self.trees)
 
-    @property
-    def _every(self) -> slice:
+    def _rows_to_report(self) -> slice:
         """The training rows whose loss is reported."""
-        return slice(None, None, -(-len(self.train.y) // HISTORY_ROWS) if self.loss.by_rows else 1)
+        first, n_rows = first_row(self._data.comm, len(self.train.y))
+        step = -(-n_rows // HISTORY_ROWS) if self.loss.by_rows else 1
+        return slice(-first % step, None, step)
 
     def _train_loss(self) -> float:
         if self._every.step > 1:
@@ -212,7 +215,8 @@ class Rounds:
                 self._round(index)
                 self._measure()
                 last = self.history.last_validation
-                if on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last):
+                stops = on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last)
+                if is_any(self._data.comm, bool(stops)):
                     return
 
     @property

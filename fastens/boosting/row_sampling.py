@@ -12,8 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import LOCAL, Comm, is_any, sum_ints
 from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.losses.quantiles import smallest_reaching
 from fastens.engine.rows.sampling import mixed, stream_seeds
+from fastens.engine.whole import are_copies
 
 Array = NDArray[np.float64]
 METHODS = ("uniform", "goss", "mvs")
@@ -84,6 +87,8 @@ class RowSampler:
         A weight of 2 counts as two rows.
     seed : int
         Of all draws.
+    comm : Comm
+        The ranks whose rows are drawn together.
 
     Examples
     --------
@@ -97,18 +102,22 @@ class RowSampler:
     True
     """
 
-    def __init__(self, rules: RowSampling, hashes: NDArray[np.uint64], weight: Array | None, seed: int) -> None:
-        self._rules, self._hashes, self._weight, self._seed = rules, hashes, weight, seed
+    def __init__(
+        self, rules: RowSampling, hashes: NDArray[np.uint64], weight: Array | None, seed: int, comm: Comm = LOCAL
+    ) -> None:
+        self._rules, self._hashes, self._weight, self._seed, self._comm = rules, hashes, weight, seed, comm
+        if comm.size > 1 and rules.reweights and weight is not None and is_any(comm, not are_copies(weight)):
+            raise ValueError(f"sampling={rules.method!r} needs whole weights on several ranks; got {comm.size} ranks.")
 
     def draw(self, index: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
         """Draw the rows of round number `index` from its gradients and hessians, both (n_outputs, n_rows)."""
         draws = self._draws(index)
         if self._rules.method == "uniform":
-            return _sample(draws, draws < self._rules.share, None)
+            return self._sample(draws, draws < self._rules.share, None)
         if self._rules.method == "goss":
             return self._goss(draws, gradients, hessians)
         chances = self._mvs_chances(gradients, hessians)
-        return _sample(draws, draws < chances, 1 / chances)
+        return self._sample(draws, draws < chances, 1 / chances)
 
     def _draws(self, index: int) -> Array:
         """A number of at least 0 and less than 1 for each row."""
@@ -122,16 +131,16 @@ class RowSampler:
         # Of equal sizes those of the largest numbers are on top, so the others need numbers of their own.
         others = _unit(mixed((draws * 2.0**53).astype(np.uint64)))
         chance = min(1.0, rules.other_rate / (1 - rules.top_rate))
-        return _sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
+        return self._sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
 
     def _is_top(self, size: Array, draws: Array) -> NDArray[np.bool_]:
         """Whether a row is among the share `top_rate` of the weight with the largest sizes; of equals, by number."""
         weight = np.ones(len(size)) if self._weight is None else self._weight
-        wanted = self._rules.top_rate * weight.sum()
-        limit = _limit(size, weight, wanted)
+        wanted = self._rules.top_rate * self._total(weight)
+        limit = self._limit(size, weight, wanted)
         above, equal = size > limit, np.flatnonzero(size == limit)
-        more = wanted - weight[above].sum()
-        above[equal] = (draws[equal] >= _limit(draws[equal], weight[equal], more)) & (more > 0)
+        more = wanted - self._total(weight[above])
+        above[equal] = (draws[equal] >= self._limit(draws[equal], weight[equal], more)) & (more > 0)
         return above
 
     def _mvs_chances(self, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
@@ -141,35 +150,46 @@ class RowSampler:
         factor = self._rules.mvs_lambda
         if factor is None:
             means = [
-                weighted_mean(np.abs(part).sum(axis=0, dtype=np.float64), weight) for part in (gradients, hessians)
+                weighted_mean(np.abs(part).sum(axis=0, dtype=np.float64), weight, self._comm)
+                for part in (gradients, hessians)
             ]
             factor = (means[0] / max(means[1], 1e-30)) ** 2
         # Rows without gradient and hessian have a chance too, but hardly any.
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
-        wanted = self._rules.share * weight.sum()
-        sure, n_sure = np.zeros(len(size), dtype=bool), -1
-        while n_sure < sure.sum() < len(sure):
-            n_sure = sure.sum()
-            others = weight[~sure].sum()
-            limit = weighted_mean(size[~sure], weight[~sure]) * others / max(wanted - weight[sure].sum(), 1e-300)
+        wanted, n_rows = self._rules.share * self._total(weight), sum_ints(self._comm, len(size))[0]
+        sure, before, n_sure = np.zeros(len(size), dtype=bool), -1, 0
+        while before < n_sure < n_rows:
+            mean = weighted_mean(size[~sure], weight[~sure], self._comm)
+            limit = mean * self._total(weight[~sure]) / max(wanted - self._total(weight[sure]), 1e-300)
             sure |= size >= limit
+            before, n_sure = n_sure, sum_ints(self._comm, int(sure.sum()))[0]
         return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
 
+    def _total(self, weight: Array) -> float:
+        """The sum of weights, which are whole where there are several ranks."""
+        return float(weight.sum()) if self._comm.size == 1 else float(sum_ints(self._comm, int(weight.sum()))[0])
 
-def _limit(values: Array, weight: Array, wanted: float) -> float:
-    """The largest limit with at least the wanted weight at or above it; infinite where none is wanted."""
-    if wanted <= 0 or not len(values):
-        return np.inf
-    order = np.argsort(-values, kind="stable")
-    place = int(np.searchsorted(np.cumsum(weight[order]), wanted * (1 - 1e-12)))
-    return float(values[order[min(place, len(order) - 1)]])
+    def _limit(self, values: Array, weight: Array, wanted: float) -> float:
+        """The largest limit with at least the wanted weight at or above it; infinite where none is wanted."""
+        total = self._total(weight)
+        if wanted <= 0 or total == 0:
+            return np.inf
+        needed = wanted * (1 - 1e-12)
+        if self._comm.size > 1:
+            group = np.zeros(len(values), dtype=np.intp)
+            least = np.array([min(np.ceil(needed), total)])
+            return -float(smallest_reaching(self._comm, -values, weight.astype(np.int64), group, least)[0])
+        order = np.argsort(-values, kind="stable")
+        place = int(np.searchsorted(np.cumsum(weight[order]), needed))
+        return float(values[order[min(place, len(order) - 1)]])
 
-
-def _sample(draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
-    rows = np.flatnonzero(is_drawn).astype(np.uint32)
-    if not len(rows):
-        rows = np.array([np.argmin(draws)], dtype=np.uint32)
-    return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))
+    def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
+        rows = np.flatnonzero(is_drawn).astype(np.uint32)
+        if not is_any(self._comm, len(rows) > 0):
+            lowest = self._comm.gather(float(draws.min()))
+            if lowest.index(min(lowest)) == self._comm.rank:
+                rows = np.array([np.argmin(draws)], dtype=np.uint32)
+        return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))
 
 
 def _unit(bits: NDArray[np.uint64]) -> Array:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastens.boosting.dart import DartRules
 from fastens.boosting.rounds import BoostingRules
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
+from fastens.monitoring.metrics import LOSS
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
+
+if TYPE_CHECKING:
+    from fastens.base import TrainingData
 
 AKAIKE = 2.0
 
@@ -81,6 +85,24 @@ def draws_features(model: Any) -> bool:
     """Whether trees or nodes see only some of the features."""
     n_features = model.n_features_in_
     return min(count_of(given, n_features) for given in (model.max_features_per_tree, model.max_features)) < n_features
+
+
+def check_parts(model: Any, data: TrainingData, rules: BoostingRules) -> None:
+    """Raise ValueError, on all ranks, for what cannot be trained on several; `data` are the rows of one."""
+    obstacles = {
+        "linear leaves": rules.linear_l2 is not None,
+        "oob_score=True": rules.out_of_bag,
+        "checkpoints": model.checkpoint_path is not None,
+        "a splitter as validation": model.validation is not None,
+        f"eval_metric={model.eval_metric!r}": model.eval_metric not in (LOSS, [LOSS]),
+        "several targets": data.y.ndim > 1,
+        "categories encoded by their targets": bool(model._columns_of_statistics(data.y)[1]),
+    }
+    found = [name for name, is_there in obstacles.items() if is_there]
+    if found:
+        raise ValueError(f"Trees are trained on one rank with {' and '.join(found)}; got {data.comm.size} ranks.")
+    if 0 in (sizes := data.comm.gather(len(data.y))):
+        raise ValueError(f"Every rank must have rows to train on; rank {sizes.index(0)} has none.")
 
 
 def _check_called_after(callbacks: Iterable[Any]) -> None:

@@ -47,8 +47,8 @@ class SideBySide:
     def of(cls, leaves: ConstantLeaves) -> SideBySide | None:
         """Return threads, or None where they had better share each tree."""
         problem, n_trees = leaves.problem, leaves.n_trees
-        # Leaves are renewed from what the outputs before have become.
-        if not leaves.grow_apart or problem.loss.renews_leaves:
+        # Leaves are renewed from what the outputs before have become; ranks exchange one tree after another.
+        if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
         n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
         if min(n_threads, n_trees) == 1 or n_codes < _LEAST_CODES:

@@ -9,6 +9,7 @@ import numpy as np
 from fastens.base import TrainingData
 from fastens.boosting.continuing import Earlier
 from fastens.boosting.rounds import BoostingRules, Rounds, Start
+from fastens.boosting.rules import check_parts
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.rows.sampling import content_hashes
 
@@ -27,14 +28,18 @@ def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: 
     earlier : Earlier or None
         The fit that this one continues.
     """
-    loss = model._loss
+    loss, comm = model._loss, data.comm
+    loss.join(comm)
+    if comm.size > 1:
+        check_parts(model, data, rules)
     loss.check_target(data.y)
     hashes = None
     if rules.sampling.draws:
         hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)
     data = model._learn_statistics(data, rules.seed)
     if earlier is None:
-        binning = learn_binning(data.X, data.sample_weight, model.max_bins, model._is_categorical, rules.n_threads)
+        is_categorical = model._is_categorical
+        binning = learn_binning(data.X, data.sample_weight, model.max_bins, is_categorical, rules.n_threads, comm)
     else:
         model._check_same_statistics(earlier.statistics)
         binning = earlier.ensemble.binning

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
@@ -16,6 +15,7 @@ from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import read_times
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard, events
+from fastens.engine.parts import map_parts
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.parameters import one_of, read_with, real
 from fastens.table.sample_weights import check_weights
@@ -202,7 +202,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
         if self.loss == "cox":
-            raw = self._ensemble.predict_raw(data.X.toarray() if issparse(data.X) else data.X)[:, 0]
+            raw = map_parts(self._ensemble.predict_raw, data.X)[:, 0]
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 after an error that the user can mend, which is one line on standard error.
+        0, or 2 after a user error, reported in one line on standard error.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -74,7 +74,7 @@ def _short_warnings() -> Iterator[None]:
 
 
 def _run(argv: Sequence[str] | None) -> None:
-    """Import the commands, which need the optional libraries, and carry out the one that was asked for."""
+    """Import the commands, which need the optional libraries, and run the one given."""
     try:
         commands = [import_module(f"fastens.cli.{name}") for name in COMMANDS]
     except ModuleNotFoundError as error:

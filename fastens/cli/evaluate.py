@@ -39,16 +39,21 @@ def run(options: argparse.Namespace) -> None:
     model, card = load_model(options.model)
     table = read_table(options.table, text_columns(card))
     X = model_features(model, card, table)
-    y = true_values(model, card, table, options.target)
-    classes = model.classes_ if card.task == CLASSIFICATION else None
-    truth = Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
+    truth = read_truth(model, card, table, options)
     scores = score(predicted_values(model, X), truth)
     constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
     report = Report()
-    report.scores(f"Scores on {len(y):,} rows of {options.table}", scores, constant)
-    trained_on = card.trained_on(y)
+    report.scores(f"Scores on {len(truth.y):,} rows of {options.table}", scores, constant)
+    trained_on = card.trained_on(truth.y)
     if trained_on is not None:
-        report.notes([f"{trained_on.sum():,} of these rows were trained on: the scores flatter the model."])
+        report.notes([f"{trained_on.sum():,} of these rows were trained on: the scores are too optimistic."])
+
+
+def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:
+    """The true values and weights in a table."""
+    y = true_values(model, card, table, options.target)
+    classes = model.classes_ if card.task == CLASSIFICATION else None
+    return Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
 
 
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:

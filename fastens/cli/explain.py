@@ -1,4 +1,4 @@
-"""`fastens explain`: what a model has learned, as a page to read and a table of contributions."""
+"""`fastens explain`: a report of a model as an HTML page, and a table of contributions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.evaluate import true_values
+from fastens.cli.evaluate import read_truth
 from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.explaining.subject import Subject
 from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
@@ -21,7 +21,6 @@ from fastens.cli.report.scores import Truth
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.tables import check_writable, read_table, table_format, write_tables
-from fastens.cli.table.target import CLASSIFICATION, weight_values
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
@@ -48,7 +47,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, look, write."""
+    """Read, explain, write."""
     contributions_path = _check(options)
     model, card = load_model(options.model)
     table = read_table(options.table, text_columns(card))
@@ -92,9 +91,7 @@ def _truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Names
     """The true values, where the table has them."""
     if options.target is None and card.target not in table.column_names:
         return None
-    y = true_values(model, card, table, options.target)
-    classes = model.classes_ if card.task == CLASSIFICATION else None
-    return Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
+    return read_truth(model, card, table, options)
 
 
 def _write(page: str, path: str) -> None:

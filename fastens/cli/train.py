@@ -1,4 +1,4 @@
-"""`fastens train`: from a table to a model that was tried on rows it had not seen."""
+"""`fastens train`: train a model on a table and score it on held-out rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastens.cli.table.tables import check_writable
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 
 DEFAULT_OUTPUT = "model.fastens"
-DESCRIPTION = """Train a model on a table and report how good it is on rows held out from training.
+DESCRIPTION = """Train a model on a table and report its scores on rows held out from training.
 Without a table it trains on a real one that comes with scikit-learn."""
 
 
@@ -98,7 +98,7 @@ def _fit(model: Any, rows: Rows, report: Report) -> None:
 
 
 def _describe(model: Any, task: Task, report: Report) -> None:
-    """What the model itself tells: its score out of bag, its most important columns or words."""
+    """The score out of bag, and the most important columns or words."""
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
         report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])

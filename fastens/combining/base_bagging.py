@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
-from fastens.base import BaseFastens, is_plain
+from fastens.base import BaseFastens
 from fastens.combining.folds import (
     FittedMember,
     MemberData,
@@ -37,7 +37,7 @@ from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.parts import as_numbers, take_columns
-from fastens.table.tables import is_frame
+from fastens.table.tables import is_frame, open_table
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -191,12 +191,14 @@ class BaseBagging(BaseOneEstimator):
     def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         self._check_target_given(y)
         # Errors of the table bear the name of the bagging, not that of the forest.
-        X = X if is_frame(X) or is_plain(X) else self._validate_array(X, reset=True)
+        X = X if is_frame(X) else open_table(X, type(self).__name__).native
         self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
         learned = vars(self._forest)
         for name in LEARNED:
             self.__dict__.pop(name, None)
         self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
+        if (measured := self._forest._out_of_bag) is not None:
+            self.oob_score_, self.oob_scores_, self._oob_mean = measured.score, measured.tree_scores, measured.mean
         return self
 
     def _plan(self, data: MemberData) -> Draws | None:

@@ -14,12 +14,13 @@ from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from fastens.base import BaseFastens, is_plain
+from fastens.base import BaseFastens
 from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
 from fastens.parameters import NONE, Rule, instance, whole
+from fastens.table.encoder import InputEncoder
 from fastens.table.parts import column_numbers, take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table.tables import is_frame, is_plain, open_table
 
 Array = NDArray[np.float64]
 
@@ -147,23 +148,14 @@ class BaseMembers(BaseFastens):
     # The table --------------------------------------------------
 
     def _learn_table(self, X: Any) -> Any:
-        """Members get the table as it is, as a frame, an array or a CSR matrix."""
-        if is_frame(X):
-            table = table_from_frame(X)
-            if not table.n_rows or not len(table):
-                raise ValueError(
-                    f"Found array with 0 sample(s) or feature(s) (shape=({table.n_rows}, {len(table)})) while a "
-                    "minimum of 1 is required."
-                )
-            self._set_columns(len(table), table.names)
-        else:
-            X = X if is_plain(X) else self._validate_array(X, reset=True)
-            if X.dtype.kind == "O":  # what no member could read is the table's fault, not the member's
-                table = table_from_array(X)
-                TableEncoder.fit(table).transform(table)
-            self._set_columns(X.shape[1], None)
-        names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
-        self._encoder = TableEncoder(names, [None] * self.n_features_in_)
+        """Members get the table as it is: a frame, an array, a CSR matrix or a row source."""
+        table = open_table(X, type(self).__name__)
+        if not is_frame(X):
+            X = table.native
+            if X.dtype is not None and X.dtype.kind == "O":  # what no member could read is the table's fault
+                InputEncoder.fit(table).transform(table)
+        self._set_columns(len(table), table.names)
+        self._encoder = InputEncoder(table.names, [None] * len(table))
         self._set_plain()
         return X
 
@@ -171,10 +163,8 @@ class BaseMembers(BaseFastens):
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
-        if is_frame(X):
-            table = self._match_frame(X)
-            return X if table.native is nw.to_native(X, pass_through=True) else table.native
-        return self._validate_array(X, reset=False)
+        native = self._encoder.matched(X, type(self).__name__).native
+        return X if is_frame(X) and native is nw.to_native(X, pass_through=True) else native
 
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data; drop the rows of zero weight."""
@@ -185,8 +175,7 @@ class BaseMembers(BaseFastens):
                 check_is_fitted(member)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be given together.")
-        if not (is_frame(X) or is_plain(X)):
-            X = self._validate_array(X, reset=True)
+        X = X if is_frame(X) else open_table(X, type(self).__name__).native
         n_rows = X.shape[0]
         weight = check_weights(metadata.get("sample_weight"), n_rows)
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
@@ -212,7 +201,7 @@ class BaseMembers(BaseFastens):
 
     def _check_validation_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check validation rows against the columns and classes just learned."""
-        X = self._match_frame(X).native if is_frame(X) else self._validate_array(X, reset=False)
+        X = self._encoder.matched(X, type(self).__name__).native
         y = np.asarray(y)
         try:
             self._encode_target(self._read_target(y, X.shape[0]))

@@ -62,10 +62,6 @@ class ConformalScores:
         """The bound of a new row's score that holds with probability `coverage`."""
         return self.place(needed_weight([self], coverage))
 
-    def weight_upto(self, scores: Array) -> Array:
-        """The weight of the rows whose score is at most each of these."""
-        return self.upto[np.searchsorted(self.values, scores, side="right")]
-
     def weight_below(self, scores: Array) -> Array:
         """The weight of the rows whose score is smaller than each of these."""
         return self.upto[np.searchsorted(self.values, scores, side="left")]

@@ -1,24 +1,133 @@
-"""Tables in pieces."""
+"""Row sources: what is behind the input encoder, whichever kind of table came in.
+
+A row source has `shape` and `dtype`, gives some of its rows for ascending row numbers (``X[rows]``), and is read in
+parts with `parts_of`, any number of times. Float arrays and CSR matrices are row sources as they are; others derive
+from `RowSource` and never become one array.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 # Values of a sparse table that are made dense at a time.
 _BLOCK = 1 << 20
 
 
-def dense_parts(X: Any) -> Iterator[tuple[int, np.ndarray]]:
-    """X in pieces that are arrays, each with its first row."""
-    if not scipy.sparse.issparse(X):
+class RowSource:
+    """Rows that are read in parts.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and columns.
+    dtype : dtype or None
+        Of the parts; None where they are tables of any kind, which only the input encoder reads.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype | None = np.dtype(np.float64)
+    ndim = 2
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the rows part by part, the same at every call."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> RowSource:
+        """Return some of the rows: ascending row numbers, a mask or a slice."""
+        if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
+            rows = np.arange(len(self))[rows]
+        return SelectedRows(self, np.asarray(rows, dtype=np.intp))
+
+
+class SelectedRows(RowSource):
+    """Some of the rows of a source, in their order there."""
+
+    def __init__(self, source: RowSource, rows: NDArray[np.intp]) -> None:
+        if len(rows) and (np.diff(rows) < 0).any():
+            raise ValueError("rows of a table that is read in parts must be taken in ascending order.")
+        self._source, self._rows = source, rows
+        self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
+
+    def parts(self) -> Iterator[Any]:
+        """Yield what is left of each part."""
+        for start, part in parts_of(self._source):
+            first, last = np.searchsorted(self._rows, [start, start + part.shape[0]])
+            if first < last:
+                yield self._take(part, self._rows[first:last] - start)
+
+    def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
+        return part[rows]
+
+
+class MappedRows(RowSource):
+    """The rows of a source after a function of its parts, and of the number of their first row."""
+
+    def __init__(self, source: Any, function: Callable[[int, Any], NDArray[np.floating]], n_columns: int) -> None:
+        self._source, self._function = source, function
+        self.shape = source.shape[0], n_columns
+
+    def parts(self) -> Iterator[NDArray[np.floating]]:
+        """Yield the function of each part."""
+        for start, part in parts_of(self._source):
+            yield self._function(start, part)
+
+
+def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the parts of a row source, each with the number of its first row; an array is one part."""
+    if isinstance(X, np.ndarray):
         if len(X):
             yield 0, X
         return
-    X = X.tocsr()
+    start = 0
+    for part in X.parts() if isinstance(X, RowSource) else _dense_parts(X.tocsr()):
+        yield start, part
+        start += part.shape[0]
+    if start != X.shape[0]:
+        raise ValueError(f"X must give the same rows at every pass; it gave {start} of {X.shape[0]}.")
+
+
+def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:
     step = max(1, _BLOCK // max(1, X.shape[1]))
     for start in range(0, X.shape[0], step):
-        yield start, X[start : start + step].toarray()
+        yield X[start : start + step].toarray()
+
+
+def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
+    """Return a function of the rows, called with one part after the other; of an array it is called once."""
+    if isinstance(X, np.ndarray):
+        return function(X)
+    return np.concatenate([function(part) for _, part in parts_of(X)])
+
+
+def column_of(X: Any, index: int) -> NDArray[np.floating]:
+    """Return one column of a row source, in C order."""
+    return np.ascontiguousarray(map_parts(lambda part: part[:, index], X))
+
+
+def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
+    """Return a row source with other values in one column."""
+
+    def change(start: int, part: NDArray[np.floating]) -> NDArray[np.floating]:
+        changed = part.copy()
+        changed[:, index] = values[start : start + len(part)]
+        return changed
+
+    return MappedRows(X, change, X.shape[1])
+
+
+def as_array(X: Any) -> NDArray[np.floating]:
+    """Return all rows as one array: linear leaves read rows in any order."""
+    return X if isinstance(X, np.ndarray) else np.concatenate([part for _, part in parts_of(X)])
+
+
+def in_memory(X: Any) -> Any:
+    """Return a row source as estimators of other libraries take it: an array, or a CSR matrix."""
+    return as_array(X) if isinstance(X, RowSource) else X

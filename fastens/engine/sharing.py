@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+_NOT_COUNTED = {"n_threads", "owner"}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -43,16 +44,16 @@ def shared(function: Function) -> Function:
     """Mark a function whose result follows from its arguments, and is never changed by those who get it.
 
     Its arguments are compared by value where they are short, by identity where they are tables or other objects. An
-    argument named `n_threads` does not count.
+    argument named `n_threads` does not count, nor does one named `owner`, which words errors.
     """
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if _state.made is None:
             return function(*args, **kwargs)
-        names = function.__code__.co_varnames
-        given = dict(zip(names, args, strict=False)) | kwargs
-        key = (function.__qualname__, *((name, _key(given[name])) for name in sorted(given) if name != "n_threads"))
+        given = dict(zip(function.__code__.co_varnames, args, strict=False)) | kwargs
+        counted = sorted(given.keys() - _NOT_COUNTED)
+        key = (function.__qualname__, *((name, _key(given[name])) for name in counted))
         if key not in _state.made:
             # The arguments are kept with the result, so that nothing else can take their identity.
             _state.made[key] = (function(*args, **kwargs), (args, kwargs))

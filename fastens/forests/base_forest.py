@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,15 +18,16 @@ from fastens.engine.grow.pruning import prune
 from fastens.engine.rows.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.tree_store import TreeStore
-from fastens.engine.trees.trees import MeasuredTree, Tree, TreeEnsemble
+from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.forests.bags import Bags, DrawingRules, Reweight, Samples, Weighting
-from fastens.forests.base_trees import CLASS_RULES, NUMBER_RULES, BaseTrees, TreesClassifier, TreesRegressor
 from fastens.forests.base_trees import RULES as TREE_RULES
+from fastens.forests.base_trees import BaseTrees
 from fastens.forests.forest_members import Members
-from fastens.forests.forest_uncertainty import ClassUncertainty, ForestUncertainty, NumberUncertainty
-from fastens.forests.posterior_averaging import AVERAGING, ClassAveraging, NumberAveraging, PosteriorAveraging
-from fastens.parameters import FLAG, FUNCTION, NONE, instance, one_of, real, whole
+from fastens.forests.forest_uncertainty import ForestUncertainty
+from fastens.forests.posterior_averaging import AVERAGING, Averaging
+from fastens.parameters import FLAG, FUNCTION, NONE, real, whole
 from fastens.posterior.averaging import TreeAverager
+from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
 from fastens.tree_model.column_rules import column_chances
 from fastens.warn import warn
@@ -45,9 +46,12 @@ RULES = {
 }
 
 
-class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
+class BaseForest(ForestUncertainty, BaseTrees):
     """Trees on bags of the rows."""
 
+    averaging: Any
+    _averaging_kind: ClassVar[type[Averaging]]
+    _averaging: Averaging | None = None
     _bootstrap: Bootstrap | None
     _seed: int
 
@@ -72,7 +76,7 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         """
         self._check_parameters()
         self._check_drawing()
-        self._check_averaging()
+        self._averaging_kind.check(self)
         goes_on = self._goes_on()
         data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
@@ -95,7 +99,8 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
             # Interrupted: what has been grown so far is a forest.
             if store.n_trees:
                 self._ensemble = store.ensemble()
-                self._keep_statistics(averager, first)
+                if averager is not None and self._averaging is not None:
+                    self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
         if self.oob_score:
             self._set_out_of_bag(matrix, data, len(np.asarray(y)))
         self._keep_leaf_rows(data)
@@ -125,8 +130,8 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        for name in ("_ensemble", "_oob_mean", "oob_score_", "oob_scores_", "oob_error_curve_"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_ensemble", None)
+        self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         self._seed = self._draw_seed()
@@ -180,12 +185,27 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         rules = self._tree_rules(n_rows, total)
         grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators)
-        finish = self._finisher(averager, data, samples, store.n_trees)
+        finish: Callable[[int, Tree], Tree] = lambda number, tree: tree  # noqa: E731
+        if averager is not None and self._averaging is not None:
+            finish = self._averaging.finisher(self, averager, data, samples, store.n_trees)
 
         def take(number: int, tree: Tree) -> None:
             store.add(number, finish(number, prune(tree, self.ccp_alpha)))
 
         grower.grow_into(take, samples, store.n_trees)
+
+    def _make_averager(self, data: TrainingData, matrix: BinnedMatrix, *, goes_on: bool) -> TreeAverager | None:
+        if self.averaging is None:
+            self._averaging = None
+            return None
+        if not goes_on:
+            self._averaging = self._averaging_kind(data, matrix)
+        elif self._averaging is None:
+            raise ValueError(
+                "averaging must be None with warm_start, as it was for the trees that there are; "
+                f"got {self.averaging!r}."
+            )
+        return self._averaging.averager(self, data, matrix)
 
     # What was drawn --------------------------------------------------
 
@@ -241,6 +261,62 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
         """
         return self._paths(X)
 
+    # Averages over prunings --------------------------------------------------
+
+    def reweight(self, **prior: Any) -> Any:
+        """Average over the prunings by another prior, without growing: as if the forest had been fitted with it.
+
+        What was measured out of bag is forgotten.
+
+        Parameters
+        ----------
+        **prior
+            New values of keys of `averaging`, but for "evidence".
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Where `averaging` was None in `fit`, or for other keys, or values that break their rules.
+        """
+        self._check_fitted()
+        if self._averaging is None:
+            raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
+        before = self.averaging
+        if "evidence" in prior:
+            raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
+        self.averaging = {**(before if isinstance(before, Mapping) else {}), **prior}
+        try:
+            self._averaging.check(self)
+        except ValueError:
+            self.averaging = before
+            raise
+        self._ensemble = self._ensemble.with_values(self._averaging.node_values(self))
+        self._out_of_bag = None
+        return self
+
+    def _posteriors(self) -> Iterator[Prunings]:
+        self._check_fitted()
+        if self._averaging is None:
+            raise AttributeError("there is a posterior of prunings only where averaging was not None in fit")
+        return self._averaging.posteriors(self)
+
+    @property
+    def log_evidence_(self) -> Array:
+        """Log of the probability of each tree's rows over all its prunings, (n_estimators,); with `averaging`.
+
+        Of counts (criterion="poisson") without the term of their factorials, unless the evidence is out of bag.
+        """
+        return np.array([prunings.log_evidence[0] for prunings in self._posteriors()])
+
+    @property
+    def expected_n_leaves_(self) -> Array:
+        """The expected number of leaves of each tree, over all its prunings, (n_estimators,); with `averaging`."""
+        return np.array([prunings.expected_leaves() for prunings in self._posteriors()])
+
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -248,108 +324,11 @@ class BaseForest(ForestUncertainty, PosteriorAveraging, BaseTrees):
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         drawn = {} if self._bootstrap is None else self._bootstrap.to_arrays()
-        return super()._fitted_arrays() | drawn | self._oob_arrays() | self._averaging_arrays()
+        averaging = {} if self._averaging is None else self._averaging.to_arrays()
+        return super()._fitted_arrays() | drawn | self._oob_arrays() | averaging
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._restore_oob(arrays)
-        self._restore_averaging(arrays)
-
-
-class ForestClassifier(TreesClassifier, ClassAveraging, ClassUncertainty, BaseForest):
-    """What a forest's classes add: weights of classes, strata, and the vote."""
-
-    _parameter_rules: ClassVar = {
-        **RULES,
-        **CLASS_RULES,
-        "class_weight": one_of("balanced", "balanced_subsample", None)
-        | instance(Mapping, "a dict of weights by class")
-        | instance(list, "a list of such dicts"),
-        "bootstrap": FLAG | one_of("stratified", "balanced"),
-        "voting": one_of("soft", "hard"),
-    }
-
-    def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
-        return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
-
-    def _weighs_bags(self) -> bool:
-        """Whether class weights are those of rows in a bag: of each bag, or where a class has draws of its own."""
-        by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
-        return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
-
-    def _row_factors(self, data: TrainingData) -> Array | None:
-        if self.class_weight is None or self._weighs_bags():
-            return None
-        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
-        return self._class_factors(given, data.y, data.sample_weight)
-
-    def _reweighting(self, data: TrainingData) -> Reweight | None:
-        if self.class_weight is None or not self._weighs_bags():
-            return None
-        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
-
-        # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
-        smallest = self._class_factors(given, data.y, data.sample_weight).min()
-        unit = 2.0 ** max(0.0, np.ceil(8 - np.log2(smallest)))
-
-        def reweight(counts: Array) -> Array:
-            drawn = counts > 0
-            factors = self._class_factors(given, data.y[drawn], counts[drawn])
-            weight = np.zeros_like(counts)
-            weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
-            return weight
-
-        return reweight
-
-    def _strata(self, y: Array) -> NDArray[np.intp] | None:
-        if y.ndim == 1:
-            return y.astype(np.intp)
-        return np.unique(y, axis=0, return_inverse=True)[1].ravel()
-
-    def _predicting_trees(self) -> TreeEnsemble:
-        if self.voting == "soft":
-            return self._ensemble
-        notes = self._ensemble.notes
-        if "votes" not in notes:
-            notes["votes"] = self._ensemble.with_values(self._votes(self._ensemble.value))
-        return notes["votes"]
-
-    def _votes(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
-        parts = []
-        for part, answer in zip(self._by_target(value), self._answers(value).T, strict=True):
-            classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
-            parts.append(answer[:, None] == classes)
-        return np.concatenate(parts, axis=1).astype(value.dtype)
-
-    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the classes that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._labels(self._answers(values))
-
-    def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
-        """Yield the probabilities of the classes that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._probabilities(values)
-
-    @property
-    def oob_decision_function_(self) -> Any:
-        """Probabilities of the classes out of bag, as `predict_proba` has them; NaN for rows in all bags."""
-        return self._probabilities(self._oob_values())
-
-
-class ForestRegressor(TreesRegressor, NumberAveraging, NumberUncertainty, BaseForest):
-    """What a forest's numbers add."""
-
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
-
-    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the numbers that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._numbers(values)
-
-    @property
-    def oob_prediction_(self) -> NDArray[np.floating]:
-        """Predictions out of bag, as `predict` has them; NaN for rows in all bags."""
-        return self._numbers(self._oob_values())
+        self._averaging = self._averaging_kind.from_arrays(self, arrays)

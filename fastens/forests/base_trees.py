@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseRegressor, TrainingData
@@ -17,6 +17,7 @@ from fastens.engine.forest.forests import Target, TreeRules, class_target, numbe
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import decision_path
+from fastens.forests.docstrings import CLASS_PARAMETERS, NUMBER_PARAMETERS, PARAMETERS, Docs, document
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.tree_model.column_rules import CONSTRAINTS, column_chances, monotone_columns, path_rules
 from fastens.tree_model.permutation import growth_of_row_losses
@@ -56,7 +57,14 @@ class BaseTrees(TreeModel):
     """Trees whose mean is the prediction: one of them, or a forest."""
 
     _takes_several_targets = True
+    _parameter_docs: ClassVar[Docs] = PARAMETERS
+    feature_names_in_: NDArray[Any]
     _n_targets: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Fill in what the docstrings of all trees and forests share."""
+        super().__init_subclass__(**kwargs)
+        document(cls, cls._parameter_docs)
 
     # Fit --------------------------------------------------
 
@@ -68,7 +76,7 @@ class BaseTrees(TreeModel):
 
     def _tree_rules(self, n_rows: int, total_weight: float) -> TreeRules:
         return TreeRules(
-            criterion="entropy" if self.criterion == "log_loss" else self.criterion,
+            criterion=self.criterion,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             min_samples_split=max(2, _count(self.min_samples_split, n_rows)),
@@ -77,7 +85,7 @@ class BaseTrees(TreeModel):
             min_impurity_decrease=self.min_impurity_decrease,
             features_per_split=self._features_per_split(),
             random_thresholds=self._has_random_thresholds(),
-            monotonic=self._monotonic(),
+            monotone=self._monotonic(),
             feature_weights=column_chances(self),
             **path_rules(self),
         )
@@ -111,8 +119,7 @@ class BaseTrees(TreeModel):
 
     def _paths(self, X: Any) -> tuple[csr_matrix, NDArray[np.int64]]:
         """The nodes that each row visits, counted over all trees, and where the trees' nodes begin."""
-        table = self._check_table(X)
-        return decision_path(self._ensemble, table.toarray() if issparse(table) else table, resolve_n_jobs(self.n_jobs))
+        return decision_path(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs))
 
     def _contribution_scale(self) -> float:
         return 1 / self._ensemble.n_trees
@@ -149,6 +156,7 @@ class TreesClassifier(BaseClassifier):
 
     _n_targets: int
     _has_class_shares: ClassVar[bool] = True
+    _parameter_docs: ClassVar[Docs] = CLASS_PARAMETERS
 
     @property
     def n_classes_(self) -> Any:
@@ -219,6 +227,7 @@ class TreesRegressor(BaseRegressor):
     """Trees whose values are numbers, one for each target."""
 
     _n_targets: int
+    _parameter_docs: ClassVar[Docs] = NUMBER_PARAMETERS
     _value_dtype: ClassVar[type[np.floating[Any]]] = np.float32
 
     def __sklearn_tags__(self) -> Any:

@@ -9,7 +9,6 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 if TYPE_CHECKING:
-    from fastens.forests.base_forest import BaseForest
     from fastens.forests.base_trees import BaseTrees
 
 _LEARNED = (
@@ -32,7 +31,7 @@ class Members(Sequence[Any]):
         The forest.
     """
 
-    def __init__(self, forest: BaseForest) -> None:
+    def __init__(self, forest: BaseTrees) -> None:
         self._forest = forest
 
     def __len__(self) -> int:

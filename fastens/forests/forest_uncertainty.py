@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
+from sklearn.utils import Bunch
 
-from fastens.base import TrainingData
+from fastens.base import BaseFastens, TrainingData
 from fastens.conformal.quantiles import ConformalScores
-from fastens.conformal.scores import COVERAGE, SetScore, SetScores, intervals, sets
+from fastens.conformal.scores import COVERAGE
 from fastens.engine.bins.binned import BinnedMatrix
-from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.engine.trees.walks import Walker
 from fastens.engine.whole import as_copies
-from fastens.forests.out_of_bag import OutOfBag
-from fastens.table.tables import dense_blocks
+from fastens.forests.out_of_bag import OutOfBag, permuted_losses
+from fastens.tree_model.permutation import importance_bunch
 
 Array = NDArray[np.float64]
-_PREFIX = "uncertainty."
-_SCORES = _PREFIX + "scores."
+PREFIX = "uncertainty."
+_SCORES = PREFIX + "scores."
 # Numbers of the products of bags and predictions that are in memory at a time.
 _BLOCK_VALUES = 1 << 22
 
 
-class ForestUncertainty(OutOfBag):
+class ForestUncertainty(BaseFastens):
     """What any forest says of its own uncertainty."""
 
+    _out_of_bag: OutOfBag | None = None
     _scores: ConformalScores
     if TYPE_CHECKING:
+        _ensemble: Any
+        _bootstrap: Any
+        _seed: int
+        _bags: Any
         _each_tree: Any
         _leaves: Any
         in_bag: Any
         _mean: Any
-        _said_by_trees: Any
+        _tree_predictions: Any
 
     def predict_spread(self, X: ArrayLike) -> Any:
         """Return the standard deviation of the trees' predictions.
@@ -52,7 +57,7 @@ class ForestUncertainty(OutOfBag):
         array of shape (n_samples,) for numbers, (n_samples, n_classes) for probabilities; an axis more, or a list, with
         several targets
         """
-        said = iter(self._said_by_trees(X))
+        said = iter(self._tree_predictions(X))
         sums = [_Moments(part) for part in next(said)]
         for parts in said:
             for moments, part in zip(sums, parts, strict=True):
@@ -136,12 +141,81 @@ class ForestUncertainty(OutOfBag):
         rows = LeafRows.group(self._ensemble.node_offsets, other_leaf, members)
         return rows.proximity(leaf, len(members), n_neighbors, resolve_n_jobs(self.n_jobs))
 
+    # Out of bag --------------------------------------------------
+
+    def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
+        self._out_of_bag = OutOfBag.measure(self, matrix, data, n_rows)
+
+    def _measured(self) -> OutOfBag:
+        """What was measured out of bag; AttributeError, so that there are no such attributes, where nothing was."""
+        self._check_fitted()
+        if self._out_of_bag is None:
+            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+        return self._out_of_bag
+
+    @property
+    def oob_score_(self) -> float:
+        """Score out of bag."""
+        return self._measured().score
+
+    @property
+    def oob_scores_(self) -> Array:
+        """Score of each tree on the rows out of its bag, (n_estimators,)."""
+        return self._measured().tree_scores
+
+    @property
+    def oob_error_curve_(self) -> Array:
+        """Mean loss out of bag after each tree, (n_estimators,)."""
+        return self._measured().error_curve
+
+    def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
+        """Return by how much each tree's out-of-bag error grows when the values of a feature are permuted.
+
+        The rows that a tree was not grown on go through it with the values of one feature shuffled among them; only the
+        parts of their ways that meet the feature are walked again. For classes the error is the share of rows that the
+        tree gets wrong, for numbers the mean squared error (the sum over several targets).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The rows of `fit`.
+
+        Returns
+        -------
+        Bunch
+            ``importances_mean`` of shape (n_features,): the mean over the trees; ``importances_std``: the standard
+            deviation between trees; ``importances_standard_error``: that of the mean; ``importances`` of shape
+            (n_features, n_estimators).
+
+        References
+        ----------
+        Breiman (2001), "Random forests", section 10.
+        """
+        data = self._rows_of_fit(X, y, sample_weight)
+        matrix = self._ensemble.binning.transform(data.X, resolve_n_jobs(self.n_jobs))
+        walker = Walker(self._ensemble, matrix, self._column_of)
+        with ThreadPoolExecutor(resolve_n_jobs(self.n_jobs)) as pool:
+            grown = list(pool.map(lambda t: permuted_losses(self, t, walker, data), range(self._ensemble.n_trees)))
+        return importance_bunch(np.array(grown).T)
+
+    def _rows_of_fit(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Check that these can be the rows of `fit`."""
+        self._check_fitted()
+        if self._bootstrap is None:
+            raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
+        data = self._learn_same_statistics(self._check_validation(X, y, sample_weight), self._seed)
+        if len(data.y) != len(self._bootstrap.order):
+            raise ValueError(
+                f"X must hold the rows of fit, {len(self._bootstrap.order)} with a weight above 0; got {len(data.y)}."
+            )
+        return data
+
     # Conformal prediction --------------------------------------------------
 
     def _conformal(self, coverage: float) -> ConformalScores:
         """The scores of the training rows, each by the trees that have not seen it."""
         COVERAGE.check("coverage", coverage)
-        self._oob_values()
+        self._measured()
         if not len(self._scores.values):
             raise ValueError(
                 "max_samples must leave rows out of bags, which tell how far predictions are off; all rows are in all "
@@ -150,198 +224,12 @@ class ForestUncertainty(OutOfBag):
         return self._scores
 
     def _oob_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._oob_arrays()
-        return found | (self._scores.to_arrays(_SCORES) if found else {})
+        return {} if self._out_of_bag is None else self._out_of_bag.to_arrays() | self._scores.to_arrays(_SCORES)
 
     def _restore_oob(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_oob(arrays)
-        if hasattr(self, "_oob_mean"):
+        self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
+        if self._out_of_bag is not None:
             self._scores = ConformalScores.from_arrays(_SCORES, arrays)
-
-
-class ClassUncertainty(ForestUncertainty):
-    """What a forest of classes adds: sets of classes."""
-
-    if TYPE_CHECKING:
-        predict_proba: Any
-        _probabilities: Any
-        classes_: Any
-
-    def _said_by_trees(self, X: Any) -> Iterator[list[Array]]:
-        for values in self._each_tree(X):
-            found = self._probabilities(values)
-            yield found if isinstance(found, list) else [found]
-
-    def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
-        super()._set_out_of_bag(matrix, data, n_rows)
-        if data.y.ndim == 1:
-            mean = self._oob_mean if data.rows is None else self._oob_mean[data.rows]
-            known = ~np.isnan(mean[:, 0])
-            found = SetScore().of_labels(self._probabilities(mean[known]), data.y[known])
-            self._scores = ConformalScores.of(found, _of_rows(data.sample_weight, known))
-        else:
-            self._scores = ConformalScores.of(np.empty(0))
-
-    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """Return, for each row, a set of classes that holds the right one with a given probability.
-
-        Classes whose probability is at least 1 - q are in the set, q being the quantile `coverage`, with its correction
-        for the number of rows, of 1 - the out-of-bag probability of the right class (conformal prediction: Johansson et
-        al. 2014). Needs ``oob_score=True``; for one target.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Rows.
-        coverage : float, default=0.9
-            Probability that a new row's class is in its set, over rows and training sets.
-
-        Returns
-        -------
-        bool array of shape (n_samples, n_classes)
-        """
-        self._check_fitted()
-        if isinstance(self.classes_, list):
-            raise ValueError("predict_set must be used with one target; this forest has several.")
-        return sets([SetScores([self._conformal(coverage)])], [SetScore().of(self.predict_proba(X))], coverage)
-
-
-class NumberUncertainty(ForestUncertainty):
-    """What a forest of numbers adds: intervals and quantiles."""
-
-    keep_leaves: bool
-    _leaf_rows: LeafRows
-    _leaf_values: Array
-    _spread_floor: float
-
-    if TYPE_CHECKING:
-        predict: Any
-        _numbers: Any
-        _n_targets: int
-
-    def _said_by_trees(self, X: Any) -> Iterator[list[Array]]:
-        return ([self._numbers(values)] for values in self._each_tree(X))
-
-    def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
-        super()._set_out_of_bag(matrix, data, n_rows)
-        mean = (self._oob_mean if data.rows is None else self._oob_mean[data.rows])[:, 0]
-        known = ~np.isnan(mean)
-        if self._n_targets > 1 or not known.any():
-            self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
-            return
-        spread = self._left_out_spread(matrix, mean)[known]
-        residual = np.abs(data.y[known] - mean[known])
-        weight = _of_rows(data.sample_weight, known)
-        self._spread_floor = weighted_quantile(spread, 0.5, weight) or 1.0
-        self._scores = ConformalScores.of(residual / (spread + self._spread_floor), weight)
-
-    def _left_out_spread(self, matrix: BinnedMatrix, mean: Array) -> Array:
-        """Standard deviation, for each row, of the trees whose bags do not have it."""
-        trees, bags, offsets = self._ensemble, self._bags(), self._ensemble.node_offsets
-        walker, n_threads = Walker(trees, matrix), resolve_n_jobs(self.n_jobs)
-        squares, n_trees = np.zeros((len(mean), 1)), np.zeros(len(mean), dtype=np.int32)
-        centre = np.float32(np.nanmean(mean))
-        for t in range(trees.n_trees):
-            value = (trees.value[offsets[t] : offsets[t + 1]] - centre) ** 2
-            walker.add_left_out(t, value, bags.counts(t, t + 1)[0], squares, n_trees, n_threads)
-        with np.errstate(invalid="ignore"):
-            return np.sqrt(np.maximum(squares[:, 0] / n_trees - (mean - centre) ** 2, 0.0))
-
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
-        """Return an interval for each row that holds its target with a given probability.
-
-        The interval is the prediction plus and minus (spread + its median) times q: spread is the standard deviation of
-        the trees' predictions, and q the quantile `coverage`, with its correction for the number of rows, of what that
-        factor would have had to be for each training row, predicted out of bag (conformal regression with normalised
-        errors: Johansson et al. 2014). Needs ``oob_score=True``; for one target.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Rows.
-        coverage : float, default=0.9
-            Probability that a new row's target is in its interval, over rows and training sets.
-
-        Returns
-        -------
-        array of shape (n_samples, 2)
-            Lower and upper ends.
-
-        References
-        ----------
-        U. Johansson, H. Bostrom, T. Lofstrom, H. Linusson (2014). Regression conformal prediction with random forests.
-        Machine Learning 97.
-        """
-        self._check_fitted()
-        if self._n_targets > 1:
-            raise ValueError("predict_interval must be used with one target; this forest has several.")
-        scores = self._conformal(coverage)
-        middle = np.asarray(self.predict(X), dtype=np.float64)[:, None]
-        scale = self.predict_spread(X) + self._spread_floor
-        return intervals([scores], [middle], [scale], (0, 0), coverage, resolve_n_jobs(self.n_jobs))
-
-    # Quantiles --------------------------------------------------
-
-    def _keep_leaf_rows(self, data: TrainingData) -> None:
-        """Remember the training targets of each leaf, if asked to."""
-        for name in ("_leaf_rows", "_leaf_values"):
-            self.__dict__.pop(name, None)
-        if not self.keep_leaves:
-            return
-        if self._n_targets > 1:
-            raise ValueError("keep_leaves must be False with several targets; got True.")
-        self._leaf_values, rank = np.unique(data.y, return_inverse=True)
-        ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-        weight_in = self.in_bag if self._bootstrap is not None else lambda tree: ones
-        leaf = np.concatenate([self._ensemble.apply(part) for part in _dense(data.X)])
-        self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
-
-    def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
-        """Return quantiles of the target given each row: those of the training targets in its leaves.
-
-        Needs ``keep_leaves=True``. Every tree counts the same, and so does, in a leaf, every draw of a row.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Rows.
-        quantiles : array of numbers from 0 to 1, default=(0.05, 0.5, 0.95)
-            Which quantiles.
-
-        Returns
-        -------
-        array of shape (n_samples, n_quantiles)
-            The smallest target with at least so much of the weight at or below it.
-
-        References
-        ----------
-        N. Meinshausen (2006). Quantile regression forests. JMLR 7.
-        """
-        self._check_fitted()
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-        if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
-            raise ValueError(f"quantiles must hold numbers from 0 to 1; got {quantiles!r}.")
-        if not hasattr(self, "_leaf_rows"):
-            raise ValueError("keep_leaves must be True in fit for predict_quantiles; it was False.")
-        leaf = np.ascontiguousarray(self._leaves(X))
-        return self._leaf_rows.quantiles(leaf, self._leaf_values, levels, resolve_n_jobs(self.n_jobs))
-
-    def _oob_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._oob_arrays()
-        if found:
-            found[_PREFIX + "spread_floor"] = np.array(self._spread_floor)
-        if hasattr(self, "_leaf_rows"):
-            found |= self._leaf_rows.to_arrays() | {_PREFIX + "leaf_values": self._leaf_values}
-        return found
-
-    def _restore_oob(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_oob(arrays)
-        if _PREFIX + "spread_floor" in arrays:
-            self._spread_floor = float(arrays[_PREFIX + "spread_floor"])
-        if _PREFIX + "leaf_values" in arrays:
-            self._leaf_values = arrays[_PREFIX + "leaf_values"]
-            n_nodes = len(self._ensemble.feature)
-            self._leaf_rows = LeafRows.from_arrays(arrays, n_nodes, len(self._leaf_values))
 
 
 class _Moments:
@@ -362,9 +250,6 @@ class _Moments:
         return np.sqrt(self._squares / self._n)
 
 
-def _of_rows(weight: Array | None, rows: NDArray[np.bool_]) -> Array | None:
+def of_rows(weight: Array | None, rows: NDArray[np.bool_]) -> Array | None:
+    """The weights of some rows, as numbers of copies."""
     return None if weight is None else as_copies(weight[rows])
-
-
-def _dense(X: Any) -> Iterator[Any]:
-    return iter([X]) if isinstance(X, np.ndarray) else (block for _, block in dense_blocks(X))

@@ -20,6 +20,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.midpoints import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.forests.base_trees import CLASS_RULES, NUMBER_RULES, RULES, BaseTrees, TreesClassifier, TreesRegressor
+from fastens.forests.docstrings import CLASS_PARAMETERS, Docs, entries
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
@@ -130,67 +131,11 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
 
     Parameters
     ----------
-    criterion : {"gini", "entropy", "log_loss"}, default="gini"
-        What a split lowers; entropy and log_loss are the same.
-    splitter : {"best", "random"}, default="best"
-        Take the best threshold of each feature, or one at random, as `ExtraTreesClassifier` draws it.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_split : int or float, default=2
-        Fewest rows, or smallest share of them, that a node may be split with.
-    min_samples_leaf : int or float, default=1
-        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
-    min_weight_fraction_leaf : float, default=0
-        Smallest share of all weights in a leaf.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
-    max_leaf_nodes : int or None, default=None
-        Most leaves of a tree, which then grows best-first.
-    min_impurity_decrease : float, default=0
-        A split must lower the impurity, times the node's share of the weights, by this much.
-    class_weight : dict, list of dicts, "balanced" or None, default=None
-        Factors of the rows' weights by class. A list has a dict for each target.
-    ccp_alpha : float, default=0
-        Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
-        pruning, Breiman et al. 1984).
-    monotonic_cst : array of -1, 0, 1 or dict by name, default=None
-        Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
-    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
-        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-        in no group are one more group.
-    feature_weights : array of shape (n_features,), dict by name, or None, default=None
-        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-        tree.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
-        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
-        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-        "target" for columns of more than 32 categories, unless there are three or more classes.
-    categorical_missing : {"missing", "category"}, default="missing"
-        Whether a missing value in a categorical column is missing, or a category of its own.
-    max_bins : int, default=65535
-        Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
-        missing values have a bin of their own besides.
-    random_state : int, RandomState or None, default=None
-        Fixes what is drawn; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {parameters}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,), or list of arrays
-        The labels, sorted, of each target.
-    n_classes_ : int, or list of int
-        Their number.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_outputs_ : int
-        Number of targets.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the decrease of impurity, the mean over the trees.
+    {attributes}
 
     References
     ----------
@@ -207,6 +152,10 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     """
 
     _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, **SPLITTER}
+    _parameter_docs: ClassVar[Docs] = CLASS_PARAMETERS | entries("""\
+class_weight : dict, list of dicts, "balanced" or None
+    Factors of the rows' weights by class. A list has a dict for each target.
+""")
 
     def __init__(
         self,
@@ -251,61 +200,11 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
 
     Parameters
     ----------
-    criterion : {"squared_error", "absolute_error", "poisson"}, default="squared_error"
-        What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
-    splitter : {"best", "random"}, default="best"
-        Take the best threshold of each feature, or one at random, as `ExtraTreesRegressor` draws it.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_split : int or float, default=2
-        Fewest rows, or smallest share of them, that a node may be split with.
-    min_samples_leaf : int or float, default=1
-        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
-    min_weight_fraction_leaf : float, default=0
-        Smallest share of all weights in a leaf.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
-    max_leaf_nodes : int or None, default=None
-        Most leaves of a tree, which then grows best-first.
-    min_impurity_decrease : float, default=0
-        A split must lower the impurity, times the node's share of the weights, by this much.
-    ccp_alpha : float, default=0
-        Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
-        pruning, Breiman et al. 1984).
-    monotonic_cst : array of -1, 0, 1 or dict by name, default=None
-        Features with which the prediction must not fall (1) or rise (-1).
-    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
-        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-        in no group are one more group.
-    feature_weights : array of shape (n_features,), dict by name, or None, default=None
-        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-        tree.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
-        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
-        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-        "target" for columns of more than 32 categories, unless there are three or more classes.
-    categorical_missing : {"missing", "category"}, default="missing"
-        Whether a missing value in a categorical column is missing, or a category of its own.
-    max_bins : int, default=65535
-        Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
-        missing values have a bin of their own besides.
-    random_state : int, RandomState or None, default=None
-        Fixes what is drawn; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {parameters}
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_outputs_ : int
-        Number of targets.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the decrease of impurity, the mean over the trees.
+    {attributes}
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What this part checks of its arguments: numbers, labels and truth values, in arrays of one length."""
+"""Checks of arguments: numbers, labels and booleans, in arrays of one length."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
     Parameters
     ----------
     name : str
-        What the argument is called.
+        Name of the argument, for errors.
     values : array-like
         The argument.
     ndim : int, default=1
@@ -93,12 +93,12 @@ def check_same_rows(**arrays: NDArray[Any]) -> None:
 
 
 def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
-    """Raise ValueError where one array holds texts and another numbers: no label of one could equal one of the other.
+    """Raise ValueError where one array holds texts and the other numbers.
 
     Parameters
     ----------
     name, other_name : str
-        What the arguments are called.
+        Names of the arguments, for errors.
     values, other : arrays
         Their labels.
     """
@@ -111,12 +111,12 @@ def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDA
 
 
 def check_position(name: str, value: Any, length: int) -> int:
-    """A position among `length` things; an error says from where to where.
+    """Check a position among `length` things.
 
     Parameters
     ----------
     name : str
-        What the argument is called.
+        Name of the argument, for errors.
     value : int
         The argument.
     length : int

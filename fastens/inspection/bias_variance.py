@@ -198,7 +198,7 @@ def plot_bias_variance(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Training rows, test rows, and what would be best to predict for the latter."""
+    """Training rows, test rows, and the best predictions for the latter."""
 
     X: Any
     y: NDArray[Any]
@@ -256,7 +256,7 @@ def _checked_optimal(optimal: Any, y: NDArray[Any], kind: str) -> NDArray[Any]:
 
 
 def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
-    """What a model trained on one bootstrap sample predicts."""
+    """The predictions of a model trained on one bootstrap sample."""
     random = np.random.RandomState(seed)
     sample = random.randint(len(y), size=len(y))
     model = clone(estimator)

@@ -76,13 +76,13 @@ def draw_box(
     ax : matplotlib Axes
         From `set_inches`.
     middle, size : pairs of float
-        Of the box, which is as large as `measured` says.
+        Of the box; see `measured` for its size.
     text : str
         The text.
     fontsize : float
         In points.
     zorder : float, default=2
-        What has a larger one is drawn above.
+        Drawing order, as in matplotlib.
     **style
         ``facecolor``, ``edgecolor`` of the box; the rest is of the text.
     """

@@ -1,4 +1,4 @@
-"""Pictures of contributions: of all rows, and of a single one."""
+"""Plots of contributions: of all rows, and of a single one."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _output(estimator: Any, contributions: Array, label: Any) -> int:
 
 
 def _labels(estimator: Any, n_outputs: int) -> list[Any]:
-    """What raw predictions are of: classes, numbers of targets, or pairs of a target and a class."""
+    """The labels of raw predictions: classes, targets, or pairs of a target and a class."""
     if not is_classifier(estimator):
         return list(range(n_outputs))
     if not isinstance(estimator.classes_, list):
@@ -124,7 +124,7 @@ def _labels(estimator: Any, n_outputs: int) -> list[Any]:
 
 
 def explained_quantity(estimator: Any, output: int) -> str:
-    """What contributions add up to.
+    """The sum of the contributions.
 
     Parameters
     ----------

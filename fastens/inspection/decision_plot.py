@@ -1,4 +1,4 @@
-"""The plane of two columns as a model divides it: regions of classes, or a surface of predictions."""
+"""Decision boundaries in the plane of two columns: regions of classes, or a surface of predictions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Array = NDArray[np.float64]
 N_PLACES = 160  # along each axis
 BLOCK_CELLS = 4_000_000  # of a table of rows to predict at a time
 FAINT, STRONG = 0.1, 0.5  # of a class's colour, where it is hardly more probable than others, and where it is sure
-NAMED = 3  # columns whose held values the title tells
+NAMED = 3  # columns whose held values are in the title
 PREDICTS = Rule("a fitted estimator that predicts", lambda value: hasattr(value, "predict") and hasattr(value, "fit"))
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What a model answers at each place, (n_places, n_places), rows along the second axis; NaN between the parts."""
+class Predictions:
+    """Predictions at each place, (n_places, n_places), rows along the second axis; NaN between the parts."""
 
     values: Array  # positions of classes, or numbers
     shares: Array | None  # how probable the class is
@@ -47,7 +47,7 @@ def plot_decision_boundary(
     """Draw how a model divides the plane of two columns, with the rows as points, and return the axes.
 
     A classifier's regions have the colour of the class that it predicts, the paler the less probable, with a line where
-    the answer changes. A regressor's predictions are a surface of colours, and so are an outlier detector's scores.
+    the prediction changes. A regressor's predictions are a surface of colours, and so are an outlier detector's scores.
     A column of categories has a strip for each; missing values have one at the end.
 
     Parameters
@@ -103,26 +103,26 @@ def plot_decision_boundary(
     )
     places = [np.linspace(*axis.ends, N_PLACES) for axis in plane.axes]
     places = [along + (along[1] - along[0]) / 2 for along in places]
-    answers = _answers(estimator, plane, places[0][:-1], places[1][:-1])
-    targets = None if y is None else _checked_targets(y, len(plane), answers.classes)
+    predicted = _predictions(estimator, plane, places[0][:-1], places[1][:-1])
+    targets = None if y is None else _checked_targets(y, len(plane), predicted.classes)
     ax = axes(ax, figsize=(6.4, 4.8))
-    if answers.classes is None:
-        scale = _draw_surface(ax, plane, answers, targets)
+    if predicted.classes is None:
+        scale = _draw_surface(ax, plane, predicted, targets)
         _draw_points(ax, plane, n_points, targets, **scale)
     else:
-        colours = class_colours(len(answers.classes))
-        _draw_regions(ax, plane, answers, colours, [along[:-1] for along in places])
-        codes = None if targets is None else _codes_of(targets.tolist(), answers.classes)
+        colours = class_colours(len(predicted.classes))
+        _draw_regions(ax, plane, predicted, colours, [along[:-1] for along in places])
+        codes = None if targets is None else _codes_of(targets.tolist(), predicted.classes)
         _draw_points(ax, plane, n_points, None if codes is None else colours[codes])
-        _draw_legend(ax, answers.classes, colours)
+        _draw_legend(ax, predicted.classes, colours)
     _label(ax, plane)
     return ax
 
 
-# What the model answers --------------------------------------------------
+# Predictions --------------------------------------------------
 
 
-def _answers(estimator: Any, plane: Plane, x: Array, y: Array) -> Answers:
+def _predictions(estimator: Any, plane: Plane, x: Array, y: Array) -> Predictions:
     """Predictions block by block, so that wide tables take little memory."""
     drawn = plane.axes[1].is_drawn(y)[:, None] & plane.axes[0].is_drawn(x)
     at_y, at_x = np.nonzero(drawn)
@@ -134,7 +134,7 @@ def _answers(estimator: Any, plane: Plane, x: Array, y: Array) -> Answers:
         rows = plane.rows(x[here[1]], y[here[0]])
         values[here], shares[here] = _predicted(estimator, rows, classes)
     what = "score" if is_outlier_detector(estimator) else "prediction"
-    return Answers(values, None if np.isnan(shares[here]).any() else shares, classes, what)
+    return Predictions(values, None if np.isnan(shares[here]).any() else shares, classes, what)
 
 
 def _classes_of(estimator: Any) -> list[Any] | None:
@@ -143,14 +143,14 @@ def _classes_of(estimator: Any) -> list[Any] | None:
         return None
     if isinstance(known, list) and any(np.ndim(found) for found in known):
         raise ValueError("the decision boundary is that of one target; the model predicts several.")
-    # An unfitted classifier has none, and tells so when it predicts.
+    # An unfitted classifier has none, and raises when it predicts.
     return [] if known is None else list(np.asarray(known).tolist())
 
 
 def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Array, Array]:
     """Numbers, or positions of classes and their probabilities, NaN where the model gives none."""
-    answer = estimator.decision_function if is_outlier_detector(estimator) else estimator.predict
-    found = np.asarray(answer(rows))
+    method = estimator.decision_function if is_outlier_detector(estimator) else estimator.predict
+    found = np.asarray(method(rows))
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:
@@ -199,12 +199,12 @@ def class_colours(n: int) -> Array:
     return np.array(colormaps["tab10"](np.arange(n)) if n <= 10 else colormaps["gist_rainbow"](np.linspace(0, 1, n)))
 
 
-def _draw_regions(ax: Any, plane: Plane, answers: Answers, colours: Array, places: list[Array]) -> None:
-    is_drawn = ~np.isnan(answers.values)
-    codes = np.where(is_drawn, answers.values, 0).astype(np.intp)
+def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array, places: list[Array]) -> None:
+    is_drawn = ~np.isnan(predicted.values)
+    codes = np.where(is_drawn, predicted.values, 0).astype(np.intp)
     strength = np.full(codes.shape, (FAINT + STRONG) / 2)
-    if answers.shares is not None:
-        strength = FAINT + (STRONG - FAINT) * np.where(is_drawn, answers.shares, 0)
+    if predicted.shares is not None:
+        strength = FAINT + (STRONG - FAINT) * np.where(is_drawn, predicted.shares, 0)
     image = 1 - (1 - colours[codes]) * strength[..., None]
     image[..., 3] = is_drawn
     _show(ax, plane, image)
@@ -214,13 +214,13 @@ def _draw_regions(ax: Any, plane: Plane, answers: Answers, colours: Array, place
             ax.contour(*places, inside, levels=[0.5], colors="0.25", linewidths=0.7)
 
 
-def _draw_surface(ax: Any, plane: Plane, answers: Answers, targets: Any) -> dict[str, Any]:
+def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -> dict[str, Any]:
     """Colours of numbers and their bar; returned is their scale, which points share."""
-    known = [answers.values[np.isfinite(answers.values)], [] if targets is None else targets]
+    known = [predicted.values[np.isfinite(predicted.values)], [] if targets is None else targets]
     together = np.concatenate(known)
     scale = {"cmap": "viridis", "vmin": together.min(initial=np.inf), "vmax": together.max(initial=-np.inf)}
-    image = _show(ax, plane, np.ma.masked_invalid(answers.values), **scale)
-    ax.figure.colorbar(image, ax=ax, label=answers.what)
+    image = _show(ax, plane, np.ma.masked_invalid(predicted.values), **scale)
+    ax.figure.colorbar(image, ax=ax, label=predicted.what)
     return scale
 
 
@@ -281,10 +281,10 @@ def _label(ax: Any, plane: Plane) -> None:
             side.set_ticks([*inside, axis.missing], [*(f"{tick:g}" for tick in inside), MISSING])
     held = plane.held
     if held:
-        told = [f"{shortened(name, 20)} = {shortened(_text(value), 14)}" for name, value in held.items()]
-        if len(told) > NAMED:
-            told = [f"{len(told)} other columns held at given or typical values"]
-        ax.set_title("\n".join(_lines(told)), fontsize="small", parse_math=False)
+        lines = [f"{shortened(name, 20)} = {shortened(_text(value), 14)}" for name, value in held.items()]
+        if len(lines) > NAMED:
+            lines = [f"{len(lines)} other columns held at given or typical values"]
+        ax.set_title("\n".join(_lines(lines)), fontsize="small", parse_math=False)
 
 
 def _lines(texts: list[str], width: int = 70) -> list[str]:

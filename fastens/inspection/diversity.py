@@ -63,8 +63,8 @@ def q_statistic(first: ArrayLike, second: ArrayLike) -> float:
     0.0
     """
     both = _agreement(first, second)
-    alike, unlike = both[0, 0] * both[1, 1], both[0, 1] * both[1, 0]
-    return float((alike - unlike) / (alike + unlike)) if alike + unlike > 0 else float("nan")
+    agreed, differed = both[0, 0] * both[1, 1], both[0, 1] * both[1, 0]
+    return float((agreed - differed) / (agreed + differed)) if agreed + differed > 0 else float("nan")
 
 
 def double_fault(first: ArrayLike, second: ArrayLike) -> float:
@@ -108,7 +108,7 @@ def kappa(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def ambiguity_decomposition(predictions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> dict[str, float]:
-    """Take the squared error of an average apart: error of the average = average error - ambiguity.
+    """Decompose the squared error of an average: error of the average = average error - ambiguity.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def plot_errors(
     *,
     ax: Any = None,
 ) -> Any:
-    """Draw the error after each round, and what the error of training rows cannot exceed.
+    """Draw the error after each round, and the bound of the training error.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def plot_errors(
 
 
 def _bound(estimator: Any) -> NDArray[np.float64] | None:
-    """What the training error cannot exceed, where there is such a bound."""
+    """The bound of the training error, if there is one."""
     try:
         return np.asarray(estimator.training_error_bound()[: estimator.n_estimators_])
     except (AttributeError, ValueError):

@@ -43,7 +43,6 @@ def plot_lattice(
         _uppers(members),
         [COLOURS[role] for role in roles],
         levels=_levels(members),
-        has_arrows=False,
     )
     return _titled(drawn, title, ax is None)
 
@@ -70,7 +69,16 @@ def plot_boundaries(
     names += [f"... {n_between:,} between ...", *(_named(member, "S") for member in specific)]
     parents: list[list[int]] = [[] for _ in range(n_upper)] + [list(range(n_upper))] + [[n_upper]] * len(specific)
     colours = [COLOURS["G"]] * n_upper + [COLOURS[""]] + [COLOURS["S"]] * len(specific)
-    return _titled(draw_layers(ax, names, parents, colours, has_arrows=False), title, ax is None)
+    return _titled(
+        draw_layers(
+            ax,
+            names,
+            parents,
+            colours,
+        ),
+        title,
+        ax is None,
+    )
 
 
 def _titled(ax: Any, title: str, is_new: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Pictures of a fitted model: what it looks at, how it was trained, how predictions depend on columns."""
+"""Plots of a fitted model: importances, training curves, dependence on columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRID = 50
 
 
 def column_names(estimator: Any) -> list[str]:
-    """What the columns of a fitted estimator's table are called: their names, or ``x0``, ``x1``, ...
+    """The names of the columns of a fitted estimator's table, or ``x0``, ``x1``, ...
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def plot_dependence(
 
 
 class _Scores(RegressorMixin, BaseEstimator):
-    """What predicts numbers, but is no regressor to scikit-learn: a ranker, a survival model."""
+    """A regressor to scikit-learn, made of a ranker or a survival model."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -258,7 +258,11 @@ def _check_label(estimator: Any, label: Any) -> None:
 def _in_features(estimator: Any, X: Any) -> Any:
     """A frame with parts in the place of dates, as the estimator has them as features."""
     is_named = hasattr(estimator, "feature_names_in_") and nw.dependencies.is_into_dataframe(X)
-    return estimator._match_frame(X).native if is_named and hasattr(estimator, "_match_frame") else X
+    return (
+        estimator._encoder.matched(X, type(estimator).__name__).native
+        if is_named and hasattr(estimator, "_encoder")
+        else X
+    )
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
@@ -300,7 +304,7 @@ def _drawn(features: list[Any]) -> list[Any]:
 
 
 def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
-    """Missing, or infinite: of neither is there a place on an axis."""
+    """Missing or infinite values, which have no place on an axis."""
     if isinstance(table, np.ndarray):
         values = table[:, column]
         return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)

@@ -56,7 +56,6 @@ def draw_layers(
     *,
     tables: Sequence[str] | None = None,
     levels: Sequence[int] | None = None,
-    has_arrows: bool = True,
 ) -> Any:
     """Draw boxes in layers and the edges between them, and return the axes.
 
@@ -73,11 +72,9 @@ def draw_layers(
     tables : sequence of str, optional
         Text to stand below each name.
     levels : sequence of int, optional
-        The layer of each box; default: as high as it can be.
-    has_arrows : bool, default=True
-        Whether edges are arrows beside each other; otherwise straight lines from middle to middle.
+        The layer of each box, with straight lines as edges; default: as high as it can be, with arrows.
     """
-    is_new = ax is None
+    is_new, has_arrows = ax is None, levels is None
     ax = axes(ax, figsize=(3, 3))
     titles = measured(ax, list(names), FONT, PAD)
     below = np.zeros((len(names), 2))

@@ -1,4 +1,4 @@
-"""A plane through a table: two columns take all their values, the others are held where a typical row has them."""
+"""A grid over two columns of a table, the other columns held at typical values."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Plane:
     # Columns --------------------------------------------------
 
     def values(self, column: int) -> list[Any]:
-        """What a column holds, as plain objects; None where it is missing.
+        """The values of a column, as plain objects; None where missing.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Plane:
         return Axis(name, column, -0.5, len(categories) - 0.5, categories, examples, missing, missing_row)
 
     def _source(self, column: int, given: Mapping[int, Any]) -> tuple[Any, int | float]:
-        """What a column is held at, and how: as the row (int) that holds it, or as a number of its own (float)."""
+        """The value a column is held at: the row (int) that has it, or a number (float)."""
         values = self.values(column)
         present = [value for value in values if not is_missing(value)]
         if column in given:
@@ -224,7 +224,7 @@ class Plane:
 
     @property
     def held(self) -> dict[str, Any]:
-        """What the other columns are held at, by name."""
+        """The values of the other columns, by name."""
         return {self.names[column]: value for column, (value, _) in self._held.items()}
 
     # Rows --------------------------------------------------
@@ -264,7 +264,7 @@ class Plane:
 
 
 def _sources_along(axis: Axis, places: Array) -> NDArray[Any]:
-    """What the rows at places along an axis hold: numbers of their own, or rows of the table that hold it."""
+    """The values along an axis: numbers, or rows of the table that have them."""
     if axis.categories is None:
         is_number = np.ones(len(places), dtype=bool) if axis.missing is None else places <= axis.high
         return np.where(is_number, places, np.nan)

@@ -1,4 +1,4 @@
-"""What every plot shares: matplotlib, imported when a plot is asked for, and the axes to draw on."""
+"""Shared by all plots: matplotlib, imported when needed, and the axes to draw on."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MOST_CATEGORIES = 8
 
 @dataclass(frozen=True)
 class Names:
-    """What a table's columns, their categories and the classes are called.
+    """Names of columns, categories and classes.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Split:
-    """What a node asks: the threshold of a number, or the categories of each side."""
+    """The split of a node: the threshold of a number, or the categories of each side."""
 
     column: str
     threshold: float

@@ -1,4 +1,4 @@
-"""What may watch and end the rounds of boosting: callbacks, a progress bar, messages, pruning of Optuna's trials."""
+"""Callbacks of boosting: their record, a progress bar, log messages, Optuna's pruning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 logger = logging.getLogger("fastens")
 
 
-class StopTraining(Exception):  # noqa: N818 - no error, but a word to stop, as StopIteration is
+class StopTraining(Exception):  # noqa: N818 - no error, as StopIteration is none
     """Raised by a callback to end the training; the rounds so far are the model.
 
     Examples
@@ -48,7 +48,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class CallbackEnv:
-    """What a callback is told after each round, under the names that LightGBM's have.
+    """The argument of a callback, with the names of LightGBM's.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class CallbackEnv:
 
     @property
     def model(self) -> Any:
-        """The estimator, fitted with the rounds so far. Made when asked for, which takes time in each round."""
+        """The estimator, fitted with the rounds so far. Built on access, which takes time."""
         return self._model()
 
 
@@ -79,14 +79,14 @@ Callback = Callable[[CallbackEnv], Any]
 
 
 class OptunaPruning:
-    """A callback that tells an Optuna trial the validation score after each round, and ends trials that do not promise.
+    """A callback that reports the validation score after each round to an Optuna trial, and prunes the trial.
 
     Parameters
     ----------
     trial : optuna.Trial
         The trial. Whatever has its methods `report` and `should_prune` will do.
     metric : str, optional
-        Which metric is told; default: the first one measured on the rows to validate on.
+        The metric to report; default: the first one measured on the rows to validate on.
 
     Raises
     ------
@@ -129,7 +129,7 @@ class _Console(logging.Handler):
 
 
 def announce(message: str) -> None:
-    """Log what the user has asked to be told; to standard output where no one has set up logging."""
+    """Log a message; to standard output where logging is not set up."""
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
     if not logger.hasHandlers():

@@ -1,4 +1,4 @@
-"""What is kept of the rounds of boosting beside trees: losses, rows to validate on, what left-out rows are told."""
+"""What the rounds of boosting record beside trees: losses, validation scores, out-of-bag sums."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class History:
     train : list of float
         Loss of the training rows.
     validation : list of float
-        What decides when to stop, of the rows to validate on.
+        The metric that decides when to stop, on the validation rows.
     rises : bool
         Whether larger is better there.
     """
@@ -74,7 +74,7 @@ class History:
 
 
 class Validation:
-    """Rows to watch while others are trained on.
+    """Validation rows.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Validation:
     Attributes
     ----------
     measure : callable or None
-        What decides when to stop, measured on the raw predictions; None for the loss.
+        The metric that decides when to stop, on the raw predictions; None for the loss.
     """
 
     def __init__(self, codes: NDArray[np.unsignedinteger], rows: Rows) -> None:
@@ -94,12 +94,12 @@ class Validation:
         self.measure: Callable[[], float] | None = None
 
     def score(self, loss: Loss, n_threads: int) -> float:
-        """What the rows say of the model so far."""
+        """The validation score so far."""
         return self.rows.loss(loss, n_threads) if self.measure is None else self.measure()
 
 
 class OutOfBagSums:
-    """What trees say of rows that they were not grown on.
+    """Out-of-bag predictions of boosting.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class OutOfBagSums:
         self.n_rounds = np.zeros(n_rows, dtype=np.int64)
 
     def add(self, left_out: NDArray[np.intp], before: Rows, after: Rows, loss: Loss, n_threads: int) -> None:
-        """Take in a round, given those rows before and after it."""
+        """Add a round, given the left-out rows before and after it."""
         if len(left_out) == 0:
             self.improvement.append(np.nan)
             return
@@ -126,9 +126,9 @@ class OutOfBagSums:
         self.n_rounds[left_out] += 1
 
     def raw(self, start: Array, n_rounds: int) -> Array:
-        """Estimates of the raw predictions without a row itself, (n_outputs, n_rows); NaN where it never was out.
+        """Out-of-bag raw predictions, (n_outputs, n_rows); NaN for rows that were never left out.
 
-        The sum of the trees that did not see the row, times the share of the rounds that it stands for.
+        The sum of the trees not grown on the row, scaled up to all rounds.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             return start + self.sums * (n_rounds / self.n_rounds)

@@ -1,4 +1,4 @@
-"""What the rows to validate on are measured by, after each round: the loss, scorers of scikit-learn, functions."""
+"""Validation metrics of boosting: the loss, scikit-learn's scorers, and functions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Array = NDArray[np.float64]
 LOSS = "loss"
 
 
-# What a kind of estimator measures by a name of its own, larger being better.
+# A metric that an estimator knows by name, such as "ndcg"; larger is better.
 OwnMetric = Callable[[Rows], float]
 
 
 def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
-    """The rule of `eval_metric` where names are such; `words` says what they are."""
+    """The rule of `eval_metric` for these names; `words` describes them in errors."""
 
     def is_metric(value: Any) -> bool:
         return value == LOSS or is_name(value) if isinstance(value, str) else callable(value)
@@ -41,15 +41,15 @@ METRICS = metrics_rule("the name of a scorer", lambda name: name in get_scorer_n
 
 
 def metric_name(metric: Any) -> str:
-    """What a metric is called in `validation_scores_`."""
+    """The name of a metric in `validation_scores_`."""
     if isinstance(metric, str):
         return metric
     function = getattr(metric, "_score_func", metric)
     return getattr(function, "__name__", type(function).__name__)
 
 
-class Answers(BaseEstimator):
-    """Stands in for a model whose answers are known already, for scorers to ask.
+class FixedPredictions(BaseEstimator):
+    """A model with fixed predictions, for scorers to call.
 
     Parameters
     ----------
@@ -74,20 +74,20 @@ class Answers(BaseEstimator):
         return self.model.classes_
 
     def predict(self, X: Any) -> Any:
-        """The predictions, whatever is asked for."""
-        return self._ask("predict")
+        """The predictions, whatever X is."""
+        return self._from_raw("predict")
 
-    @available_if(lambda answers: hasattr(answers.model, "predict_proba"))
+    @available_if(lambda fixed: hasattr(fixed.model, "predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """The probabilities, whatever is asked for."""
-        return self._ask("predict_proba")
+        """The probabilities, whatever X is."""
+        return self._from_raw("predict_proba")
 
-    @available_if(lambda answers: hasattr(answers.model, "decision_function"))
+    @available_if(lambda fixed: hasattr(fixed.model, "decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """The raw predictions, whatever is asked for."""
-        return self._ask("decision_function")
+        """The raw predictions, whatever X is."""
+        return self._from_raw("decision_function")
 
-    def _ask(self, name: str) -> Any:
+    def _from_raw(self, name: str) -> Any:
         return self.model._answers_from_raw(name, np.ascontiguousarray(self.raw.T))
 
 
@@ -99,7 +99,7 @@ class Metrics:
     given : str, callable or list of such
         The parameter `eval_metric`.
     model : estimator
-        What interprets raw predictions.
+        Turns raw predictions into predictions.
     rows : Rows
         The rows.
     loss : Loss
@@ -117,20 +117,20 @@ class Metrics:
         self._learn_directions()
 
     def _learn_directions(self) -> None:
-        """Ask functions that say so whether more is better."""
+        """Learn from functions that return a direction whether larger is better."""
         for name, metric in zip(self.names, self._metrics, strict=True):
             if callable(metric) and not _is_scorer(metric):
-                answer = self._call(metric)
-                if isinstance(answer, tuple) and len(answer) == 3:
-                    self.rises[name] = bool(answer[2])
+                result = self._call(metric)
+                if isinstance(result, tuple) and len(result) == 3:
+                    self.rises[name] = bool(result[2])
 
     def continue_from(self, scores: Mapping[str, Any]) -> None:
-        """Begin with the scores of rounds that were run before."""
+        """Start with the scores of earlier rounds."""
         for name in self.names:
             self.scores[name] = list(map(float, scores.get(name, [])))
 
     def measure(self) -> float:
-        """Measure all of them, and keep them; the first one's value."""
+        """Measure and store all metrics; return the first one's value."""
         for name, metric in zip(self.names, self._metrics, strict=True):
             value = self._number(name, metric)
             if np.isnan(value):
@@ -148,7 +148,7 @@ class Metrics:
             return _number_of(self._call(metric))
         scorer = get_scorer(metric) if isinstance(metric, str) else metric
         weight = {} if self._rows.weight is None else {"sample_weight": self._rows.weight}
-        stand_in = Answers(self._model, self._rows.raw)
+        stand_in = FixedPredictions(self._model, self._rows.raw)
         return float(scorer(stand_in, np.empty((len(self._labels), 0)), self._labels, **weight))
 
     def _number(self, name: str, metric: Any) -> float:
@@ -161,19 +161,19 @@ class Metrics:
         """A user's function of the targets and predictions: for classes, their probabilities."""
         is_classifier = hasattr(self._model, "predict_proba")
         name = "predict_proba" if is_classifier else "predict"
-        answers = self._model._answers_from_raw(name, np.ascontiguousarray(self._rows.raw.T))
-        if is_classifier and not isinstance(answers, list) and answers.shape[1] == 2:
-            answers = answers[:, 1]
-        return metric(self._labels, answers)
+        predicted = self._model._answers_from_raw(name, np.ascontiguousarray(self._rows.raw.T))
+        if is_classifier and not isinstance(predicted, list) and predicted.shape[1] == 2:
+            predicted = predicted[:, 1]
+        return metric(self._labels, predicted)
 
 
-def _number_of(answer: Any) -> float:
-    """What a user's function returned: a number, or (name, number, whether larger is better)."""
-    if not isinstance(answer, tuple):
-        return float(answer)
-    if len(answer) != 3:
-        raise ValueError(f"it must return a number or (name, number, whether larger is better); got {answer!r}.")
-    return float(answer[1])
+def _number_of(result: Any) -> float:
+    """The number in a result of a user's function: a number, or (name, number, whether larger is better)."""
+    if not isinstance(result, tuple):
+        return float(result)
+    if len(result) != 3:
+        raise ValueError(f"it must return a number or (name, number, whether larger is better); got {result!r}.")
+    return float(result[1])
 
 
 def _is_scorer(metric: Any) -> bool:

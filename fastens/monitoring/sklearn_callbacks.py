@@ -45,7 +45,7 @@ class Tasks:
         self._round.call_on_fit_task_begin(estimator=self._model)
 
     def end_round(self, partial: Callable[[], Any]) -> bool:
-        """Tell the callbacks, which may ask for the estimator with the rounds so far; whether one wants to stop."""
+        """Call the callbacks; return whether one wants to stop."""
         if not self.are_watched:
             return False
 
@@ -61,7 +61,7 @@ class Tasks:
         return bool(stop)
 
     def end(self) -> None:
-        """Tell the callbacks that the fit is over."""
+        """Call the callbacks at the end of the fit."""
         if self.are_watched:
             self._fit.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: vars(self._model))
 

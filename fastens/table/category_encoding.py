@@ -1,4 +1,4 @@
-"""The part of the door that puts target statistics in the place of categories."""
+"""The part of the estimator base that replaces categories by target statistics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.table.tables import TableEncoder
+from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, TargetStatistics
 
 # With categorical_encoding="auto", columns of more categories are encoded by target statistics.
@@ -15,13 +15,13 @@ MOST_PARTITIONED = 32
 
 
 class EncodesCategories:
-    """A door with the parameter `categorical_encoding`; without it, categories stay as they are.
+    """An estimator with the parameter `categorical_encoding`; without it, categories stay as they are.
 
     `fit` gives its training rows to `_learn_statistics`, and its validation rows to `_apply_statistics`.
     """
 
     n_features_in_: int
-    _encoder: TableEncoder
+    _encoder: InputEncoder
     _statistics: TargetStatistics | None = None
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
@@ -78,7 +78,7 @@ class EncodesCategories:
 
     @property
     def _column_of(self) -> NDArray[np.intp]:
-        """For each column of the encoded table, the column of X that it comes from."""
+        """The column of X that each column of the encoded table is derived from."""
         n_features = self.n_features_in_
         return np.arange(n_features) if self._statistics is None else self._statistics.column_of(n_features)
 

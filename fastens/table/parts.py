@@ -9,18 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastens.engine.parts import MappedRows, RowSource, SelectedRows
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import Categories
 from fastens.table.columns.frames import listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
-from fastens.table.tables import Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.tables import Table, is_frame, table_from_frame
 
 
 class ReadTable(Table):
     """A frame whose columns have been read, so that parts of it cost little.
 
-    An estimator takes it in place of the frame and learns the same. Wherever it has a part of the rows, its columns are
-    in the order of those of `fit`.
+    An estimator learns the same from it as from the frame. Parts of its rows have the columns in the order of `fit`.
     """
 
     def __init__(self, columns: list[Column], names: list[str] | None, array: Floats | None) -> None:
@@ -56,13 +57,13 @@ class ReadTable(Table):
 
 
 def read_table(frame: Any) -> ReadTable | None:
-    """Read a frame; None where a part of its rows may be read in another way than the whole."""
+    """Read a frame; None where a part of its rows may be read differently from the whole."""
     table = table_from_frame(frame)
     if table.array is not None:
         return ReadTable(list(table.array.T), table.names, table.array)
     try:
         columns = [_read_column(table, index) for index in range(len(table))]
-    except ValueError:  # whoever fits on the frame will say what is wrong with it
+    except ValueError:  # fitting on the frame raises the same error
         return None
     return None if any(column is None for column in columns) else ReadTable(columns, table.names, None)
 
@@ -81,8 +82,17 @@ def _read_column(table: Table, index: int) -> Column | None:
     return Categories(codes, values, is_typed=column.dtype != nw.String, declared=declared)
 
 
+class _SelectedTables(SelectedRows):
+    """Some of the rows of a source whose parts are tables of any kind."""
+
+    def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
+        return take_rows(part, rows)
+
+
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of a frame, an array or a CSR matrix, as the same kind of table."""
+    """Some rows of a frame, an array, a CSR matrix or a row source, as the same kind of table."""
+    if isinstance(X, RowSource):
+        return _SelectedTables(X, rows)
     if isinstance(X, ReadTable):
         return X.take(rows)
     return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
@@ -94,11 +104,15 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
         return X
     if isinstance(X, ReadTable):
         return X.select(columns)
+    if isinstance(X, RowSource):
+        selected = MappedRows(X, lambda _, part: take_columns(part, columns), len(columns))
+        selected.dtype = X.dtype
+        return selected
     return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
 
 
 def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
-    """Which columns names, numbers or a mask stand for."""
+    """The column numbers given by names, numbers or a mask."""
     given = np.atleast_1d(np.asarray(columns))
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
@@ -136,8 +150,7 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
 
 
 def as_numbers(X: Any) -> Any:
-    """A table as numbers, to tell rows from each other."""
-    if not is_frame(X) and X.dtype.kind == "f":
+    """A table as numbers, to compare rows."""
+    if not is_frame(X) and X.dtype is not None and X.dtype.kind == "f":
         return X
-    table = table_from_frame(X).with_date_parts() if is_frame(X) else table_from_array(X)
-    return TableEncoder.fit(table).transform(table)
+    return InputEncoder.learn(X, Reading(), "the estimator")[1]

@@ -1,4 +1,4 @@
-"""Weights of rows and classes: what comes in at the door, checked, and in a range where no sum or square overflows."""
+"""Weights of rows and classes: checked, and scaled to a range where no sum or square overflows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _in_range(
 
 
 def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-    """Weights times factors, both positive, without overflow; None stands for ones."""
+    """Weights times factors, both positive, without overflow; None means ones."""
     if factors is None:
         return weight
     if weight is None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.parts import MappedRows, column_of
 from fastens.engine.rows.sampling import random_stream
 from fastens.engine.whole import as_copies
 from fastens.table.category_means import category_sums, means_of_other_folds, ordered_means
@@ -87,30 +89,30 @@ class TargetStatistics:
         return self.fill.shape[1]
 
     def column_of(self, n_features: int) -> NDArray[np.intp]:
-        """For each column of the encoded table, the one of `n_features` columns that it comes from."""
+        """The column of the table that each column of the encoded table is derived from."""
         return np.concatenate([np.arange(n_features), np.repeat(self.columns, self.n_targets - 1)]).astype(np.intp)
 
     @classmethod
     def learn(
         cls,
-        X: NDArray[np.floating],
+        X: Any,
         targets: Array,
         weights: Array | None,
         columns: Sequence[int],
         method: str,
         seed: int,
-    ) -> tuple[TargetStatistics, NDArray[np.floating]]:
+    ) -> tuple[TargetStatistics, Any]:
         """Learn from training rows, and encode them, each from other rows than itself.
 
         Parameters
         ----------
-        X : float array of shape (n_rows, n_features)
+        X : row source of shape (n_rows, n_features)
             The columns to encode hold positions of categories, NaN where missing.
         targets : float64 array of shape (n_targets, n_rows)
             What to take the means of.
         weights : float64 array of shape (n_rows,) or None
-            Positive. The means of all rows do not tell a whole-number weight from copies of the row; which other rows
-            a row's own mean comes from is drawn by row.
+            Positive. In the means of all rows a whole-number weight equals copies of the row; the other rows behind a
+            row's own mean are drawn by row.
         columns : sequence of int
             The columns to encode.
         method : "target" or "ordered"
@@ -120,13 +122,13 @@ class TargetStatistics:
 
         Returns
         -------
-        TargetStatistics, float array of shape (n_rows, n_features + (n_targets - 1) * n_columns)
+        TargetStatistics, row source of shape (n_rows, n_features + (n_targets - 1) * n_columns)
         """
         weights = as_copies(weights)
-        encoded = np.empty((len(targets), len(columns), len(X)))
+        encoded = np.empty((len(targets), len(columns), X.shape[0]))
         means, fill = [], np.empty((len(columns), len(targets)))
         for place, column in enumerate(columns):
-            values = np.ascontiguousarray(X[:, column])
+            values = column_of(X, column)
             of_targets = []
             for k, target in enumerate(targets):
                 sums = np.zeros((int(np.fmax.reduce(values, initial=-1)) + 1, 4))
@@ -139,8 +141,10 @@ class TargetStatistics:
         statistics = cls(columns, means, fill)
         return statistics, statistics._put(X, encoded)
 
-    def transform(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def transform(self, X: Any) -> Any:
         """Encode rows to predict for."""
+        if not isinstance(X, np.ndarray):
+            return MappedRows(X, lambda _, part: self.transform(part), len(self.column_of(X.shape[1])))
         encoded = np.empty((self.n_targets, len(self.columns), len(X)))
         for place, (column, means, fill) in enumerate(zip(self.columns, self.means, self.fill, strict=True)):
             values = X[:, column]
@@ -151,8 +155,14 @@ class TargetStatistics:
             encoded[:, place] = found
         return self._put(X, encoded)
 
-    def _put(self, X: NDArray[np.floating], encoded: Array) -> NDArray[np.floating]:
+    def _put(self, X: Any, encoded: Array) -> Any:
         n_rows, n_features = X.shape
+        if not isinstance(X, np.ndarray):
+            return MappedRows(
+                X,
+                lambda start, part: self._put(part, encoded[:, :, start : start + len(part)]),
+                len(self.column_of(n_features)),
+            )
         n_more = (self.n_targets - 1) * len(self.columns)
         out = np.empty((n_rows, n_features + n_more), dtype=X.dtype, order="F")
         out[:, :n_features] = X

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import contributions, interactions
-from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 
@@ -32,8 +32,7 @@ def raw_contributions(model: Any, X: Any, *, pairs: bool) -> Array:
     """
     X, n_threads = model._check_table(X), resolve_n_jobs(model.n_jobs)
     explain = interactions if pairs else contributions
-    blocks = [(0, X)] if isinstance(X, np.ndarray) else dense_blocks(X)
-    explained = np.concatenate([explain(model._ensemble, block, n_threads) for _, block in blocks])
+    explained = map_parts(lambda part: explain(model._ensemble, part, n_threads), X)
     n_features, column_of = model.n_features_in_, model._column_of
     if len(column_of) == n_features:
         return explained

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.utils import Bunch, check_random_state
 
 from fastens.base import TrainingData
+from fastens.engine.parts import column_of, map_parts, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Shuffled
 
@@ -51,20 +51,19 @@ def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles
 
 def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
     """The same of 1 - score, which the model finds from the raw predictions of all rows."""
-    X = data.X.toarray() if issparse(data.X) else data.X
     trees, n_threads = model._predicting_trees(), resolve_n_jobs(model.n_jobs)
 
-    def weighted_loss(X: Array) -> float:
+    def weighted_loss(X: Any) -> float:
         encoded = model._apply_statistics(TrainingData(X, data.y, None)).X
-        raw = trees.predict_raw(encoded, n_threads)
+        raw = map_parts(lambda part: trees.predict_raw(part, n_threads), encoded)
         return float(weight.sum()) * (1 - model._score_of_raw(raw, data.y, weight))
 
-    before = weighted_loss(X)
+    before = weighted_loss(data.X)
     growth = np.zeros((model.n_features_in_, len(shuffles)))
     for column in np.unique(model._column_of[model._ensemble.feature[model._ensemble.feature >= 0]]):
-        changed = X.copy()
+        values = column_of(data.X, column)
         for repeat, others in enumerate(shuffles):
-            changed[:, column] = X[others, column]
+            changed = with_column(data.X, column, values[others])
             growth[column, repeat] = weighted_loss(changed) - before
     return growth
 

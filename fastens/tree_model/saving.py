@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 
 from fastens.engine.linear.linear_leaves import read_trees
+from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.storage import ModelFileError
-from fastens.table.tables import dense_blocks
 
 PREFIX = "ensemble."
 
@@ -64,9 +63,7 @@ class SavedEnsemble:
         """Raw predictions, (n_samples, n_outputs)."""
         X = self._check_table(X)
         n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
-        if issparse(X):
-            return np.concatenate([trees.predict_raw(block, n_threads) for _, block in dense_blocks(X)])
-        return trees.predict_raw(X, n_threads)
+        return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 
     def _predicting_trees(self) -> TreeEnsemble:
         """The trees whose values are summed."""
@@ -94,10 +91,9 @@ class SavedEnsemble:
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         """The leaf of each row in each tree, (n_samples, n_trees)."""
-        return np.concatenate([leaves for _, leaves in self._leaf_blocks(self._check_table(X))])
+        return self._leaves_of(self._check_table(X))
 
-    def _leaf_blocks(self, table: Any) -> Iterator[tuple[int, NDArray[np.int32]]]:
-        """Leaves of a checked table by blocks of rows, each with its first row; of an array all at once."""
+    def _leaves_of(self, table: Any) -> NDArray[np.int32]:
+        """The same of a row source."""
         n_threads = resolve_n_jobs(self.n_jobs)
-        for first, block in dense_blocks(table) if issparse(table) else [(0, table)]:
-            yield first, self._ensemble.apply(block, n_threads)
+        return map_parts(lambda part: self._ensemble.apply(part, n_threads), table)

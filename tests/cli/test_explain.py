@@ -170,7 +170,7 @@ def test_texts_by_their_words(run, write_csv):
     train(run, path, "label", "--text", "review")
     assert run("explain", "model.fastens", path).code == 0
     found = page()
-    assert {"Which words tell?", "Why this prediction?"} <= set(found.headings)
+    assert {"Which words matter?", "Why this prediction?"} <= set(found.headings)
     assert {"lovely", "broken"} <= set(found.texts)
 
 

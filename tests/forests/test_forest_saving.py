@@ -45,7 +45,7 @@ def test_everything_comes_back(send, kind, target, rows, tmp_path):
     assert found.n_outputs_ == model.n_outputs_
     if bagged:
         np.testing.assert_array_equal(found.in_bag(3), model.in_bag(3))
-        np.testing.assert_array_equal(found._oob_mean, model._oob_mean)
+        np.testing.assert_array_equal(found._out_of_bag.mean, model._out_of_bag.mean)
         np.testing.assert_array_equal(found.oob_error_curve_, model.oob_error_curve_)
         assert found.oob_score_ == model.oob_score_
         found.set_params(warm_start=True, n_estimators=12).fit(X, targets[target], np.arange(len(X)) % 3)

@@ -43,7 +43,7 @@ def by_hand(forest, X):
 
 def known_out_of_bag(forest):
     if not hasattr(forest, "classes_"):
-        return forest.oob_prediction_.reshape(len(forest._oob_mean), -1)
+        return forest.oob_prediction_.reshape(len(forest._out_of_bag.mean), -1)
     found = forest.oob_decision_function_
     return np.column_stack(found) if isinstance(found, list) else found
 

@@ -51,7 +51,7 @@ def nodes_of_rows(forest, t, X):
 
 def averaged_by_hand(forest, X, y, weights):
     """What each tree says of the rows, from all its prunings; weights are of rows grown on, and of those left out."""
-    prior, said = forest._pruning_prior(), []
+    prior, said = forest._averaging.pruning_prior(forest), []
     for t in range(len(weights)):
         left_child, ways = nodes_of_rows(forest, t, X)
         columns = prior.leaves.statistics(np.asarray(y, dtype=float))
@@ -99,7 +99,7 @@ def test_weights_of_nodes_come_back_exactly():
     X, y = make_classification(3000, 10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0)
     forest = RandomForestClassifier(3, min_samples_leaf=5, random_state=0, averaging="posterior").fit(X, y)
     plain = RandomForestClassifier(3, min_samples_leaf=5, random_state=0).fit(X, y)
-    for t, (tree, [statistics]) in enumerate(forest._trees_with_statistics()):
+    for t, (tree, [statistics]) in enumerate(forest._averaging.trees_with_statistics(forest._ensemble)):
         leaf, bag = plain.apply(X)[:, t], forest.in_bag(t)
         for k in range(3):
             counts = np.bincount(leaf, bag * (y == k), tree.n_nodes)
@@ -187,7 +187,7 @@ def test_weights_of_classes_in_bags_count_as_rows(classes):
     forest = RandomForestClassifier(
         3, averaging="posterior", class_weight="balanced_subsample", bootstrap="stratified", random_state=0
     ).fit(X, y)
-    for _, [statistics] in forest._trees_with_statistics():
+    for _, [statistics] in forest._averaging.trees_with_statistics(forest._ensemble):
         np.testing.assert_allclose(statistics.sum(), len(y), rtol=1e-6)
 
 

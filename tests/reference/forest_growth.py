@@ -63,9 +63,9 @@ class NaiveForest:
                 return False
             if self.rules.criterion == "poisson" and (self.y[side] * self.weight[side, None]).sum(axis=0).min() <= 0:
                 return False
-        if self.rules.monotonic is not None:
+        if self.rules.monotone is not None:
             step = self.value(rows[~left])[0] - self.value(rows[left])[0]
-            return step * self.rules.monotonic[feature] >= 0
+            return step * self.rules.monotone[feature] >= 0
         return True
 
     def may_split(self, rows, depth):

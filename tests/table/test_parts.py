@@ -10,8 +10,9 @@ import pytest
 
 from fastens import RandomForestClassifier, StackingClassifier
 from fastens.combining.folds import _reads_tables
+from fastens.table.encoder import InputEncoder
 from fastens.table.parts import read_table, take_columns, take_rows
-from fastens.table.tables import TableEncoder, table_from_frame
+from fastens.table.tables import table_from_frame
 
 
 def frames():
@@ -40,7 +41,7 @@ def test_parts_of_a_read_table_are_those_of_the_frame(frame):
         for columns in (None, [2, 0]):
             own = take_columns(take_rows(read, rows), columns)
             other = take_columns(take_rows(frame, rows), columns)
-            encoder, expected = TableEncoder.fit(own), TableEncoder.fit(table_from_frame(other))
+            encoder, expected = InputEncoder.fit(own), InputEncoder.fit(table_from_frame(other))
             assert encoder.to_state() == expected.to_state()
             found, given = encoder.transform(own), expected.transform(table_from_frame(other))
             assert found.dtype == given.dtype

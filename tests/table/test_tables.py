@@ -10,7 +10,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fastens.table.tables import TableEncoder, dense_blocks, table_from_array, table_from_frame
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import dense_blocks, table_from_array, table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 
@@ -42,12 +43,12 @@ def make_other(request):
 
 
 def fit(frame, categorical_features="from_dtype"):
-    return TableEncoder.fit(table_from_frame(frame), categorical_features)
+    return InputEncoder.fit(table_from_frame(frame), categorical_features)
 
 
 def test_types_decide_what_is_a_category(make_frame):
     table = table_from_frame(make_frame(DATA))
-    encoder = TableEncoder.fit(table)
+    encoder = InputEncoder.fit(table)
     assert encoder.names == list(DATA)
     assert encoder.categories == [None, None, ["a", "b"], [False, True]]
     np.testing.assert_array_equal(encoder.is_categorical, [False, False, True, True])
@@ -96,7 +97,7 @@ def test_float32_where_nothing_is_lost(make_frame):
 def test_pandas_floats_are_not_copied():
     values = np.arange(12.0).reshape(4, 3)
     table = table_from_frame(pd.DataFrame(values, copy=False))
-    assert np.shares_memory(TableEncoder.fit(table).transform(table), values)
+    assert np.shares_memory(InputEncoder.fit(table).transform(table), values)
 
 
 def test_pandas_frames_of_whole_numbers(rng):
@@ -110,11 +111,11 @@ def test_pandas_frames_of_whole_numbers(rng):
     assert table_from_frame(several).block is None
     for frame in (one_block, several, mixed):
         table = table_from_frame(frame)
-        encoder = TableEncoder.fit(table, "all")
+        encoder = InputEncoder.fit(table, "all")
         assert encoder.categories == [np.unique(column).tolist() for column in values.T]
         backwards = encoder.match(frame[["c", "b", "a"]])
         np.testing.assert_array_equal(encoder.transform(backwards), encoder.transform(table))
-        np.testing.assert_array_equal(TableEncoder.fit(table).transform(table_from_frame(frame)), values)
+        np.testing.assert_array_equal(InputEncoder.fit(table).transform(table_from_frame(frame)), values)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_frames_with_a_name_twice_are_refused(frame):
 def test_objects():
     values = np.array([[1, "x", True, None], [2.5, "y", None, None], [None, None, False, np.nan]], dtype=object)
     table = table_from_array(values)
-    encoder = TableEncoder.fit(table)
+    encoder = InputEncoder.fit(table)
     assert encoder.categories == [None, ["x", "y"], [False, True], None]
     expected = [[1, 0, 1, np.nan], [2.5, 1, np.nan, np.nan], [np.nan, np.nan, 0, np.nan]]
     np.testing.assert_array_equal(encoder.transform(table), expected)
@@ -164,17 +165,17 @@ def test_objects():
 
 def test_strings_of_numpy():
     table = table_from_array(np.array([["x", "1"], ["y", "2"]]))
-    assert TableEncoder.fit(table).categories == [["x", "y"], ["1", "2"]]
+    assert InputEncoder.fit(table).categories == [["x", "y"], ["1", "2"]]
 
 
 def test_categories_in_an_array_of_numbers():
     values = np.array([[3.0, 0.5], [np.nan, 0.7], [1.0, 0.9], [3.0, 0.5]])
     table = table_from_array(values)
     for chosen in ([0], [True, False], np.array([0])):
-        encoder = TableEncoder.fit(table, chosen)
+        encoder = InputEncoder.fit(table, chosen)
         assert encoder.categories == [[1.0, 3.0], None]
         np.testing.assert_array_equal(encoder.transform(table)[:, 0], [1, np.nan, 0, 1])
-    assert TableEncoder.fit(table, None).categories == TableEncoder.fit(table, []).categories == [None, None]
+    assert InputEncoder.fit(table, None).categories == InputEncoder.fit(table, []).categories == [None, None]
 
 
 def test_chosen_by_name(make_frame):
@@ -184,14 +185,14 @@ def test_chosen_by_name(make_frame):
 
 def test_categories_without_rows_are_none():
     frame = pd.DataFrame({"a": pd.Categorical(["x", "y", None, "y"], categories=["z", "y", "x"])})
-    encoder = TableEncoder.fit(table_from_frame(frame))
+    encoder = InputEncoder.fit(table_from_frame(frame))
     assert encoder.categories == [["x", "y"]]
     np.testing.assert_array_equal(encoder.transform(table_from_frame(frame))[:, 0], [0, 1, np.nan, 1])
 
 
 def test_state_is_json(make_frame):
     encoder = fit(make_frame(DATA))
-    again = TableEncoder.from_state(json.loads(json.dumps(encoder.to_state())))
+    again = InputEncoder.from_state(json.loads(json.dumps(encoder.to_state())))
     np.testing.assert_array_equal(again.transform(again.match(make_frame(DATA))), EXPECTED)
 
 
@@ -221,7 +222,7 @@ def test_columns_that_fit_did_not_see_are_left_out(make_frame):
 )
 def test_errors_of_categorical_features(chosen, message):
     with pytest.raises(ValueError, match=f"categorical_features must.*{message}"):
-        TableEncoder.fit(table_from_array(np.ones((3, 2))), chosen)
+        InputEncoder.fit(table_from_array(np.ones((3, 2))), chosen)
 
 
 def test_categories_must_be_plain():

@@ -8,14 +8,16 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlog1py, xlogy
 
-from fastens.bayes.counts.attributes import plain_rows, truth_values
+from fastens.bayes.counts.attributes import dense
 from fastens.bayes.posterior import check_prior, normalised
 from fastens.parameters import PROBABILITY, real, whole
 from fastens.table.columns.factorize import is_missing
+from fastens.table.tables import is_frame
 
 
 class _Any:
@@ -33,9 +35,9 @@ ANY = _Any()
 
 @dataclass(frozen=True)
 class Conjunction:
-    """A hypothesis: for each attribute the one value it asks for, or `ANY`; `values` None rejects every instance.
+    """A hypothesis: for each attribute the value it requires, or `ANY`; `values` None rejects every instance.
 
-    ``h >= g`` says that h is more general than g or equal to it: every instance that satisfies g satisfies h. The order
+    ``h >= g``: h is more general than g or equal to it: every instance that satisfies g satisfies h. The order
     is partial; it is exact where every attribute has at least two values.
 
     Parameters
@@ -110,7 +112,7 @@ class Conjunction:
 
     def covers(self, X: Any) -> NDArray[np.bool_]:
         """Return for each instance whether it satisfies the hypothesis; missing values satisfy only `ANY`."""
-        rows = plain_rows(X)
+        rows = _plain_rows(X)
         if self.values is None:
             return np.zeros(len(rows), dtype=bool)
         if rows.shape[1] != len(self.values):
@@ -124,7 +126,7 @@ class Conjunction:
     def is_consistent(self, X: Any, is_positive: ArrayLike) -> bool:
         """Whether h(x) = c(x) for all examples; `is_positive` holds c(x) as truth values, or 1 and 0."""
         covered = self.covers(X)
-        return bool((covered == truth_values("is_positive", is_positive, len(covered))).all())
+        return bool((covered == _truth_values("is_positive", is_positive, len(covered))).all())
 
 
 def _shown(value: Any) -> str:
@@ -244,8 +246,8 @@ def brute_force_map(
     (2, <sun, warm>, 0.5)
     """
     real(0, 0.5, open_high=True).check("noise", noise)
-    rows, space = plain_rows(X), _listed(hypotheses)
-    truth = truth_values("is_positive", is_positive, len(rows))
+    rows, space = _plain_rows(X), _listed(hypotheses)
+    truth = _truth_values("is_positive", is_positive, len(rows))
     log_prior = xlogy(1, check_prior("prior", prior, len(space)))
     errors = np.array([np.count_nonzero(hypothesis.covers(rows) != truth) for hypothesis in space])
     log_likelihoods = xlogy(errors, noise) + xlog1py(len(truth) - errors, -noise)
@@ -267,3 +269,38 @@ def _listed(hypotheses: Any) -> list[Any]:
                 f"hypotheses must hold Conjunctions, or objects with covers(X); got {hypothesis!r} in place {place}."
             )
     return space
+
+
+# Instances and labels --------------------------------------------------
+
+
+def _plain_rows(X: Any) -> NDArray[np.object_]:
+    """Rows of any table as an array of plain objects, to be compared with values; a list of values is one row."""
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        rows = np.empty(frame.shape, dtype=object)
+        for j, name in enumerate(frame.columns):
+            rows[:, j] = frame[name].to_list()
+        return rows
+    rows = np.asarray(dense(X), dtype=object)
+    if isinstance(X, np.ma.MaskedArray):
+        rows = np.array(rows)
+        rows[np.ma.getmaskarray(X)] = None
+    is_ragged = rows.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in rows)
+    if is_ragged or rows.ndim not in (1, 2):
+        raise ValueError(f"X must be a table, with as many values in every row; got {X!r}.")
+    return rows[None, :] if rows.ndim == 1 else rows
+
+
+def _truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Truth values, or 1 and 0, as booleans; ValueError if there is not one for each row, or for others."""
+    found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if found.shape != (n_rows,):
+        raise ValueError(f"{name} must have one truth value for each of the {n_rows} rows; got shape {found.shape}.")
+    for value in () if found.dtype.kind == "b" and not np.ma.is_masked(found) else found.tolist():
+        if not isinstance(value, bool | int | float) or value not in (0, 1):
+            raise ValueError(
+                f"{name} must hold truth values, True and False or 1 and 0; got {value!r}. Compare labels first, as in "
+                "y == 'yes'."
+            )
+    return np.asarray(found, dtype=bool)

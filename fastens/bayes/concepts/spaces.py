@@ -1,6 +1,6 @@
 """Posteriors over conjunctions, as integer codes: those that agree with all examples, or all of them under noise.
 
-A hypothesis is one code for each attribute: the value it asks for, `ANYTHING`, or in all places `NEVER` for the one
+A hypothesis is one code for each attribute: the value it requires, `ANYTHING`, or in all places `NEVER` for the one
 that covers nothing.
 """
 
@@ -79,8 +79,8 @@ class ConsistentSpace:
     """The conjunctions that cover every positive example and no negative one.
 
     All of them relax the least general one, s: they keep a subset of its constraints that meets every negative
-    example's demand, to keep one of the constraints that it breaks (Hirsh 1994). Negatives that s covers, which no
-    conjunction can tell from the positives, are set aside.
+    example's demand, to keep one of the constraints that it breaks (Hirsh 1994). Negatives that s covers are set aside:
+    no conjunction separates them from the positives.
     """
 
     noise = 0.0
@@ -169,7 +169,7 @@ class ConsistentSpace:
 
     def _masks(self, demands: NDArray[np.bool_]) -> list[int]:
         powers = [1 << item for item in range(len(self._places))]
-        return [sum(power for power, asked in zip(powers, row, strict=True) if asked) for row in demands.tolist()]
+        return [sum(power for power, chosen in zip(powers, row, strict=True) if chosen) for row in demands.tolist()]
 
     def _chosen(self, mask: int) -> list[bool]:
         return [bool(mask >> item & 1) for item in range(len(self._places))]

@@ -1,4 +1,4 @@
-"""Version spaces: all conjunctions that agree with the examples, counted, weighed and asked exactly."""
+"""Version spaces: all conjunctions that agree with the examples, counted, weighted and queried exactly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 class Question(NamedTuple):
-    """An instance to ask the label of, and the probability that it is positive: best near 1/2."""
+    """An instance to query the label of, and the probability that it is positive: best near 1/2."""
 
     instance: tuple[Any, ...]
     probability: float
@@ -47,7 +47,7 @@ class Question(NamedTuple):
 class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator, DrawsVersionSpace):
     """The Bayes-optimal classifier over conjunctions of attribute values, by the version space.
 
-    A hypothesis asks for one value of some attributes and covers the instances that have them all; one more covers
+    A hypothesis requires one value of some attributes and covers the instances that have them all; one more covers
     nothing. The version space holds the hypotheses that agree with all examples; every one of them votes on a new
     instance, and `predict_proba` is the share of those that cover it. Counts are exact, by bit arrays over the subsets
     of the constraints that the positive examples share; beyond some 30 of them by branching, and where that is too much
@@ -65,9 +65,9 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         the count cube of all of them: for few attributes only (about 3^16 conjunctions).
     on_collapse : {"set-aside", "raise", "noise", "max-consistent"}, default="set-aside"
         What to do where no hypothesis agrees with all examples. "set-aside": leave out the negative examples that no
-        hypothesis can tell from the positive ones, and warn. "raise": ValueError. "max-consistent": the hypotheses with
-        the fewest errors vote. "noise": the noise model, with that least share of errors as the noise. The last two
-        need the count cube.
+        hypothesis separates from the positive ones, and warn. "raise": ValueError. "max-consistent": the hypotheses
+        with the fewest errors vote. "noise": the noise model, with that least share of errors as the noise. The last
+        two need the count cube.
     positive : label, optional
         The class that hypotheses cover; default: the second.
     categories : list of lists, optional
@@ -239,7 +239,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
 
     @property
     def _space(self) -> Any:
-        """Made from the examples at the first question."""
+        """Made from the examples when first needed."""
         self._check_fitted()
         if "_made_space" not in self.__dict__:
             self._made_space = self._make_space()
@@ -413,7 +413,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return [self._conjunction(codes) for codes in self._space.draw(n, generator(chosen))]
 
     def best_question(self, X: ArrayLike | None = None) -> Question:
-        """Return the instance whose label would tell most: closest to half of the hypotheses cover it.
+        """Return the most informative query: the instance that closest to half of the hypotheses cover.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ class DrawsVersionSpace:
     def plot_lattice(self, ax: Any = None, *, max_members: int = 40) -> Any:
         """Draw the version space in the order of generality, G on top and S at the bottom, and return the axes.
 
-        Lines lead from a hypothesis down to those that ask for one constraint more. Needs matplotlib.
+        Edges lead from a hypothesis down to those with one more constraint. Needs matplotlib.
 
         Parameters
         ----------

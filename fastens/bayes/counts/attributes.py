@@ -1,11 +1,10 @@
-"""The door of models over discrete attributes: every distinct value of a column is a value of the attribute."""
+"""Input of models over discrete attributes: every distinct value of a column is a value of the attribute."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -16,17 +15,18 @@ from fastens.bayes.counts.declared import declared_values, distinct_values, with
 from fastens.bayes.counts.families import family_counts
 from fastens.table.columns.factorize import factorize, is_missing
 from fastens.table.columns.spellings import without_same
-from fastens.table.tables import Table, TableEncoder, is_frame, table_from_array
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import Table, is_frame
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000
 MISSING = -1  # also a value that was not there in fit: no constraint on the attribute holds for it
 
 
-class AttributeDoor(BaseClassifier):
-    """The door of a classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
+class CategoricalInput(BaseClassifier):
+    """A classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
 
-    categorical_features: Any = "all"  # what the door reads; not a parameter
+    categorical_features: Any = "all"  # not a parameter
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -35,15 +35,15 @@ class AttributeDoor(BaseClassifier):
 
     def _learn_table(self, X: Any) -> Any:
         try:
-            return super()._learn_table(_dense(X))
+            return super()._learn_table(dense(X))
         except TypeError as error:  # a value without a hash, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
 
     def _check_table(self, X: Any) -> Any:
-        return super()._check_table(_dense(X))
+        return super()._check_table(dense(X))
 
 
-class CodeDoor(AttributeDoor):
+class CodedInput(CategoricalInput):
     """The same, but rows become codes: 0 where a value is missing, p + 1 for position p.
 
     A NumPy array in which every column holds the whole numbers from 0 on holds positions already.
@@ -56,12 +56,12 @@ class CodeDoor(AttributeDoor):
     def _learn_table(self, X: Any) -> Any:
         if self._is_whole(X):
             return super()._learn_table(Table(X, block=X))
-        found = _ranges_of(X, self._door_threads()) if self._reads_codes and _holds_numbers(X) else None
+        found = _ranges_of(X, self._encoder_threads()) if self._reads_codes and _holds_numbers(X) else None
         if found is None:
             return super()._learn_table(X)
         codes, categories = found
         self._set_columns(X.shape[1], None)
-        self._encoder = TableEncoder(None, categories)
+        self._encoder = InputEncoder(None, categories)
         self._set_plain()
         return codes.T
 
@@ -69,7 +69,7 @@ class CodeDoor(AttributeDoor):
         if _holds_numbers(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
             sizes = [len(found or ()) for found in self._encoder.categories]
             if all(found == list(range(size)) for found, size in zip(self._encoder.categories, sizes, strict=True)):
-                return encode(X, np.array(sizes, dtype=np.int64), self._door_threads()).codes.T
+                return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
         return super()._check_table(Table(X, block=X) if self._is_whole(X) else X)
 
     def _is_whole(self, X: Any) -> bool:
@@ -94,7 +94,7 @@ def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list
     return found.codes, [[kind(value).item() for value in range(size)] for size in sizes.tolist()]
 
 
-class DiscreteClassifier(AttributeDoor):
+class DiscreteClassifier(CategoricalInput):
     """The same with integer codes, -1 for missing and unseen."""
 
     def _learn_table(self, X: Any) -> Codes:
@@ -122,25 +122,25 @@ class DiscreteClassifier(AttributeDoor):
                 raise ValueError(f"Column {j} holds {unknown[0]!r}, which is not in categories[{j}]: {values!r}.")
             position = np.array([values.index(value) for value in seen or []] + [MISSING])
             codes[:, j] = position[codes[:, j]]
-        self._encoder = TableEncoder(self._encoder.names, found)  # type: ignore[arg-type]
+        self._encoder = InputEncoder(self._encoder.names, found)  # type: ignore[arg-type]
         return codes
 
     def _extend_table(self, X: Any) -> Codes:
         """As `_check_table`, but values not seen so far become new categories, after those there are."""
-        X = _dense(X)
+        X = dense(X)
         if getattr(self, "categories", None) is None:
-            X = X if is_frame(X) else self._validate_array(X, reset=False)
-            table = self._encoder.match(X) if is_frame(X) else table_from_array(X)
+            table = self._encoder.matched(X, type(self).__name__)
             self._encoder = extended(self._encoder, table)
             if declared := declared_values(table if is_frame(X) else X):
-                self._encoder = self._encoder.with_categories(declared)
+                self._encoder = self._encoder.with_more_categories(declared)
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:
         return tuple(len(values) for values in self._encoder.categories if values is not None)
 
 
-def _dense(X: Any) -> Any:
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array; anything else as it is."""
     return X.toarray() if sparse.issparse(X) else X
 
 
@@ -149,51 +149,13 @@ def as_codes(positions: NDArray[np.floating]) -> Codes:
     return np.where(np.isnan(positions), MISSING, positions).astype(np.int64)
 
 
-def extended(encoder: TableEncoder, table: Table) -> TableEncoder:
+def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
     """An encoder that knows the new values of a table too; the positions of the old ones stay."""
     if len(table) != len(encoder.categories):
-        return encoder  # the door words the error
+        return encoder  # the caller raises
     categories: list[list[Any] | None] = []
     for column, known in zip(table.natives, encoder.categories, strict=True):
         values = {value for value in factorize(column).present() if not is_missing(value)}
         old = list(known or [])
         categories.append(old + sorted(without_same(list(values), old), key=lambda v: (str(type(v)), v)))
-    return TableEncoder(encoder.names, categories)
-
-
-def plain_rows(X: Any) -> NDArray[np.object_]:
-    """Rows of any table as an array of plain objects, to be compared with values; a list of values is one row."""
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        rows = np.empty(frame.shape, dtype=object)
-        for j, name in enumerate(frame.columns):
-            rows[:, j] = frame[name].to_list()
-        return rows
-    rows = np.asarray(_dense(X), dtype=object)
-    if isinstance(X, np.ma.MaskedArray):
-        rows = np.array(rows)
-        rows[np.ma.getmaskarray(X)] = None
-    is_ragged = rows.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in rows)
-    if is_ragged or rows.ndim not in (1, 2):
-        raise ValueError(f"X must be a table, with as many values in every row; got {X!r}.")
-    return rows[None, :] if rows.ndim == 1 else rows
-
-
-def truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
-    """Truth values, or 1 and 0, as booleans.
-
-    Raises
-    ------
-    ValueError
-        If there is not one for each row, or others are among them, such as labels.
-    """
-    found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
-    if found.shape != (n_rows,):
-        raise ValueError(f"{name} must have one truth value for each of the {n_rows} rows; got shape {found.shape}.")
-    for value in () if found.dtype.kind == "b" and not np.ma.is_masked(found) else found.tolist():
-        if not isinstance(value, bool | int | float) or value not in (0, 1):
-            raise ValueError(
-                f"{name} must hold truth values, True and False or 1 and 0; got {value!r}. Compare labels first, as in "
-                "y == 'yes'."
-            )
-    return np.asarray(found, dtype=bool)
+    return InputEncoder(encoder.names, categories)

@@ -1,8 +1,4 @@
-"""How much columns say of each other, and the tree of columns that says the most (Chow & Liu 1968).
-
-Counts are those of `bayes.counts.counting`, without the codes of missing values: with one class, and no y but zeros,
-what columns say of each other; with several, what they do given the class (Friedman, Geiger & Goldszmidt 1997).
-"""
+"""Mutual information of columns, given the class if there is more than one, and the Chow-Liu tree (1968)."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class CountCube:
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """For each cell the sum of `values` over all cells it lies within, itself included.
 
-        Entries of cells with missing values sum over the cells that do not ask for those.
+        Entries of rows with missing values sum over the cells of "any value" there.
         """
         spread_values = np.array(values, dtype=np.float64, order="C")
         spread(spread_values.reshape(-1), self.sizes, spread_values.size // len(self))

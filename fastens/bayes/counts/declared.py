@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from fastens.bayes.counts.counting import CODE_DTYPES
 from fastens.table.columns.factorize import Categories, is_missing, sorted_categories
 from fastens.table.columns.frames import is_pandas, listed_values, opened
-from fastens.table.tables import Table, TableEncoder, is_frame
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import Table, is_frame
 
-Values = list[Any] | None  # of a column; None where nothing says which it may have
+Values = list[Any] | None  # of a column; None where they are not declared
 
 
 def declared_values(X: Any) -> list[Values]:
@@ -34,7 +35,7 @@ def declared_values(X: Any) -> list[Values]:
     return [listed_values(dtype) for dtype in types]
 
 
-def given_values(states: Mapping[str, Sequence[Any]], encoder: TableEncoder, names: Sequence[str]) -> list[Values]:
+def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, names: Sequence[str]) -> list[Values]:
     """The same from what the user lists by column, in his order; `names` are the columns'.
 
     Raises
@@ -73,8 +74,8 @@ def distinct_values(name: str, values: Any) -> list[Any]:
 
 
 def with_values(
-    encoder: TableEncoder, rows: NDArray[Any], declared: Sequence[Values], first: int = 0, *, in_order: bool = False
-) -> tuple[TableEncoder, NDArray[Any]]:
+    encoder: InputEncoder, rows: NDArray[Any], declared: Sequence[Values], first: int = 0, *, in_order: bool = False
+) -> tuple[InputEncoder, NDArray[Any]]:
     """Add declared values to an encoder's categories and recode `rows` accordingly; the arguments stay as they are.
 
     `rows` are positions of categories, or codes of which `first` is that of the first category; less is missing.
@@ -82,7 +83,7 @@ def with_values(
     column.
     """
     categories = list(encoder.categories)
-    changed = [index for index, more in enumerate(declared) if _says_more(categories[index], more, in_order=in_order)]
+    changed = [index for index, more in enumerate(declared) if _adds_values(categories[index], more, in_order=in_order)]
     if not changed:
         return encoder, rows
     known = [categories[index] or [] for index in changed]
@@ -99,14 +100,14 @@ def with_values(
     return with_categories(encoder, categories), rows
 
 
-def with_categories(encoder: TableEncoder, categories: list[list[Any] | None]) -> TableEncoder:
+def with_categories(encoder: InputEncoder, categories: list[list[Any] | None]) -> InputEncoder:
     """The same encoder with other categories."""
     found = copy.copy(encoder)
     found.categories = categories
     return found
 
 
-def _says_more(known: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
+def _adds_values(known: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
     if known is None or declared is None:
         return False
     return known != list(declared) if in_order else not set(declared) <= set(known)

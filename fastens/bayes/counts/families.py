@@ -56,7 +56,7 @@ class FamilyLayout:
     def count(
         self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], n_threads: int
     ) -> Counts:
-        """The counts of `family_counts`, in one array; `is_complete` is what `complete_columns` says."""
+        """The counts of `family_counts`, in one array; `is_complete` is that of `complete_columns`."""
         out = np.zeros(self.offsets[-1], dtype=np.int64 if weights is None else np.float64)
         if not codes.size or not out.size:
             return out

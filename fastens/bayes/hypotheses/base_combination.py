@@ -1,4 +1,4 @@
-"""What combinations of classifiers share: members as hypotheses, and their posterior from rows they have not seen."""
+"""Base of the Bayesian combinations: members as hypotheses, and their posterior from rows they were not fitted on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BETA = Rule(
 
 
 class BaseCombination(BaseClassifier, BaseMembers):
-    """What the combinations share: members fitted, their likelihoods on rows they have not seen, the posterior."""
+    """Fits the members, computes their likelihoods on rows they were not fitted on, and the posterior."""
 
     _parameter_rules: ClassVar = {
         **RULES,
@@ -129,7 +129,7 @@ class BaseCombination(BaseClassifier, BaseMembers):
         Raises
         ------
         MemberError
-            If a member cannot be fitted; it says which.
+            If a member cannot be fitted; the message names it.
         """
         given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         data, given_rows = self._start_members(X, y, given)

@@ -1,4 +1,4 @@
-"""Bayes over any set of classifiers: each is a hypothesis, weighed by what it says of rows it has not seen."""
+"""Bayesian combination of any classifiers: each is a hypothesis, weighted by its likelihood on held-out rows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     """The Bayes-optimal combination of any classifiers: P(v | D) = sum over h of P(v | h) P(h | D).
 
-    Every member is a hypothesis. Its likelihood is what it says of rows it was not fitted on: out of fold by default,
-    on held-out rows (`X_val`, or cv="prefit"), or on the test rows of any splitter.
+    Every member is a hypothesis. Its likelihood is computed on rows it was not fitted on: out of fold by default, on
+    held-out rows (`X_val`, or cv="prefit"), or on the test rows of any splitter.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     prior : array-like of shape (n_members,), optional
         Probability of each before any data, up to a factor; None is uniform.
     method : {"bma", "pool", "pseudo-bma+"}, default="bma"
-        How to weigh. "bma": by the posterior, as the theory says; with many rows it settles on one member, as it should
-        if one of them is true. "pool": the mixture of the greatest likelihood, found by EM, which keeps several where
+        The weights. "bma": the posterior; with many rows it concentrates on one member, as it should if one of them
+        is true. "pool": the mixture of the greatest likelihood, found by EM, which keeps several where
         none is true. "pseudo-bma+": the posterior averaged over bootstraps of the rows, in between.
     noise : float, pair of floats or None, default=None
-        None: members say probabilities. A number: they vote, and are wrong with this probability, for any other class
-        alike; 0 leaves only members that make no mistake. A pair (a, b): with a probability that is unknown, Beta(a, b)
-        distributed, and each member its own.
+        None: members predict probabilities. A number: they vote, and are wrong with this probability, each other class
+        equally likely; 0 leaves only members that make no mistake. A pair (a, b): with a probability that is unknown,
+        Beta(a, b) distributed, and each member its own.
     temperature : float, default=1
         The likelihood counts to the power of one over this: above 1 it decides less.
     concentration : float, default=1

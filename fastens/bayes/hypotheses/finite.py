@@ -123,7 +123,7 @@ class FiniteHypothesisLearner(BaseFastens):
         Parameters
         ----------
         outcomes : array-like of shape (n_observed,)
-            Labels of outcomes; none at all leaves the prior.
+            Labels of outcomes; an empty list leaves the prior.
         """
         self._start()
         return self._observe(outcomes)
@@ -310,10 +310,10 @@ class FiniteHypothesisLearner(BaseFastens):
 
     # Saving --------------------------------------------------
 
-    def _door_state(self) -> dict[str, Any]:
+    def _encoder_state(self) -> dict[str, Any]:
         return {}  # there are no columns; the labels are parameters
 
-    def _restore_door(self, state: dict[str, Any]) -> None:
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
         self._start()
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:

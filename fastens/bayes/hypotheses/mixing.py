@@ -1,4 +1,4 @@
-"""Weights of fitted hypotheses from what they say of rows they have not seen."""
+"""Weights of fitted hypotheses from their predictions on rows they were not fitted on."""
 
 from __future__ import annotations
 

@@ -116,7 +116,6 @@ class OneDependenceLikelihood(PairLikelihood):
             out[orphans] = plain
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         super().check(n_classes, n_features)
         self.estimate("bayes")
 
@@ -131,7 +130,6 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
     statistics: ClassVar[tuple[str, ...]] = ("counts", "triples")
 
     def count(self, batch: Batch) -> None:
-        """See Likelihood."""
         check_triples(self.sizes, batch.n_classes, batch.names)
         super().count(batch)
 
@@ -140,7 +138,6 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         self.triples = triple_counts(codes, batch.y, self.sizes, batch.n_classes, batch.weight, batch.n_threads)
 
     def add(self, other: Any) -> None:
-        """See Likelihood."""
         if not isinstance(other, TwoDependenceLikelihood):
             raise ValueError(
                 "order must be 2 from the first rows on, or in both models; some were counted with order 1."
@@ -149,14 +146,12 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         self.triples = self.triples + other.triples
 
     def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
-        """See CellLikelihood."""
         old, targets = self.sizes, self._targets(places)
         super().widen(sizes, places)
         if self.sizes is not old:
             self.triples = TripleLayout(old).moved(self.triples, targets, TripleLayout(sizes))
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood."""
         super().estimate(mode, rng)
         layout = TripleLayout(self.sizes)
         cells = [self._pair_cells(pair.one, pair.other) for pair in layout.pairs]
@@ -203,7 +198,6 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
             out[left] = plain
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         triples = self.triples
         if triples.shape != (n_classes, TripleLayout(self.sizes).n_cells):
             raise ValueError("the counts of triples are malformed")

@@ -1,4 +1,4 @@
-"""What all naive Bayes classifiers share: statistics that add up, the posterior of the classes, merging and saving."""
+"""Base of the naive Bayes classifiers: statistics that add up, the posterior of the classes, merging and saving."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
+from fastens.bayes.docstrings import fill_docstring
+from fastens.bayes.naive.docstrings import PARTS
 from fastens.bayes.naive.likelihoods import Batch, Likelihood
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule
 from fastens.saving import SavedEstimator
+from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import TableEncoder, is_frame, table_from_array
+from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
 
@@ -37,7 +40,7 @@ def _holds_whole_numbers(X: Any) -> bool:
 
 
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
-    """Base of the naive Bayes classifiers; a subclass says in `_make_likelihoods` what its columns are."""
+    """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
     categorical_features: Any = None
     _likelihoods: list[Any]
@@ -46,6 +49,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     fit_prior: bool
     class_prior: Any
     n_jobs: int | None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fill_docstring(cls, PARTS)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         raise NotImplementedError
@@ -127,11 +134,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _learn_categories(self, X: Any) -> None:
         if self._encoder.is_categorical.any():
-            table = self._encoder.match(X) if is_frame(X) else table_from_array(self._validate_array(X, reset=False))
-            if len(table) == self.n_features_in_:
-                self._encoder = self._encoder.extended(table)
-                if declared := declared_values(table):
-                    self._encoder = self._encoder.with_categories(declared)
+            table = self._encoder.matched(X, type(self).__name__)
+            self._encoder = self._encoder.extended(table)
+            if declared := declared_values(table):
+                self._encoder = self._encoder.with_more_categories(declared)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         """Count the first rows, by which the kind of a column may still be chosen."""
@@ -173,7 +179,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         with np.errstate(divide="ignore"):
             return np.log(prior) - np.log(prior.sum())
 
-    # The door --------------------------------------------------
+    # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         # A row of weight 0 is absent, also from the categories that a table is searched for.
@@ -189,12 +195,12 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             return super()._learn_table(X)
         self.n_features_in_ = X.shape[1]
         self.__dict__.pop("feature_names_in_", None)
-        self._encoder = TableEncoder(None, [None] * X.shape[1])
+        self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_plain()
         return X
 
     def _takes_numbers_as_they_are(self) -> bool:
-        """Whether an array of numbers has no column that the door is to encode as categories."""
+        """Whether an array of numbers has no column to be encoded as categories."""
         return True
 
     def _check_table(self, X: Any) -> Any:
@@ -271,7 +277,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._check_mergeable(other)
         merged, added = copy.copy(self), copy.copy(other)
         classes = np.union1d(self.classes_, other.classes_)
-        encoder = self._encoder.with_categories(other._encoder.categories)
+        encoder = self._encoder.with_more_categories(other._encoder.categories)
         for model in (merged, added):
             model._move_into(classes, encoder)
         for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):
@@ -288,7 +294,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         if (self.classes_.dtype.kind == "U") != (other.classes_.dtype.kind == "U"):
             raise ValueError("other must have labels of the same kind, strings or numbers.")
 
-    def _move_into(self, classes: NDArray[Any], encoder: TableEncoder) -> None:
+    def _move_into(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
         # Statistics in the order of more classes and categories.
         places = np.searchsorted(classes, self.classes_)
         count = np.zeros(len(classes))
@@ -328,7 +334,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
 
 class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
-    """Naive Bayes models whose parameters have a posterior: its mean answers, its peak, or a draw; and evidence."""
+    """Naive Bayes models whose parameters have a posterior, and evidence."""
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         self._check_fitted()

@@ -1,4 +1,4 @@
-"""The door of models with columns of categories: values that no row has, and categories that `fit` did not see."""
+"""Input of models with columns of categories: declared values, and categories that `fit` did not see."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fastens.table.tables import is_frame
 UNSEEN = one_of("ignore", "smooth", "error")
 
 
-class CategoryDoor(BaseNaiveBayes):
-    """What models with columns of categories share: what becomes of categories that `fit` did not see."""
+class CategoryInput(BaseNaiveBayes):
+    """A naive Bayes with columns of categories, and a policy for unseen ones."""
 
     categorical_features: Any = "from_dtype"
     unseen: str
@@ -35,8 +35,8 @@ class CategoryDoor(BaseNaiveBayes):
             X = X.toarray()
         return super()._check_table(X)
 
-    def _restore_door(self, state: dict[str, Any]) -> None:
-        super()._restore_door(state)
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
+        super()._restore_encoder(state)
         self._encoder.unseen = -1.0
 
     def _check_categories(self, table: Any, X: Any) -> None:

@@ -1,4 +1,4 @@
-"""Likelihoods of yes-or-no columns, of counts, and of numbers: see fastens.bayes.naive.likelihoods."""
+"""Likelihoods of binary columns, counts and numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _sparse_sums(X: Any, data: Array, batch: Batch) -> Array:
 
 
 class BernoulliLikelihood(CategoricalLikelihood):
-    """Each column is a yes or a no: whether the value is above `threshold`."""
+    """Binary columns: whether the value is above `threshold`."""
 
     def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None, *, threshold: Any = 0.0) -> None:
         super().__init__(smoothing, columns, minimum=2)
@@ -47,7 +47,6 @@ class BernoulliLikelihood(CategoricalLikelihood):
         return positions
 
     def count(self, batch: Batch) -> None:
-        """See Likelihood."""
         X = self.select(batch.X)
         if isinstance(X, np.ndarray):
             super().count(batch)
@@ -61,7 +60,6 @@ class BernoulliLikelihood(CategoricalLikelihood):
         self.counts = np.stack([known - yes, yes], axis=2).reshape(batch.n_classes, -1)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood."""
         selected = self.select(X)
         if isinstance(selected, np.ndarray):
             super().add_log_likelihood(X, out, n_threads)
@@ -83,7 +81,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
 
 
 class MultinomialLikelihood(DirichletLikelihood):
-    """The columns are counts of events: the row says how often each event came in as many draws as it has counts."""
+    """Counts of events, multinomial in each class."""
 
     def pseudo_of_cells(self) -> Array:
         """See DirichletLikelihood; an array of pseudo-counts has one for each event."""
@@ -91,7 +89,6 @@ class MultinomialLikelihood(DirichletLikelihood):
         return np.ascontiguousarray(pseudo)
 
     def count(self, batch: Batch) -> None:
-        """See Likelihood."""
         X = self.select(batch.X)
         self._refuse(X, batch.names)
         self.sizes = np.array([X.shape[1]], dtype=np.int64)
@@ -120,11 +117,9 @@ class MultinomialLikelihood(DirichletLikelihood):
         )
 
     def add(self, other: MultinomialLikelihood) -> None:
-        """See Likelihood."""
         self.counts = self.counts + other.counts
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood."""
         table = np.maximum(self.log_prob, IMPOSSIBLE).T
         for first, block in _filled_blocks(self.select(X)):
             scores = _finite_scores(block, table)
@@ -132,7 +127,6 @@ class MultinomialLikelihood(DirichletLikelihood):
             out[first : first + len(scores)] += scores
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         super().check(n_classes, n_features)
         if self.sizes.tolist() != [n_features]:
             raise ValueError("the numbers of events do not fit the columns")
@@ -158,7 +152,7 @@ def _finite_scores(counts: Any, table: Array) -> Array:
 
 
 class ComplementLikelihood(MultinomialLikelihood):
-    """Counts of events, each class judged by the rows of all others (Rennie et al. 2003, section 3.1)."""
+    """Counts of events, each class scored by the rows of all others (Rennie et al. 2003, section 3.1)."""
 
     tables = ("log_prob", "weights")
 
@@ -168,14 +162,13 @@ class ComplementLikelihood(MultinomialLikelihood):
         self.weights: Any = None
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood."""
         others = self.counts.sum(axis=0) - self.counts
         shares = self.groups().estimate(np.maximum(others, 0), mode)
         with np.errstate(divide="ignore"):
             self.log_prob = np.log(shares)
         finite = np.maximum(self.log_prob, IMPOSSIBLE)
         total = finite.sum(axis=1, keepdims=True)
-        # Where a class can only be of one value, nothing is told by it.
+        # A single event carries no information.
         self.weights = np.divide(finite, total, out=np.zeros_like(finite), where=total < 0) if self.norm else -finite
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
@@ -185,11 +178,9 @@ class ComplementLikelihood(MultinomialLikelihood):
             out[first : first + len(scores)] += scores
 
     def log_evidence(self) -> None:
-        """See Likelihood."""
         return
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         super().check(n_classes, n_features)
         if self.weights.shape != self.counts.shape or not np.isfinite(self.weights).all():
             raise ValueError("the weights are malformed")
@@ -211,7 +202,6 @@ class GaussianLikelihood(Likelihood):
         self.var: Any = None
 
     def count(self, batch: Batch) -> None:
-        """See Likelihood."""
         X = self.select(batch.X)
         with np.errstate(over="ignore", invalid="ignore"):
             self._count_blocks(X, batch)
@@ -286,7 +276,6 @@ class GaussianLikelihood(Likelihood):
         self.var = np.maximum(var + self.epsilon, np.finfo(np.float64).tiny)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood."""
         table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * np.log(2 * np.pi * self.var.T)], axis=1)
         for first, block in [(0, X)] if isinstance(X, np.ndarray) else dense_blocks(X):
             selected = _as_floats(self.select(block))
@@ -295,11 +284,9 @@ class GaussianLikelihood(Likelihood):
             add_gaussian(selected, np.ascontiguousarray(table), rows, threads_for(work, n_threads, GRAIN))
 
     def n_parameters(self) -> int:
-        """See Likelihood."""
         return 2 * self.weight.size
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         arrays = (self.weight, self.mean, self.squares, self.theta, self.var)
         if any(array.shape != (n_classes, n_features) or not np.isfinite(array).all() for array in arrays):
             raise ValueError("the moments are malformed")

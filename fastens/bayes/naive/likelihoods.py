@@ -1,4 +1,4 @@
-"""What the classes say about columns: statistics that add up over batches of rows, and log probabilities made of them.
+"""Class-conditional likelihoods of columns: statistics that add up over batches of rows, and log probabilities.
 
 Every likelihood has statistics, whose first axis is the class. `count` takes them from rows, `add` adds those of other
 rows, `estimate` makes the tables that `add_log_likelihood` uses.
@@ -130,7 +130,6 @@ class DirichletLikelihood(Likelihood):
         return Groups(self.sizes, self.pseudo_of_cells())
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood."""
         self.log_prob = log_probability(self._probabilities(mode, rng))
 
     def _probabilities(self, mode: str, rng: np.random.Generator | None) -> Array:
@@ -138,16 +137,13 @@ class DirichletLikelihood(Likelihood):
         return groups.estimate(self.counts, mode) if rng is None else groups.draw(self.counts, rng)
 
     def n_parameters(self) -> int:
-        """See Likelihood."""
         return int(len(self.counts) * np.maximum(self.sizes - 1, 0).sum())
 
     def log_evidence(self) -> float | None:
-        """See Likelihood."""
         groups = self.groups()
         return float(groups.log_evidence(self.counts).sum()) if (groups.pseudo > 0).all() else None
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         sizes, counts = self.sizes, self.counts
         if sizes.dtype != np.int64 or sizes.ndim != 1 or (sizes < 0).any() or (sizes > MOST_CATEGORIES).any():
             raise ValueError("the numbers of categories are malformed")
@@ -161,7 +157,6 @@ class CellLikelihood(DirichletLikelihood):
     """Counts by category, with room for categories that come later."""
 
     def add(self, other: Any) -> None:
-        """See Likelihood."""
         sizes = np.maximum(self.sizes, other.sizes)
         self.widen(sizes)
         other.widen(sizes)
@@ -189,7 +184,6 @@ class CellLikelihood(DirichletLikelihood):
         self.counts = counts
 
     def place_categories(self, old: list[Any], new: list[Any]) -> None:
-        """See Likelihood."""
         columns = range(len(self.sizes)) if self.columns is None else self.columns.tolist()
         sizes, places = self.sizes.copy(), {}
         for index, column in enumerate(columns):
@@ -205,7 +199,6 @@ class CellLikelihood(DirichletLikelihood):
         raise NotImplementedError
 
     def first_unseen(self, X: Any) -> tuple[int, int] | None:
-        """See Likelihood."""
         columns, rows = np.nonzero(self.codes(X) == (self.sizes + 1)[:, None])
         if not rows.size:
             return None
@@ -243,7 +236,6 @@ class CategoricalLikelihood(CellLikelihood):
         return self.select(X)
 
     def count(self, batch: Batch) -> None:
-        """See Likelihood."""
         found = encode_all(self.positions(batch.X), batch.n_threads)
         faulty = np.flatnonzero(found.faults | (found.largest >= MOST_CATEGORIES))
         if faulty.size:
@@ -257,7 +249,6 @@ class CategoricalLikelihood(CellLikelihood):
     # Estimates --------------------------------------------------
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood."""
         groups = self.groups()
         depends = self._probabilities(mode, rng)
         unseen = groups.unseen(self.counts, mode)
@@ -291,7 +282,6 @@ class CategoricalLikelihood(CellLikelihood):
         return {"bayes": posterior, "map": posterior > 0.5, "ml": np.ones(len(posterior))}[mode].astype(np.float64)
 
     def log_evidence(self) -> float | None:
-        """See Likelihood."""
         plain = super().log_evidence()
         if plain is None or self.feature_prior is None:
             return plain
@@ -303,18 +293,16 @@ class CategoricalLikelihood(CellLikelihood):
     # Prediction --------------------------------------------------
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        """See CellLikelihood."""
         return encode(self.positions(X), self.sizes, n_threads).codes
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood."""
         codes = self.codes(X, n_threads)
         table = self._entries()
         work = codes.size * out.shape[1]
         add_entries(codes, offsets_of(self.sizes + 2), table, out, threads_for(work, n_threads, GRAIN))
 
     def _entries(self) -> Array:
-        # By column: a missing value says nothing, then the categories, then what was never seen.
+        # By column: 0 for a missing value, then the categories, then unseen ones.
         offsets = offsets_of(self.sizes + 2)
         table = np.zeros((offsets[-1], len(self.counts)))
         is_known = np.ones(len(table), dtype=bool)
@@ -324,7 +312,6 @@ class CategoricalLikelihood(CellLikelihood):
         return table
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         super().check(n_classes, n_features)
         if len(self.sizes) != n_features or self.log_unseen.shape != (n_classes, n_features):
             raise ValueError("the numbers of categories do not fit the columns")

@@ -13,18 +13,20 @@ from fastens.base import TrainingData
 from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
-from fastens.bayes.naive.category_input import UNSEEN, CategoryDoor
+from fastens.bayes.naive.category_input import UNSEEN, CategoryInput
 from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
 from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive.naive_bayes import FINITE, check_alpha, smoothing_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
-from fastens.table.tables import Floats, Table, TableEncoder, is_frame, table_from_array, table_from_frame
+from fastens.table.columns.arrays import checked_array
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import Floats, Table, is_frame, table_from_array, table_from_frame
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
 
 
-class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
+class CategoricalNB(CategoryInput, PosteriorNaiveBayes):
     """Naive Bayes for columns of categories.
 
     The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
@@ -36,12 +38,8 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
 
     Parameters
     ----------
-    alpha : float or array of shape (n_features,), default=1.0
-        Pseudo-count with smoothing="laplace".
-    fit_prior : bool, default=True
-        Whether the prior of the classes is their share of the rows; otherwise all are alike.
-    class_prior : array of shape (n_classes,), optional
-        Prior of the classes.
+    {alpha}
+    {prior}
     min_categories : int or array of shape (n_features,), optional
         Fewest categories of each column.
     smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
@@ -56,15 +54,11 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
     feature_prior : float, optional
         Prior probability that a column depends on the class. With it, predictions are averages over the models of all
         2^n_features subsets of the columns, each weighted by its posterior probability.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and the log of its prior.
+    {classes}
     n_categories_ : array of shape (n_features,)
         Categories of each column.
     category_count_, feature_log_prob_ : lists of n_features arrays of shape (n_classes, n_categories)
@@ -73,13 +67,7 @@ class CategoricalNB(CategoryDoor, PosteriorNaiveBayes):
         With `feature_prior`: the posterior probability that the column depends on the class; 1 without.
     log_evidence_ : float
         Log probability of the columns given the classes, the parameters averaged out.
-    n_features_in_ : int
-        Number of columns.
-
-    Raises
-    ------
-    ValueError
-        If a parameter or the data break a rule; the message names it.
+    {raises}
 
     References
     ----------
@@ -193,8 +181,8 @@ def _is_outside(minimum: NDArray[Any]) -> bool:
     return bool(minimum.min() < 0 or minimum.max() > MOST_CATEGORIES)
 
 
-def n_declared(encoder: TableEncoder) -> NDArray[np.int64]:
-    """How many categories each column has, those among them that no row has; 0 where the rows alone say it."""
+def n_declared(encoder: InputEncoder) -> NDArray[np.int64]:
+    """Number of declared categories of each column; 0 where the rows decide."""
     return np.array([len(found or ()) for found in encoder.categories], dtype=np.int64)
 
 
@@ -208,7 +196,7 @@ def check_feature_prior(model: Any) -> None:
         )
 
 
-class MixedNB(CategoryDoor, PosteriorNaiveBayes):
+class MixedNB(CategoryInput, PosteriorNaiveBayes):
     """Naive Bayes for tables whose columns are of several kinds.
 
     Each column has its own kind of likelihood: "gaussian" as in GaussianNB, "categorical" as in CategoricalNB,
@@ -221,27 +209,19 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
         Kind of each column. "from_dtype", also for columns that a dict does not have: "categorical" for categories,
         enums, strings and booleans, "gaussian" for numbers. A column of numbers of kind "categorical" has the
         categories found in it.
-    alpha : float or array of shape (n_features,), default=1.0
-        Pseudo-count with smoothing="laplace".
+    {alpha}
     binarize : float or None, default=0.0
-        Values of a Bernoulli column above it say yes; None is 0.
+        Values of a Bernoulli column above it count as 1; None is 0.
     var_smoothing : float, default=1e-9
         This share of the largest variance of a Gaussian column is added to their variances.
-    fit_prior : bool, default=True
-        Whether the prior of the classes is their share of the rows; otherwise all are alike.
-    class_prior : array of shape (n_classes,), optional
-        Prior of the classes.
+    {prior}
     smoothing, m, ess, unseen, feature_prior
-        For the columns of categories, as in CategoricalNB; the first three also for counts and for yes or no.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+        For the columns of categories, as in CategoricalNB; the first three also for counts and binary columns.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and the log of its prior.
+    {classes}
     kinds_ : array of str, shape (n_features,)
         Kind of each column.
     n_features_in_ : int
@@ -302,7 +282,7 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
 
     @property
     def categorical_features(self) -> Any:
-        """The columns that the door is to encode as categories."""
+        """The columns that are encoded as categories."""
         return self.kinds_ == "categorical"
 
     def _learn_table(self, X: Any) -> Any:
@@ -311,15 +291,12 @@ class MixedNB(CategoryDoor, PosteriorNaiveBayes):
             self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(Table(X, array=X))
+            if self.categorical_features.any():
+                raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
         else:
-            array = X if type(X) is np.ndarray and X.ndim == 2 else self._validate_array(X, reset=True)
+            array = X if type(X) is np.ndarray and X.ndim == 2 else checked_array(X, type(self).__name__)
             self.kinds_ = self._kinds_of(table_from_array(array))
         return super()._learn_table(X)
-
-    def _learn_sparse(self, X: Any, categorical_features: Any) -> Any:
-        if categorical_features.any():
-            raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
-        return super()._learn_sparse(X, None)
 
     def _kinds_of(self, table: Table) -> NDArray[np.str_]:
         n_features = len(table)

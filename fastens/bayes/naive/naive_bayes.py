@@ -1,4 +1,4 @@
-"""Naive Bayes for numbers, yes-or-no columns and counts: scikit-learn's four, with more."""
+"""Naive Bayes for numbers, binary columns and counts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class GaussianNB(PosteriorNaiveBayes):
         Prior of the classes; default: their share of the rows.
     var_smoothing : float, default=1e-9
         This share of the largest variance of a column is added to all variances.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
@@ -46,13 +45,7 @@ class GaussianNB(PosteriorNaiveBayes):
         Means and variances.
     epsilon_ : float
         What was added to the variances.
-    n_features_in_ : int
-        Number of columns.
-
-    Raises
-    ------
-    ValueError
-        If a parameter or the data break a rule; the message names it.
+    {raises}
 
     References
     ----------
@@ -101,46 +94,32 @@ class GaussianNB(PosteriorNaiveBayes):
 
 
 class BernoulliNB(PosteriorNaiveBayes):
-    """Naive Bayes for columns that say yes or no.
+    """Naive Bayes for binary columns.
 
-    P(column says yes | class) has a Beta prior, whose two pseudo-counts `smoothing` sets. Missing values are skipped.
+    P(column is 1 | class) has a Beta prior, whose two pseudo-counts `smoothing` sets. Missing values are skipped.
 
     Parameters
     ----------
-    alpha : float or array of shape (n_features,), default=1.0
-        Pseudo-count with smoothing="laplace".
+    {alpha}
     binarize : float or None, default=0.0
-        Values above it say yes; None is 0.
-    fit_prior : bool, default=True
-        Whether the prior of the classes is their share of the rows; otherwise all are alike.
-    class_prior : array of shape (n_classes,), optional
-        Prior of the classes.
+        Values above it count as 1; None is 0.
+    {prior}
     smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
-        Pseudo-count of each answer: `alpha`; `m` / 2; 1/2; `ess` / (2 n_classes); 0.
+        Pseudo-count of each value: `alpha`; `m` / 2; 1/2; `ess` / (2 n_classes); 0.
     m : float, default=1.0
         Imagined rows of a class with smoothing="m" (the m-estimate).
     ess : float, default=1.0
         Imagined rows of all classes with smoothing="bdeu", the equivalent sample size.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and the log of its prior.
+    {classes}
     feature_count_, feature_log_prob_ : arrays of shape (n_classes, n_features)
-        Rows that say yes, and the log of their probability.
+        Rows with value 1, and the log of their probability.
     log_evidence_ : float
         Log probability of the columns given the classes, the parameters averaged out.
-    n_features_in_ : int
-        Number of columns.
-
-    Raises
-    ------
-    ValueError
-        If a parameter or the data break a rule; the message names it.
+    {raises}
 
     References
     ----------
@@ -180,12 +159,12 @@ class BernoulliNB(PosteriorNaiveBayes):
 
     @property
     def feature_count_(self) -> Array:
-        """Rows that say yes, by class and column."""
+        """Rows with value 1, by class and column."""
         return self._likelihoods[0].counts[:, 1::2]
 
     @property
     def feature_log_prob_(self) -> Array:
-        """Log probability of yes, by class and column."""
+        """Log probability of 1, by class and column."""
         return self._likelihoods[0].log_prob[:, 1::2]
 
 
@@ -212,38 +191,24 @@ class MultinomialNB(_EventNaiveBayes, PosteriorNaiveBayes):
 
     Parameters
     ----------
-    alpha : float or array of shape (n_features,), default=1.0
-        Pseudo-count with smoothing="laplace".
-    fit_prior : bool, default=True
-        Whether the prior of the classes is their share of the rows; otherwise all are alike.
-    class_prior : array of shape (n_classes,), optional
-        Prior of the classes.
+    {alpha}
+    {prior}
     smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
         Pseudo-count of each event: `alpha`; `m` / n_features; 1/2; `ess` / (n_features n_classes); 0.
     m : float, default=1.0
         Imagined events of a class with smoothing="m" (the m-estimate).
     ess : float, default=1.0
         Imagined events of all classes with smoothing="bdeu", the equivalent sample size.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and the log of its prior.
+    {classes}
     feature_count_, feature_log_prob_ : arrays of shape (n_classes, n_features)
         Events, and the log of their probabilities.
     log_evidence_ : float
         Log probability of the events, one after another, given the classes, the parameters averaged out.
-    n_features_in_ : int
-        Number of columns.
-
-    Raises
-    ------
-    ValueError
-        If a parameter or the data break a rule; the message names it.
+    {raises}
 
     References
     ----------
@@ -282,7 +247,7 @@ class MultinomialNB(_EventNaiveBayes, PosteriorNaiveBayes):
 
 
 class ComplementNB(_EventNaiveBayes):
-    """Naive Bayes for counts of events that judges each class by the rows of all others.
+    """Naive Bayes for counts of events that scores each class by the rows of all others.
 
     It is steadier than MultinomialNB where some classes have few rows. Its scores are no probabilities of rows, and
     the prior of the classes takes no part. A missing count is no event.
@@ -297,24 +262,14 @@ class ComplementNB(_EventNaiveBayes):
         Kept as `class_log_prior_`; takes no part in the scores.
     norm : bool, default=False
         Whether the weights of each class are divided by their sum.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and the log of its prior.
+    {classes}
     feature_count_, feature_log_prob_ : arrays of shape (n_classes, n_features)
         Events, and the weights.
-    n_features_in_ : int
-        Number of columns.
-
-    Raises
-    ------
-    ValueError
-        If a parameter or the data break a rule; the message names it.
+    {raises}
 
     References
     ----------

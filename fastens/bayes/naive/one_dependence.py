@@ -12,7 +12,7 @@ from fastens.bayes.counts.column_bins import Limits, as_floats, learn_limits, li
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.averaged_likelihoods import OneDependenceLikelihood, TwoDependenceLikelihood
 from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, PosteriorNaiveBayes
-from fastens.bayes.naive.category_input import UNSEEN, CategoryDoor
+from fastens.bayes.naive.category_input import UNSEEN, CategoryInput
 from fastens.bayes.naive.likelihoods import Likelihood
 from fastens.bayes.naive.naive_bayes import smoothing_of
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood
@@ -28,7 +28,7 @@ PAIR_RULES = {
 }
 
 
-class _PairModel(CategoryDoor):
+class _PairModel(CategoryInput):
     """What the models from counts of pairs share: numbers become bins, learned from the first rows."""
 
     _parameter_rules: ClassVar = PAIR_RULES
@@ -97,12 +97,8 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
 
     Parameters
     ----------
-    alpha : float or array of shape (n_features,), default=1.0
-        Pseudo-count with smoothing="laplace".
-    fit_prior : bool, default=True
-        Whether the prior of the classes is their share of the rows; otherwise all are alike.
-    class_prior : array of shape (n_classes,), optional
-        Prior of the classes.
+    {alpha}
+    {prior}
     smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
         Pseudo-count of each of the r categories of a column, for each class and each of the q categories of its parent:
         `alpha`; `m` / r; 1/2; `ess` / (r q n_classes); 0.
@@ -110,33 +106,18 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
         Imagined rows with smoothing="m" (the m-estimate, its prior the same for every category).
     ess : float, default=1.0
         Imagined rows of the whole table with smoothing="bdeu", the equivalent sample size.
-    max_bins : int, default=8
-        Most bins of a column of numbers. Up to this many distinct values have a bin each; more are cut where they come
-        equally often. Bins are those of the first rows. The default was chosen on 12 tables: see docs/networks.md.
-    categorical_features : "from_dtype", "all", array or None, default="from_dtype"
-        Columns of categories: those whose type says so, all, those of a mask, indices or names, or none. The others
-        hold numbers.
-    unseen : "ignore", "smooth" or "error", default="ignore"
-        A category that `fit` did not see: as a missing value, or with the probability of one that never came where the
-        model has the column depend on others, or ValueError.
+    {binned}
     root : int or str, optional
-        The column that depends on the class alone, by its index or name; default: the one that says the most of the
-        class.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+        The column that depends on the class alone, by its index or name; default: that of the greatest mutual
+        information with the class.
+    {n_jobs}
 
     Attributes
     ----------
     parents_ : array of shape (n_features,)
         The column that each column depends on besides the class; -1 for the root.
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and the log of its prior.
-    n_categories_ : array of shape (n_features,)
-        Categories, or bins, of each column.
-    bin_limits_ : list of n_features arrays or None
-        The upper ends of the bins but the last of a column of numbers.
+    {classes}
+    {bins}
     log_evidence_ : float
         Log probability of the columns given the classes and the tree, the parameters averaged out; of each column over
         the rows in which its parent is known too.
@@ -223,8 +204,7 @@ class AODEClassifier(_PairModel):
         A column, or a pair of columns, is a parent for the rows whose values there came in at least this many rows, or
         weight, of `fit`. A row that no pair is a parent for has the average over single columns, and one without these
         is classified by naive Bayes. Webb, Boughton & Wang use 30.
-    alpha : float or array of shape (n_features,), default=1.0
-        Pseudo-count with smoothing="laplace".
+    {alpha}
     smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
         Pseudo-count of each of the r categories of a column, for each class and each of the q categories of its parent:
         `alpha`; `m` / r; 1/2; `ess` / (r q n_classes); 0. That of each of the q n_classes values of class and parent
@@ -233,28 +213,13 @@ class AODEClassifier(_PairModel):
         Imagined rows with smoothing="m" (the m-estimate, its prior the same for every category).
     ess : float, default=1.0
         Imagined rows of the whole table with smoothing="bdeu", the equivalent sample size.
-    max_bins : int, default=8
-        Most bins of a column of numbers. Up to this many distinct values have a bin each; more are cut where they come
-        equally often. Bins are those of the first rows. The default was chosen on 12 tables: see docs/networks.md.
-    categorical_features : "from_dtype", "all", array or None, default="from_dtype"
-        Columns of categories: those whose type says so, all, those of a mask, indices or names, or none. The others
-        hold numbers.
-    unseen : "ignore", "smooth" or "error", default="ignore"
-        A category that `fit` did not see: as a missing value, or with the probability of one that never came where the
-        model has the column depend on others, or ValueError.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+    {binned}
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and the log of its prior.
-    n_categories_ : array of shape (n_features,)
-        Categories, or bins, of each column.
-    bin_limits_ : list of n_features arrays or None
-        The upper ends of the bins but the last of a column of numbers.
+    {classes}
+    {bins}
     n_features_in_ : int
         Number of columns.
 

@@ -30,7 +30,6 @@ class PairLikelihood(CellLikelihood):
         self.unseen = unseen
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        """See CellLikelihood."""
         # One category more than there are: numbers have no code for it, but every column room.
         categories = [
             np.arange(1, size + 2, dtype=np.uint16) if limits is None else None
@@ -45,7 +44,6 @@ class PairLikelihood(CellLikelihood):
         return codes
 
     def count(self, batch: Batch) -> None:
-        """See Likelihood."""
         check_pairs(self.sizes + 1, batch.n_classes)
         self._count_codes(self.codes(batch.X, batch.n_threads), batch)
 
@@ -63,7 +61,6 @@ class PairLikelihood(CellLikelihood):
         return np.diagonal(self.counts, axis1=1, axis2=2)
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         counts, n_cells = self.counts, self.sizes.sum()
         if counts.shape != (n_classes, n_cells, n_cells) or not np.isfinite(counts).all() or (counts < 0).any():
             raise ValueError("the counts are malformed")
@@ -133,7 +130,6 @@ class TreeLikelihood(PairLikelihood):
         return counts.reshape(counts.shape[0] * counts.shape[1], counts.shape[2])
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood."""
         codes = self.codes(X, n_threads)
         n_threads = threads_for(codes.size * out.shape[1], n_threads, GRAIN)
         add_families(codes, self.parents, self.sizes + 2, self._starts(), self.log_prob, out, n_threads)
@@ -143,7 +139,6 @@ class TreeLikelihood(PairLikelihood):
         return offsets_of(heights * (self.sizes + 2))
 
     def n_parameters(self) -> int:
-        """See Likelihood."""
         per_group = len(self.counts) * np.maximum(self.sizes - 1, 0)
         return int((per_group * np.maximum(self._parent_sizes(), 1)).sum())
 
@@ -159,7 +154,6 @@ class TreeLikelihood(PairLikelihood):
         return total
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """See Likelihood."""
         super().check(n_classes, n_features)
         parents, log_prob = self.parents, self.log_prob
         if parents.dtype != np.int64 or parents.shape != (n_features,):

@@ -95,9 +95,9 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     Parameters
     ----------
     model : "multinomial", "bernoulli", "complement" or "document-frequencies", default="multinomial"
-        The naive Bayes: MultinomialNB, BernoulliNB (whose features always say only whether a word is there) or
+        The naive Bayes: MultinomialNB, BernoulliNB (whose features are always binary) or
         ComplementNB. "document-frequencies" is BernoulliNB with the preparation of its textbook form: English stop
-        words are left out and words are cut to their English stems, unless `stop_words` or `stemmer` say something else
+        words are left out and words are cut to their English stems, unless `stop_words` or `stemmer` are other
         than None. P(word | class) is the share of the class's texts that hold the word, smoothed; the probability of a
         text is the product over all words of the vocabulary, those included that it does not hold.
     features : "binary" or "count", default="binary"
@@ -289,7 +289,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return self.classifier_.predict_proba(counts)
 
     def most_telling_words(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
-        """Return the terms that speak most for each class.
+        """Return the most characteristic terms of each class.
 
         Parameters
         ----------
@@ -318,10 +318,10 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     # Saving --------------------------------------------------
 
-    def _door_state(self) -> dict[str, Any]:
+    def _encoder_state(self) -> dict[str, Any]:
         return {"terms": self.terms_.tolist(), "classifier": self.classifier_._to_state()[1]}
 
-    def _restore_door(self, state: dict[str, Any]) -> None:
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
         terms = state["terms"]
         if not all(isinstance(term, str) for term in terms) or len(set(terms)) != len(terms):
             raise ValueError("the vocabulary is malformed")

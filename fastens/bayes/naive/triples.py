@@ -114,9 +114,9 @@ def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | N
     n_triples = n_classes * (n_cells**2 - squares) // 2 * n_cells
     if n_triples > MOST_TRIPLES:
         largest = np.argsort(-sizes, kind="stable")[:LARGEST].tolist()
-        told = ", ".join(f"{names[column] if names else column!r} ({sizes[column]})" for column in largest)
+        top = ", ".join(f"{names[column] if names else column!r} ({sizes[column]})" for column in largest)
         raise ValueError(
             f"order=2 must have at most {MOST_TRIPLES} probabilities, categories of all pairs of columns x categories "
-            f"of all columns x classes; here it has {n_triples}. The columns with the most categories are {told}: join "
+            f"of all columns x classes; here it has {n_triples}. The columns with the most categories are {top}: join "
             "rare ones, leave such columns out, take fewer max_bins, or order=1."
         )

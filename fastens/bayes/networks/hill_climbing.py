@@ -88,16 +88,16 @@ class _Climb:
 
     def _learn(self, children: range | list[int]) -> None:
         """Score all changes of the parents of some variables."""
-        asked: list[tuple[int, int, Candidate]] = []
+        tried: list[tuple[int, int, Candidate]] = []
         for child in children:
             self._gains[:, child] = -np.inf
             for other in range(len(self.parents)):
                 candidate = (child, self._changed(other, child))
-                # A turned edge adds a parent too, so every variable but the child is asked.
+                # Reversing an edge adds a parent too, so every variable but the child is tried.
                 if other != child and self._may_help(candidate, other in self.parents[child]):
-                    asked.append((other, child, candidate))
-        found = self._scores.of(candidate for _, _, candidate in asked)
-        for (other, child, _), score in zip(asked, found, strict=True):
+                    tried.append((other, child, candidate))
+        found = self._scores.of(candidate for _, _, candidate in tried)
+        for (other, child, _), score in zip(tried, found, strict=True):
             self._gains[other, child] = score - self._current[child]
 
     def _changed(self, other: int, child: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.bayes.counts.attributes import CodeDoor
+from fastens.bayes.counts.attributes import CodedInput
 from fastens.bayes.counts.column_bins import Limits, bin_names, binned, learn_limits
 from fastens.bayes.counts.counting import CODE_DTYPES, encode
 from fastens.bayes.counts.declared import Values, declared_values, given_values, with_values
@@ -27,8 +27,8 @@ from fastens.bayes.rollback import keeps_model
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
+from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import TableEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -44,7 +44,7 @@ HIDDEN = NONE | Rule(
 )
 
 
-class BayesianNetwork(TableEstimation, NetworkFiles, CodeDoor, SavedEstimator, NetworkQueries):
+class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
     Every column is a variable and its distinct values are the variable's states, numbers too, unless `max_bins` cuts
@@ -293,7 +293,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodeDoor, SavedEstimator, N
                 present, place = np.unique(out[is_there, index], return_inverse=True)
                 out[is_there, index] = place + first
                 categories[index] = [known[int(code) - first] for code in present]
-        self._encoder = TableEncoder(self._encoder.names, categories)
+        self._encoder = InputEncoder(self._encoder.names, categories)
         return out
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:

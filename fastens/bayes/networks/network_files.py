@@ -20,7 +20,7 @@ from fastens.bayes.networks.bif import BIFError, format_bif, parse_bif
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, as_table, joined
 from fastens.bayes.networks.graphs import Parents, parents_from
 from fastens.parameters import instance
-from fastens.table.tables import TableEncoder
+from fastens.table.encoder import InputEncoder
 
 Array = NDArray[np.float64]
 GZIP = b"\x1f\x8b"  # how such files begin
@@ -32,7 +32,7 @@ class NetworkFiles:
     _network: DiscreteNetwork
     _counts: list[Array] | None
     _limits: Limits
-    _encoder: TableEncoder
+    _encoder: InputEncoder
     history_: Array
     n_iter_: int
     n_features_in_: int
@@ -147,7 +147,7 @@ class NetworkFiles:
         model: Any = cls(structure=structure, **parameters)  # type: ignore[call-arg]
         model._check_parameters()
         names = list(network.names[:n_columns])
-        model._encoder = TableEncoder(names, [list(found) for found in network.states[:n_columns]])
+        model._encoder = InputEncoder(names, [list(found) for found in network.states[:n_columns]])
         model._set_columns(n_columns, names)
         model._set_plain()
         if target is not None:

@@ -40,44 +40,43 @@ class NetworkQueries:
     def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
         raise NotImplementedError
 
+    @property
+    def _fitted(self) -> DiscreteNetwork:
+        self._check_fitted()
+        return self._network
+
     # The network --------------------------------------------------
 
     @property
     def node_names_(self) -> list[str]:
         """The variables: the columns, hidden variables, the class."""
-        self._check_fitted()
-        return list(self._network.names)
+        return list(self._fitted.names)
 
     @property
     def states_(self) -> dict[str, list[Any]]:
         """The values of each variable."""
-        self._check_fitted()
-        return {name: list(found) for name, found in zip(self._network.names, self._network.states, strict=True)}
+        return {name: list(found) for name, found in zip(self._fitted.names, self._network.states, strict=True)}
 
     @property
     def parents_(self) -> dict[str, list[str]]:
         """The parents of each variable."""
-        self._check_fitted()
-        names = self._network.names
+        names = self._fitted.names
         return {name: [names[p] for p in found] for name, found in zip(names, self._network.parents, strict=True)}
 
     @property
     def edges_(self) -> list[tuple[str, str]]:
         """Pairs (parent, child)."""
-        self._check_fitted()
-        return self._network.edges
+        return self._fitted.edges
 
     @property
     def tables_(self) -> dict[str, Array]:
         """P(variable | parents): axes for the parents in the order of `parents_`, and one for the variable."""
-        self._check_fitted()
-        return dict(zip(self._network.names, self._network.tables, strict=True))
+        return dict(zip(self._fitted.names, self._network.tables, strict=True))
 
     @property
     def n_parameters_(self) -> int:
         """Free parameters of the tables."""
-        self._check_fitted()
-        return self._network.n_parameters
+        return self._fitted.n_parameters
 
     def _number(self, variable: Any, parameter: str = "variable") -> int:
         if not isinstance(variable, Hashable) or variable not in self._network.names:
@@ -140,8 +139,7 @@ class NetworkQueries:
 
     def log_probability(self, evidence: Evidence = None) -> float:
         """Return log P(evidence), -inf where it is impossible; `evidence` as in `query`."""
-        self._check_fitted()
-        return query(self._network, [], self._evidence(evidence))[1]
+        return query(self._fitted, [], self._evidence(evidence))[1]
 
     def most_probable(self, evidence: Evidence = None) -> Explanation:
         """Return the most probable explanation: the joint values of all other variables that are most probable.
@@ -156,8 +154,7 @@ class NetworkQueries:
         Explanation
             With `values` and `log_probability`, that of them and the evidence together.
         """
-        self._check_fitted()
-        found, log_probability = explain(self._network, self._evidence(evidence))
+        found, log_probability = explain(self._fitted, self._evidence(evidence))
         values = {self._network.names[v]: self._network.states[v][place] for v, place in sorted(found.items())}
         return Explanation(values, log_probability)
 
@@ -226,8 +223,7 @@ class NetworkQueries:
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Return log P(what is known of the row), with its label where `y` is given; shape (n_samples,)."""
-        self._check_fitted()
-        return log_likelihoods(self._network, self._code_rows(X, y), resolve_n_jobs(self.n_jobs))
+        return log_likelihoods(self._fitted, self._code_rows(X, y), resolve_n_jobs(self.n_jobs))
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the sum of log P(row, label) over rows."""

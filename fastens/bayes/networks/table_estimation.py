@@ -16,7 +16,7 @@ from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.networks.em import objective, run_em, run_gradient_ascent
 from fastens.bayes.networks.initial_tables import initial_tables
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
-from fastens.table.tables import TableEncoder
+from fastens.table.encoder import InputEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ class TableEstimation(ParameterPosteriorMixin):
 
     _network: DiscreteNetwork
     _counts: list[Array] | None
-    _encoder: TableEncoder
+    _encoder: InputEncoder
     history_: Array
     n_iter_: int
     smoothing: str

@@ -1,4 +1,4 @@
-"""What the Bayesian trees share: one structure, the statistics of its nodes, and the average over its prunings."""
+"""Base of the Bayesian trees: one tree, the statistics of its nodes, and the average over its prunings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
+from fastens.bayes.docstrings import fill_docstring
 from fastens.bayes.posterior import generator
 from fastens.bayes.rollback import keeps_model
 from fastens.engine.grow.pruning import cut
@@ -40,6 +41,60 @@ RULES: dict[str, Rule] = {
     "evidence": one_of(TRAIN, HONEST),
 }
 
+# Parts of docstrings: see `fill_docstring`.
+PARTS = {
+    "split_prior": """
+split_prior : {"search", "strict", "features"}, float or pair, default="search"
+    Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
+    given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
+    the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
+    for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
+    that part the node's own rows.
+""",
+    "growth": """
+splitter : {"best", "random"}, default="best"
+    Take the best threshold of each feature, or one at random.
+max_depth : int or None, default=None
+    Most splits between the root and a leaf.
+min_samples_split : int or float, default=2
+    Fewest rows, or smallest share of them, that a node may be split with.
+min_samples_leaf : int or float, default=1
+    Fewest rows, or smallest share of them, in a leaf, whatever their weights.
+min_weight_fraction_leaf : float, default=0
+    Smallest share of all weights in a leaf.
+max_features : int, float, "sqrt", "log2" or None, default=None
+    How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
+max_leaf_nodes : int or None, default=None
+    Most leaves of a tree, which then grows best-first.
+min_impurity_decrease : float, default=0
+    A split must lower the impurity, times the node's share of the weights, by this much.
+""",
+    "columns": """
+interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
+    Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+    in no group are one more group.
+feature_weights : array of shape (n_features,), dict by name, or None, default=None
+    Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
+    tree.
+categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+    Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+""",
+    "threads": """
+random_state : int, RandomState or None, default=None
+    Fixes what is drawn; the model does not depend on `n_jobs`.
+n_jobs : int or None, default=None
+    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+""",
+    "posterior": """
+expected_n_leaves_ : float
+    The expected number of leaves; `get_n_leaves()` is that of the whole tree.
+entropy_ : float
+    How uncertain the pruning is, in nats.
+feature_probabilities_ : array of shape (n_features_in_,)
+    Posterior probability that the tree splits on each feature at all.
+""",
+}
+
 
 class BaseBayesTree(BaseDecisionTree):
     """The average over all prunings of one grown tree."""
@@ -53,6 +108,10 @@ class BaseBayesTree(BaseDecisionTree):
     _n_splits: Array
     _node_statistics: Array
     _honest_seed: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fill_docstring(cls, PARTS)
 
     # Fit --------------------------------------------------
 
@@ -99,7 +158,7 @@ class BaseBayesTree(BaseDecisionTree):
         return self._count(data.X, data.y, weight) if grown is None else grown
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        """The statistics of all nodes from what the tree holds, if that tells them exactly."""
+        """The statistics of all nodes from those stored in the tree, if these are exact."""
         return None
 
     def _monotonic(self) -> None:
@@ -131,7 +190,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     def _count(self, table: Any, y: Array, weight: Array | None) -> Array:
         """The statistics of all nodes from rows that are checked and encoded, (n_statistics, n_nodes)."""
-        leaf = np.concatenate([leaves[:, 0] for _, leaves in self._leaf_blocks(table)]).astype(np.intp)
+        leaf = self._leaves_of(table)[:, 0].astype(np.intp)
         left_child, offsets = self._ensemble.left_child, self._ensemble.node_offsets
         found = []
         total = float(len(y) if weight is None else weight.sum())
@@ -263,19 +322,19 @@ class BaseBayesTree(BaseDecisionTree):
         tree = cut(trees.tree(0), is_leaf)
         return single_tree(self, TreeEnsemble.from_trees([tree], [0], trees.baseline, trees.binning))
 
-    def _said_at(self, nodes: NDArray[np.integer]) -> Array:
-        """What nodes say if they are leaves, (n, n_values)."""
+    def _leaf_values(self, nodes: NDArray[np.integer]) -> Array:
+        """The posterior means of nodes as leaves, (n, n_values)."""
         return self._leaf_prior.values(self._node_statistics)[:, nodes].T
 
     def _map_values(self, X: Any) -> Array:
-        """What the most probable pruning says, (n_samples, n_values)."""
-        return self._said_at(self._prunings.nodes_of(self._prunings.map_leaves())[self.apply(X)])
+        """Predictions of the most probable pruning, (n_samples, n_values)."""
+        return self._leaf_values(self._prunings.nodes_of(self._prunings.map_leaves())[self.apply(X)])
 
     def _gibbs_values(self, X: Any, random: np.random.Generator) -> Array:
-        """What a pruning says that is drawn anew for each row, (n_samples, n_values)."""
-        return self._said_at(self._prunings.draw_nodes(self.apply(X), random))
+        """Predictions of a pruning drawn anew for each row, (n_samples, n_values)."""
+        return self._leaf_values(self._prunings.draw_nodes(self.apply(X), random))
 
-    def _ways(self, leaves: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.integer], Array]:
+    def _ancestor_weights(self, leaves: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.integer], Array]:
         """For each leaf, the nodes that may be leaves in its place: whose place, the node, and its probability."""
         place, node = np.arange(len(leaves)), leaves
         places, nodes = [place], [node]
@@ -292,7 +351,7 @@ class BaseBayesTree(BaseDecisionTree):
     def _quantiles(self, X: Any, levels: Array, column: int, *, of_target: bool = False) -> Array:
         """Quantiles of the posterior of a value, or of a new target, for each row, (n_samples, n_levels)."""
         leaves, row = np.unique(self.apply(X), return_inverse=True)
-        place, node, weight = self._ways(leaves)
+        place, node, weight = self._ancestor_weights(leaves)
         statistics, prior = self._node_statistics[:, node], self._leaf_prior
         found = np.empty((len(leaves), len(levels)))
         for j, level in enumerate(levels.tolist()):

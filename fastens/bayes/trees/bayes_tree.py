@@ -37,52 +37,22 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
         all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
         leaves by chance. L leaves part n rows: few leaves do where there is little noise.
-    split_prior : {"search", "strict", "features"}, float or pair, default="search"
-        Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
-        the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
-        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
-        that part the node's own rows.
+    {split_prior}
     evidence : {"train", "honest"}, default="train"
-        Whose rows tell the prunings' posterior and the leaves' probabilities: all, or, with "honest", the half that
+        The rows of the likelihood: all, or, with "honest", the half that
         the tree was not grown on. Only then is the posterior that of a tree fixed beforehand; with "train" the prior
         must pay for the search.
     temperature : float, default=1
         The likelihood is raised to the power of 1 / temperature.
     criterion : {"gini", "entropy", "log_loss"}, default="entropy"
         What a split lowers; entropy and log_loss are the same.
-    splitter : {"best", "random"}, default="best"
-        Take the best threshold of each feature, or one at random.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_split : int or float, default=2
-        Fewest rows, or smallest share of them, that a node may be split with.
-    min_samples_leaf : int or float, default=1
-        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
-    min_weight_fraction_leaf : float, default=0
-        Smallest share of all weights in a leaf.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
-    max_leaf_nodes : int or None, default=None
-        Most leaves of a tree, which then grows best-first.
-    min_impurity_decrease : float, default=0
-        A split must lower the impurity, times the node's share of the weights, by this much.
+    {growth}
     class_weight : dict, "balanced" or None, default=None
         Factors of the rows' weights by class.
-    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
-        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-        in no group are one more group.
-    feature_weights : array of shape (n_features,), dict by name, or None, default=None
-        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-        tree.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    {columns}
     max_bins : int, default=255
         Most bins of a feature, up to 65 535.
-    random_state : int, RandomState or None, default=None
-        Fixes what is drawn; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {threads}
 
     Attributes
     ----------
@@ -90,12 +60,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         The labels, sorted.
     log_evidence_ : float
         Log of the labels' probability, over all prunings and leaf values.
-    expected_n_leaves_ : float
-        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
-    entropy_ : float
-        How uncertain the pruning is, in nats.
-    feature_probabilities_ : array of shape (n_features_in_,)
-        Posterior probability that the tree splits on each feature at all.
+    {posterior}
     map_estimator_ : DecisionTreeClassifier
         The most probable pruning.
     map_log_joint_ : float
@@ -209,9 +174,9 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     def _vote_share(self, X: ArrayLike) -> Array:
         leaves, row = np.unique(self.apply(X), return_inverse=True)
-        place, node, weight = self._ways(leaves)
+        place, node, weight = self._ancestor_weights(leaves)
         votes = np.zeros((len(leaves), len(self.classes_)))
-        np.add.at(votes, (place, self._probabilities(self._said_at(node)).argmax(axis=1)), weight)
+        np.add.at(votes, (place, self._probabilities(self._leaf_values(node)).argmax(axis=1)), weight)
         return votes[row.ravel()]
 
     def predict_proba_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
@@ -258,60 +223,25 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
     prior_scale : float, default=0.1
         The prior variance of a leaf's targets, as a share of the variance of all.
-    split_prior : {"search", "strict", "features"}, float or pair, default="search"
-        Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-        given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
-        the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
-        for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
-        that part the node's own rows.
+    {split_prior}
     evidence : {"train", "honest"}, default="train"
-        Whose rows tell the prunings' posterior and the leaves' values: all, or, with "honest", the half that the tree
+        The rows of the likelihood: all, or, with "honest", the half that the tree
         was not grown on.
     temperature : float, default=1
         The likelihood is raised to the power of 1 / temperature.
     criterion : {"squared_error", "poisson"}, default="squared_error"
         What a split lowers, and the model of a leaf.
-    splitter : {"best", "random"}, default="best"
-        Take the best threshold of each feature, or one at random.
-    max_depth : int or None, default=None
-        Most splits between the root and a leaf.
-    min_samples_split : int or float, default=2
-        Fewest rows, or smallest share of them, that a node may be split with.
-    min_samples_leaf : int or float, default=1
-        Fewest rows, or smallest share of them, in a leaf, whatever their weights.
-    min_weight_fraction_leaf : float, default=0
-        Smallest share of all weights in a leaf.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
-    max_leaf_nodes : int or None, default=None
-        Most leaves of a tree, which then grows best-first.
-    min_impurity_decrease : float, default=0
-        A split must lower the impurity, times the node's share of the weights, by this much.
-    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
-        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-        in no group are one more group.
-    feature_weights : array of shape (n_features,), dict by name, or None, default=None
-        Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-        tree.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    {growth}
+    {columns}
     max_bins : int, default=65535
         Most bins of a feature, up to 65 535.
-    random_state : int, RandomState or None, default=None
-        Fixes what is drawn; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {threads}
 
     Attributes
     ----------
     log_evidence_ : float
         Log of the targets' density (of counts, their probability), over all prunings and leaf values.
-    expected_n_leaves_ : float
-        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
-    entropy_ : float
-        How uncertain the pruning is, in nats.
-    feature_probabilities_ : array of shape (n_features_in_,)
-        Posterior probability that the tree splits on each feature at all.
+    {posterior}
     map_estimator_ : DecisionTreeRegressor
         The most probable pruning.
     map_log_joint_ : float

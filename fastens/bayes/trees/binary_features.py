@@ -1,4 +1,4 @@
-"""Yes-or-no questions about columns: the few that say most about the class, found one after another."""
+"""Binary features of columns (questions with the answer yes or no), selected greedily by information gain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
-MOST_CATEGORIES = 64  # of a column that are asked for; the heaviest ones
+MOST_CATEGORIES = 64  # of a column that have a feature each; the most frequent ones
 
 
 class BinaryFeatures(NamedTuple):
@@ -19,7 +19,7 @@ class BinaryFeatures(NamedTuple):
     value: NDArray[np.float64]
 
     def answers(self, X: Floats) -> NDArray[np.int64]:
-        """For each row and question 1 for yes, 0 for no; a missing value is neither at most nor equal to anything."""
+        """The features of each row, 1 or 0; a missing value is neither at most nor equal to anything."""
         found = np.empty((len(X), len(self.column)), dtype=np.int64)
         for i, (column, kind, value) in enumerate(zip(*self, strict=True)):
             x = X[:, column]
@@ -37,7 +37,7 @@ AT_MOST, EQUAL, MISSING = 0, 1, 2
 def candidate_features(
     X: Floats, is_categorical: NDArray[np.bool_], weight: NDArray[np.float64], n_thresholds: int
 ) -> BinaryFeatures:
-    """All questions worth asking: at most `n_thresholds` of each column of numbers, at weighted quantiles."""
+    """All features: at most `n_thresholds` of each column of numbers, at weighted quantiles."""
     found: list[tuple[int, int, float]] = []
     for column in range(X.shape[1]):
         x = X[:, column]
@@ -53,7 +53,7 @@ def candidate_features(
             found += [(column, AT_MOST, value) for value in _thresholds(values, totals, n_thresholds)]
         if not is_there.all() and is_there.any():
             found.append((column, MISSING, 0.0))
-    # Where all columns are constant there is nothing to ask; one question that all answer alike does no harm.
+    # Where all columns are constant, one constant feature.
     columns, kinds, numbers = zip(*(found or [(0, MISSING, 0.0)]), strict=True)
     return BinaryFeatures(np.array(columns, np.int64), np.array(kinds, np.int64), np.array(numbers, np.float64))
 
@@ -75,7 +75,7 @@ def _thresholds(values: Floats, totals: NDArray[np.float64], most: int) -> list[
 def select_features(
     answers: NDArray[np.int64], classes: NDArray[np.int64], weight: NDArray[np.float64], most: int
 ) -> list[int]:
-    """Choose questions one after another: each lowers the entropy of the class given all answers by the most."""
+    """Greedy forward selection: each feature lowers the entropy of the class given all selected ones by the most."""
     chosen: list[int] = []
     n_classes = int(classes.max()) + 1
     cell = np.zeros(len(answers), dtype=np.int64)

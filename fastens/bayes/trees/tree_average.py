@@ -1,4 +1,4 @@
-"""The Bayes-optimal average over all decision trees on a few yes-or-no questions, without any search or sampling."""
+"""The exact Bayesian average over all decision trees on a few binary features, without search or sampling."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from fastens.base import BaseClassifier
+from fastens.bayes.counts.attributes import dense
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
@@ -21,24 +21,24 @@ MOST_QUESTIONS = 15
 
 
 class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator):
-    """The exact Bayesian average over all decision trees on up to some 14 yes-or-no questions.
+    """The exact Bayesian average over all decision trees on up to some 14 binary features ("questions").
 
     With 6 questions there are 4.8e23 trees, with 14 some 10^6078; every one of them votes with its posterior
     probability. The count cube, one cell for each of the 3^p conjunctions of answers, holds the sum over all trees on
     each cell, and one pass down gives all predictions: predicting is a table lookup.
 
-    A table whose columns make up at most `max_questions` questions (one for a binary column) keeps all of them, and
-    nothing is left out. Otherwise those are taken that one after another lower the class's entropy most.
+    Columns become questions: "x <= threshold", "x = category", "x is missing". If there are more than `max_questions`,
+    they are selected greedily by the entropy of the class.
 
     Parameters
     ----------
     max_questions : int, default=10
-        The most questions, up to 15; time and memory triple with each: 3^10 cells take milliseconds, 3^14 (4.8 million)
+        Most questions, up to 15; time and memory triple with each: 3^10 cells take milliseconds, 3^14 (4.8 million)
         about two seconds.
     n_thresholds : int, default=16
-        The most numbers that a column is compared with.
+        Most thresholds of a column.
     split_prior : float or pair, default=0.5
-        Prior probability that a node asks a question, where one is left. A pair (a, b): a (1 + depth)^-b.
+        Prior probability that a node splits. A pair (a, b): a (1 + depth)^-b.
     alpha : float, default=0.5
         Parameter of the Dirichlet prior of a leaf's class probabilities.
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
@@ -53,7 +53,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     questions_ : list of str
-        The questions in words.
+        The questions as text.
     n_trees_ : int
         How many trees are averaged.
     log_evidence_ : float
@@ -116,7 +116,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ExactTreeAverageClassifier:
-        """Choose the questions and sum over all trees.
+        """Select the questions and sum over all trees.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
             Weights of the rows: a weight of 2 is a row that is there twice.
         """
         data = self._start_fit(X, y, sample_weight)
-        rows = _dense(data.X)
+        rows = dense(data.X)
         weight = np.ones(len(rows)) if data.sample_weight is None else data.sample_weight
         classes = data.y.astype(np.int64)
         self._questions, answers = self._choose_questions(rows, classes, weight)
@@ -187,13 +187,13 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return self._table[answers @ (1 << np.arange(answers.shape[1])[::-1])]
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the answers to the questions, 1 for yes, shape (n_samples, n_questions): what a `Tree` reads."""
-        rows = _dense(self._check_table(X))
+        """Return the binary features, (n_samples, n_questions): the input of a `Tree`."""
+        rows = dense(self._check_table(X))
         return self._questions.answers(rows)
 
     @property
     def questions_(self) -> list[str]:
-        """The questions in words."""
+        """The questions as text."""
         self._check_fitted()
         return [self._in_words(*question) for question in zip(*self._questions, strict=True)]
 
@@ -257,7 +257,3 @@ def _check_restored(questions: BinaryFeatures, answers: NDArray[np.int64], count
         raise ValueError("the questions are malformed")
     if ((answers != 0) & (answers != 1)).any() or not (np.isfinite(counts) & (counts >= 0)).all():
         raise ValueError("the counts are malformed")
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if sparse.issparse(X) else X

@@ -1,4 +1,4 @@
-"""Bayes over all trees on a few yes-or-no questions, by the count cube: evidence, predictions, MAP tree and samples."""
+"""Bayes over all trees on a few binary features, by the count cube: evidence, predictions, MAP tree and samples."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Tree:
         return int(np.count_nonzero(self.question == LEAF))
 
     def predict_proba(self, answers: NDArray[np.int64]) -> Floats:
-        """Class probabilities of rows of answers, 0 or 1 for each question."""
+        """Class probabilities of rows of binary features."""
         node = np.zeros(len(answers), dtype=np.int64)
         for _ in range(len(self.names)):
-            asked = self.question[node]
-            below = self.children[node, answers[np.arange(len(answers)), np.maximum(asked, 0)]]
-            node = np.where(asked == LEAF, node, below)
+            tested = self.question[node]
+            below = self.children[node, answers[np.arange(len(answers)), np.maximum(tested, 0)]]
+            node = np.where(tested == LEAF, node, below)
         return self.proba[node]
 
     def __str__(self) -> str:
@@ -152,7 +152,7 @@ class TreeCube:
         return self._build(choose, names)
 
     def _terms(self, cell: int, log_f: Floats, log_q: Floats) -> tuple[list[int], Floats]:
-        """What a node on the cell may do, to stop or to ask a question, and the log weight of each."""
+        """The choices of a node on the cell, to be a leaf or to test a free feature, and the log weight of each."""
         free = np.flatnonzero(self.cube.digits_of(cell) < 0)
         depth = len(self.cube.sizes) - len(free)
         no, yes = (cell - by * self.cube.strides[free] for by in (2, 1))
@@ -169,9 +169,9 @@ class TreeCube:
             depth = np.count_nonzero(~free, axis=1)
             parts = [np.where(free, cell[:, None] - by * self.cube.strides, 0) for by in (1, 2)]
             terms = self._log_prior[1, depth][:, None] + self._log_q[parts[0]] + self._log_q[parts[1]]
-            asks = np.exp(np.where(free, terms, -np.inf) - self._log_q[cell][:, None])
+            splits = np.exp(np.where(free, terms, -np.inf) - self._log_q[cell][:, None])
             stops = np.exp(self._log_prior[0, depth] + self._log_f[cell] - self._log_q[cell])
-            cumulative = np.cumsum(np.column_stack([stops, asks]), axis=1)
+            cumulative = np.cumsum(np.column_stack([stops, splits]), axis=1)
             chosen = (random.random(len(moving))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1) - 1
             moving, chosen = moving[chosen >= 0], chosen[chosen >= 0]
             is_free[moving, chosen] = False
@@ -182,18 +182,18 @@ class TreeCube:
         cells, question, children = [len(self.cube) - 1], list[int](), list[list[int]]()
         while len(question) < len(cells):
             cell = cells[len(question)]
-            asked = choose(cell)
-            question.append(asked)
+            tested = choose(cell)
+            question.append(tested)
             children.append([LEAF, LEAF])
-            if asked != LEAF:
-                stride = int(self.cube.strides[asked])
+            if tested != LEAF:
+                stride = int(self.cube.strides[tested])
                 children[-1] = [len(cells), len(cells) + 1]
                 cells += [cell - 2 * stride, cell - stride]
         return Tree(np.array(question), np.array(children), self.leaf_proba(np.array(cells)), names)
 
 
 def n_trees(n_questions: int) -> int:
-    """How many trees there are where no path asks a question twice: t_p = 1 + p t_(p-1)^2.
+    """The number of trees in which no path tests a feature twice: t_p = 1 + p t_(p-1)^2.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What each column contributes to each prediction, as a table in batches: no more than some rows are held at a time."""
+"""Contributions of columns to predictions, as a table in batches of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINES = 3.0
 
 
 def explains(model: Any) -> bool:
-    """Whether the model can say what each column contributes: where it is made of trees."""
+    """Whether the model has contributions of columns: where it is made of trees."""
     return hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
 
 

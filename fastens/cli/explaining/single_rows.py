@@ -1,4 +1,4 @@
-"""Single rows that are worth a look, and why the model says of them what it says."""
+"""Single rows of interest, and explanations of their predictions."""
 
 from __future__ import annotations
 
@@ -24,33 +24,17 @@ NOTHING = 1e-3  # steps smaller than this share of the largest are not shown
 MOST_WORDS, QUOTED = 60, 300
 TINY = 1e-300
 ADDED = "Bars lead from the expected prediction to that of the row."
-LENT = "Bars show how the prediction changes, on average, when other rows lend the row their value of a column."
-LEFT_OUT = "Bars show what each word adds: how the prediction changes when it is left out."
+REPLACED = "Bars show the mean change of the prediction when a column has the values of other rows."
+LEFT_OUT = "Bars show the contribution of each word: the change of the prediction when it is left out."
 Step = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
 class Reasons:
-    """How columns move the prediction of a row.
+    """How columns move the prediction of a row: steps (column, value, change), the largest first.
 
-    Attributes
-    ----------
-    row : int
-        Its position.
-    choice : str
-        Why it is shown.
-    start : float or None
-        The expected prediction that the steps start from; None where steps do not add up to the prediction.
-    steps : list of (str, str, float)
-        Column, value and what it does, from the largest.
-    rest : float or None
-        What the columns not listed do together.
-    label : str
-        What is moved.
-    way : str
-        How this was found out.
-    text : str or None
-        The text of the row, where the model reads the words of one.
+    `start` is the expected prediction, None where the steps do not add up to the prediction; `rest` is the sum of the
+    columns not listed; `text` is the row's text for models of words.
     """
 
     row: int
@@ -64,7 +48,7 @@ class Reasons:
 
 
 def chosen_rows(subject: Subject) -> dict[int, str]:
-    """Positions of rows to show, and why each."""
+    """Positions of rows to show, and the reason for each."""
     predicted, found = subject.predicted, {}
     if subject.truth is not None:
         losses = row_losses(predicted, subject.truth)
@@ -82,15 +66,15 @@ def chosen_rows(subject: Subject) -> dict[int, str]:
 
 
 def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Reasons:
-    """Exact contributions (n_outputs, n_columns + 1) if given; else what changes when other rows lend their values."""
+    """Exact contributions (n_outputs, n_columns + 1) if given; else changes with values of other rows."""
     output = int(subject.outputs[row].argmax())
     names = subject.X.column_names
     if subject.card.kinds.get(names[0]) == WORDS:
         return _of_words(subject, row, choice, output)
     cells = [_cell(subject.X.column(column)[row]) for column in range(len(names))]
     if parts is None:
-        shown = _largest(list(zip(names, cells, _lent(subject, row, output).tolist(), strict=True)))
-        return Reasons(row, choice, None, shown, None, f"change of the {_predicted_name(subject, output)}", LENT)
+        shown = _largest(list(zip(names, cells, _replaced(subject, row, output).tolist(), strict=True)))
+        return Reasons(row, choice, None, shown, None, f"change of the {_predicted_name(subject, output)}", REPLACED)
     steps, start = parts[output, :-1], float(parts[output, -1])
     shown = _largest(list(zip(names, cells, steps.tolist(), strict=True)))
     rest = float(steps.sum()) - sum(step for _, _, step in shown) if len(shown) < len(steps) else None
@@ -104,7 +88,7 @@ def _largest(steps: list[Step]) -> list[Step]:
 
 
 def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
-    """What leaving a word out changes."""
+    """Changes of the prediction without each word."""
     name = subject.X.column_names[0]
     text = str(subject.X.column(0)[row].as_py() or "")
     words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MOST_WORDS]
@@ -119,7 +103,7 @@ def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
     return Reasons(row, choice, None, shown, None, label, LEFT_OUT, quote)
 
 
-def _lent(subject: Subject, row: int, output: int) -> Array:
+def _replaced(subject: Subject, row: int, output: int) -> Array:
     """The prediction less its mean when a column has the values of other rows (Robnik-Šikonja & Kononenko 2008)."""
     others = subject.sample(N_OTHERS)
     itself = np.full(len(others), row)
@@ -137,7 +121,7 @@ def _predicted_name(subject: Subject, output: int) -> str:
 
 
 def _cell(value: pa.Scalar) -> str:
-    """What a cell says."""
+    """A cell as text."""
     plain: Any = value.as_py()
     if plain is None or (isinstance(plain, float) and math.isnan(plain)):
         return "missing"

@@ -1,4 +1,4 @@
-"""What is explained: a model and the rows it is looked at with; and what it would say were a column otherwise."""
+"""What is explained: a model and rows of a table; permutation importance and partial dependence."""
 
 from __future__ import annotations
 
@@ -26,20 +26,9 @@ N_DEPENDENCE_ROWS = 300
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, its card, and rows of a table.
+    """A model, its card, and rows of a table with their predictions.
 
-    Attributes
-    ----------
-    model, card
-        What a file holds.
-    X : pyarrow.Table
-        The features of the rows.
-    predicted : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or values.
-    truth : Truth or None
-        What should have been predicted, where it is known.
-    numbers : array of shape (n_rows,)
-        The places of the rows in the table.
+    `truth` holds the true values where they are known, `numbers` the positions of the rows in the table.
     """
 
     model: Any
@@ -56,7 +45,7 @@ class Subject:
 
     @property
     def outputs(self) -> Array:
-        """What is predicted, as `as_outputs` has it."""
+        """Predictions as in `as_outputs`."""
         return as_outputs(self.predicted)
 
     @property
@@ -95,7 +84,7 @@ def as_outputs(predicted: Array) -> Array:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much predictions suffer, or change, when a column is shuffled: mean and standard error for each column."""
+    """Permutation importance: mean and standard error of each column."""
 
     measure: str
     mean: Array
@@ -104,7 +93,7 @@ class Importance:
 
 
 def shuffled_importance(subject: Subject) -> Importance:
-    """By how much the loss grows when the values of a column are shuffled; without the truth, what predictions move."""
+    """Growth of the loss when a column is shuffled; without true values, the mean change of predictions."""
     n_columns = subject.X.num_columns
     rows = subject.sample(int(np.clip(MOST_PREDICTIONS // (n_columns * N_REPEATS), FEWEST_ROWS, MOST_ROWS)))
     generator = np.random.default_rng(0)
@@ -113,12 +102,12 @@ def shuffled_importance(subject: Subject) -> Importance:
     growth = np.empty((n_columns, N_REPEATS))
     for column in range(n_columns):
         shuffled = subject.with_values_of(column, np.tile(rows, N_REPEATS), donors.ravel())
-        growth[column] = [_harm(sample, part) for part in np.split(shuffled, N_REPEATS)]
+        growth[column] = [_change(sample, part) for part in np.split(shuffled, N_REPEATS)]
     error = growth.std(axis=1, ddof=1) / np.sqrt(N_REPEATS)
     return Importance(_measure(sample), growth.mean(axis=1), error, len(rows))
 
 
-def _harm(sample: Subject, predicted: Array) -> float:
+def _change(sample: Subject, predicted: Array) -> float:
     if sample.truth is None:
         return float(np.abs(predicted - sample.predicted).mean())
     return mean_loss(predicted, sample.truth) - mean_loss(sample.predicted, sample.truth)
@@ -130,20 +119,9 @@ def _measure(sample: Subject) -> str:
 
 @dataclass(frozen=True)
 class Dependence:
-    """How the mean prediction depends on a column.
+    """Partial dependence on a column: `means` (n_values, n_outputs) of the predictions for each of `values`.
 
-    Attributes
-    ----------
-    values : array of float, or of str for categories
-        Values that were tried.
-    means : array of shape (n_values, n_outputs)
-        Mean predictions with each.
-    counts : array of shape (n_values,)
-        Rows that have, or are nearest to, each value.
-    missing : array of shape (n_outputs,) or None
-        Mean predictions without a value.
-    n_missing, n_rows : int
-        Rows without a value, and all rows.
+    `counts` are the rows nearest to each value, `missing` the mean predictions without a value.
     """
 
     values: NDArray
@@ -220,7 +198,7 @@ def as_numbers(column: pa.ChunkedArray) -> Array:
 
 
 def as_texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
-    """What each cell says; an empty text where there is nothing."""
+    """Cells as text, empty where missing."""
     return np.array(["" if value is None else str(value) for value in column.to_pylist()])
 
 

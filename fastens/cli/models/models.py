@@ -102,7 +102,7 @@ FAMILIES = {
     ),
     "gaussian-nb": Family("naive Bayes of numbers, Gaussian", fastens.GaussianNB, None, is_special=True),
     "categorical-nb": Family("naive Bayes of categories", fastens.CategoricalNB, None, is_special=True),
-    "bernoulli-nb": Family("naive Bayes of what is there and what is not", fastens.BernoulliNB, None, is_special=True),
+    "bernoulli-nb": Family("naive Bayes for binary columns", fastens.BernoulliNB, None, is_special=True),
     "multinomial-nb": Family("naive Bayes of counts", fastens.MultinomialNB, None, is_special=True),
     "complement-nb": Family("naive Bayes of counts, for rare classes", fastens.ComplementNB, None, is_special=True),
     TEXT: Family("naive Bayes on the words of a text", fastens.TextClassifier, None),
@@ -135,7 +135,7 @@ ELSEWHERE: dict[str, tuple[type, str]] = {
 
 
 def known_family(name: str) -> str:
-    """The name, if it is that of a family; else a CommandError that says what to do."""
+    """The name, if it is that of a family; else a CommandError with what to do."""
     if name in ELSEWHERE:
         raise CommandError(f"--model {name}: {ELSEWHERE[name][1]}")
     if name not in FAMILIES:

@@ -77,7 +77,7 @@ def true_against_predicted(predicted: Array, y: Array) -> Html:
 
 
 def residuals(predicted: Array, y: Array) -> Html:
-    """What is left of each row's true value, with the mean over twentieths of the rows."""
+    """The residual of each row, with the mean over twentieths of the rows."""
     at = _spaced(len(y), N_DOTS)
     left = y - predicted
     x, y_range = _central(predicted), _central(left)
@@ -157,7 +157,7 @@ def training(curves: Mapping[str, Array], best: int | None) -> Html:
 
 
 def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: str) -> Html:
-    """A dot for each row and column at its contribution; shades say how high the column's value is."""
+    """A dot for each row and column at its contribution; shades are the ranks of the column's values."""
     ticks = [(-float(place), shortened(name, 24)) for place, name in enumerate(names)]
     y = Range(-len(names) + 0.4, 0.6)
     chart = Chart(Range.of(parts, [0]), y, (WIDE, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)

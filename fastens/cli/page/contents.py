@@ -1,4 +1,4 @@
-"""What goes into a report: whatever the model and the table allow."""
+"""The contents of a report: the sections that the model and the table allow."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from fastens.cli.table.columns import NUMBER, TIME, WORDS, kind_of
 from fastens.inspection.contribution_plots import explained_quantity
 
 Array = NDArray[np.float64]
-# Rows looked at for everything but the scores.
+# Rows for everything but the scores.
 MOST_ROWS = 20_000
 N_SWARM_ROWS, FEWEST_SWARM_ROWS, SWARM_SECONDS = 800, 50, 2.0
 N_CONTRIBUTING = 12
 N_DEPENDENCES = 6
-# Parameters whose values say nothing in a report, or too much.
+# Longer values of parameters are left out.
 LONGEST_VALUE = 100
 
 
@@ -50,12 +50,12 @@ def report_page(everything: Subject, model_file: str, table_file: str) -> str:
     title = f"What predicts {card.target}" if card.target else "What predicts"
     model_name, table_name = os.path.basename(model_file), os.path.basename(table_file)
     lead = f"{type(model).__name__} in {model_name}, seen through {rows} of {table_name}"
-    parts = [*_judgement(subject, rows), *_columns(subject.take(subject.sample(MOST_ROWS))), *_training(model)]
+    parts = [*_quality(subject, rows), *_columns(subject.take(subject.sample(MOST_ROWS))), *_training(model)]
     return document(title, lead, notes, [*parts, _about(subject)])
 
 
-def _judgement(subject: Subject, rows: str) -> list[Html]:
-    """Scores, and where they come from."""
+def _quality(subject: Subject, rows: str) -> list[Html]:
+    """Scores, and calibration or errors."""
     truth = subject.truth
     if truth is None:
         return []
@@ -65,7 +65,7 @@ def _judgement(subject: Subject, rows: str) -> list[Html]:
 
 
 def _columns(subject: Subject) -> list[Html]:
-    """Which columns matter, and how; for a text its words."""
+    """Importances, contributions and dependence of the columns; for a text its words."""
     model, X = subject.model, subject.X
     found = []
     if hasattr(model, "most_telling_words"):

@@ -24,7 +24,7 @@ N_IMPORTANT = 20
 
 
 def section(name: str, title: str, hint: str, *content: Html) -> Html:
-    """A part of the page with a heading and a sentence that says how to read it."""
+    """A part of the page with a heading and a sentence on how to read it."""
     return element("section", element("h2", title), element("p", hint, class_="hint"), *content, id=name)
 
 
@@ -56,7 +56,7 @@ def scores(found: Scores, constant: Scores | None, rows: str) -> Html:
 
 
 def probabilities(subject: Subject) -> Html:
-    """Whether what is predicted with a probability comes true as often; which classes are taken for which."""
+    """Calibration, the distribution of probabilities, and the confusion matrix."""
     truth, classes = subject.truth, subject.classes
     assert truth is not None
     assert classes is not None
@@ -69,8 +69,8 @@ def probabilities(subject: Subject) -> Html:
         happened = subject.predicted.argmax(axis=1) == truth.codes
         names, of = ("wrong", "right"), "of the class predicted"
     hint = (
-        f"The probability {of} against how often it came true, each dot a tenth of the rows. Dots on the dashed line "
-        "are honest probabilities, below it they are too high; the band holds the true share 19 times in 20."
+        f"The probability {of} against the observed frequency, each dot a tenth of the rows. Dots on the dashed line "
+        "are calibrated, below it probabilities are too high; the band is a 95 % confidence interval."
     )
     drawn = [
         card(charts.calibration(probability, happened), title="Calibration"),
@@ -91,7 +91,7 @@ def _mistakes(subject: Subject) -> Html:
         top = np.argsort(-counts, axis=None, kind="stable")[:N_MISTAKES]
         pairs = [np.unravel_index(place, counts.shape) for place in top if counts.flat[place]]
         rows = [[names[i], names[j], f"{counts[i, j]:,}"] for i, j in pairs]
-        return card(table(["truth", "predicted", "rows"], rows), title="Most frequent mistakes")
+        return card(table(["truth", "predicted", "rows"], rows), title="Most frequent confusions")
     lines = []
     for true, name in enumerate(names):
         share = counts[true] / max(counts[true].sum(), 1)
@@ -102,23 +102,23 @@ def _mistakes(subject: Subject) -> Html:
         )  # fmt: skip
         lines.append(element("tr", element("th", name, scope="row"), cells))
     head = element("tr", element("th", "truth ↓  predicted →"), (element("th", name, scope="col") for name in names))
-    return card(wide_table(head, lines, "confusion"), title="What is taken for what")
+    return card(wide_table(head, lines, "confusion"), title="Confusion matrix")
 
 
 def errors(subject: Subject) -> Html:
-    """How far predictions are from the truth, and where."""
+    """Errors of predictions."""
     truth, predicted = subject.truth, subject.predicted
     assert truth is not None
     y = truth.y.astype(np.float64)
     hint = (
-        "Each dot is a row. The solid line is the mean of what is left over: where it leaves the dashed line, "
+        "Each dot is a row. The solid line is the mean residual: where it leaves the dashed line, "
         "predictions of that size are too low (above) or too high (below)."
     )
     drawn = [
         card(charts.true_against_predicted(predicted, y), title="True value against prediction"),
-        card(charts.residuals(predicted, y), title="What is left over"),
+        card(charts.residuals(predicted, y), title="Residuals"),
     ]
-    spread = card(charts.histogram(y - predicted, "true value less predicted"), title="How errors are spread")
+    spread = card(charts.histogram(y - predicted, "true value less predicted"), title="Distribution of errors")
     quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
     limits = zip(quantiles, np.quantile(y - predicted, quantiles), strict=True)
     listed = table(["share of rows", "error at most"], [[f"{share:.0%}", short(limit)] for share, limit in limits])
@@ -130,12 +130,12 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
     if shuffled is not None:
         order, main = np.argsort(-shuffled.mean, kind="stable"), shuffled.mean
         hint = (
-            f"By how much the predictions suffer when the values of a column are shuffled: {shuffled.measure}, mean "
+            f"Permutation importance: {shuffled.measure}, mean "
             f"and standard error of five shuffles over {shuffled.n_rows:,} rows."
         )
     else:
         main = next(iter(shares.values()))
-        order, hint = np.argsort(-main, kind="stable"), "What the splits on each column do."
+        order, hint = np.argsort(-main, kind="stable"), "The gain of the splits on each column."
     if shares:
         hint += " Beside it the column's share in what the splits gain, and in their number."
     largest = float(main.max(initial=0)) or 1.0
@@ -180,7 +180,7 @@ def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str],
     y = Range.of(*(one.means for _, one in found), *absent, margin=0.08)
     hint = (
         f"The mean {label} when a column has this value in all rows and the others stay as they are; grey bars: how "
-        "many rows have such values. A difference that the other columns would not allow in life is shown all the same."
+        "many rows have such values. Combinations of values that do not occur in reality count too."
     )
     cards = [card(charts.dependence_chart(one, y, label, outputs), title=name) for name, one in found]
     names = legend(outputs) if len(outputs) > 1 else Html()
@@ -189,12 +189,12 @@ def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str],
 
 def training(curves: Mapping[str, Array], best: int | None) -> Html:
     """The loss after each round."""
-    hint = "The loss after each round. Training rows always get better; rows that were kept apart tell when to stop."
+    hint = "The loss after each round. The training loss always falls; the validation loss shows when to stop."
     return section("training", "How did training go?", hint, card(legend(list(curves)), charts.training(curves, best)))
 
 
 def telling_words(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
-    """The words that speak most for each class."""
+    """The most characteristic words of each class."""
     cards = []
     for label, best in words.items():
         largest = max((score for _, score in best), default=1.0) or 1.0
@@ -205,12 +205,12 @@ def telling_words(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
             for word, score in best
         )  # fmt: skip
         cards.append(card(element("table", element("tbody", rows)), title=str(label)))
-    hint = "The words that speak most for each class: the logarithm of how much more frequent they are in it."
-    return section("words", "Which words tell?", hint, grid(cards))
+    hint = "The most characteristic words of each class: the log ratio of their frequencies in it and in the others."
+    return section("words", "Which words matter?", hint, grid(cards))
 
 
 def single_rows(subject: Subject, found: Sequence[Reasons]) -> Html:
-    """Some rows, what is predicted for each, and why."""
+    """Some rows, their predictions, and explanations."""
     cards = []
     for one in found:
         names = [f"{name} = {value}" if value else name for name, value, _ in one.steps]

@@ -1,4 +1,4 @@
-"""Charts as SVG: axes with round ticks, and what is drawn between them. The page's style sheet gives the colours."""
+"""Charts as SVG: axes with round ticks, lines, bars, dots and text; colours are in the page's style sheet."""
 
 from __future__ import annotations
 
@@ -52,18 +52,9 @@ def short(value: float, digits: int = 4) -> str:
 
 
 class Chart:
-    """Axes to draw in; coordinates are those of the data.
+    """Axes to draw in, of `size` (width, height); coordinates are those of the data.
 
-    Parameters
-    ----------
-    x, y : Range
-        What the axes show.
-    size : pair of float
-        Width and height.
-    labels : pair of str
-        What the axes mean; the vertical one's stands above it.
-    x_ticks, y_ticks : sequence of (place, text), optional
-        Ticks of an axis that does not show numbers.
+    `x_ticks` and `y_ticks` are pairs (position, text) of an axis that does not show numbers.
     """
 
     def __init__(
@@ -105,7 +96,7 @@ class Chart:
         self._path(x, y, f"dots {style}", "")
 
     def dot(self, x: float, y: float, style: str, title: str, radius: float = 4.0) -> None:
-        """A single dot that says something when pointed at."""
+        """A single dot with a tooltip."""
         circle = {"cx": _n(self._across(x)), "cy": _n(self._down(y)), "r": _n(radius), "class_": f"dot {style}"}
         self._parts.append(element("circle", element("title", title), **circle))
 

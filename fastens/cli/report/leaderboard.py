@@ -69,7 +69,7 @@ def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray
 def cross_validate(
     name: str, model: Any, task: Task, folds: list[tuple[NDArray, NDArray]], on_fold: Callable[[], None]
 ) -> Entry:
-    """Fit and score a model on every fold; a model that cannot do the table is an entry that says why."""
+    """Fit and score a model on every fold; a model that fails is an entry with the error."""
     entry = Entry(name)
     for train, test in folds:
         try:

@@ -21,7 +21,7 @@ OnRound = Callable[[int, int, float | None, float | None], None]
 
 @contextmanager
 def training_progress(console: Console) -> Iterator[OnRound]:
-    """Show the bar; the value of the context is what the model calls after every round. Silent where no one watches."""
+    """Show the bar; the value of the context is what the model calls after every round. Silent without a terminal."""
     with _bar(console, "training", "loss") as progress:
         bar = progress.add_task("training", total=None, loss="")
 
@@ -32,7 +32,7 @@ def training_progress(console: Console) -> Iterator[OnRound]:
 
 
 def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
-    """Show for how long something has been going on that does not say how far it is. Silent where no one watches."""
+    """Show the time of something that does not report its progress. Silent without a terminal."""
     columns = SpinnerColumn(), TextColumn(text, markup=False), TimeElapsedColumn()
     progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
     progress.add_task(text, total=None)

@@ -22,7 +22,7 @@ BAR_WIDTH = 30
 
 
 class Report:
-    """Results on standard output, what passes by on standard error; plain text where the output is not a terminal."""
+    """Results on standard output, messages on standard error; plain text where the output is not a terminal."""
 
     def __init__(self) -> None:
         self.out = _console(sys.stdout)
@@ -66,7 +66,7 @@ class Report:
         self.out.print(table)
 
     def leaderboard(self, title: str, entries: Sequence[Entry]) -> None:
-        """Models from best to worst; below them those that could not do the table, and why."""
+        """Models from best to worst; below them those that failed, and why."""
         self.title(title)
         done = [entry for entry in entries if entry.scores]
         names = list(done[0].scores[0])
@@ -96,7 +96,7 @@ class Report:
         self.out.print(grid)
 
     def telling_words(self, words: Mapping[Any, Sequence[tuple[str, float]]]) -> None:
-        """The words that speak most for each class."""
+        """The most characteristic words of each class."""
         self.title("Most telling words")
         grid = _grid(2)
         for label, best in words.items():

@@ -22,7 +22,7 @@ class BundledTable:
 
 
 def bundled_table(task: str) -> BundledTable:
-    """Tumours for classification (and when no task is asked for), diabetes for regression."""
+    """Tumours for classification (and by default), diabetes for regression."""
     if task == REGRESSION:
         title = "diabetes: 442 patients, how far the disease went in a year (bundled with scikit-learn)"
         return BundledTable(_table(load_diabetes(scaled=False), "progression", None), "progression", title)

@@ -17,7 +17,7 @@ from fastens.cli.table.errors import CommandError, first_line
 from fastens.table.columns.dates import CALENDAR, PARTS, date_parts, part_name, seconds_of, times_of
 
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
-# Texts whose words are looked at; TEXT is taken as categories.
+# Texts as bags of words; TEXT is a category.
 WORDS = "words"
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
@@ -74,7 +74,7 @@ def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
 
 
 def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
-    """The column as its kind says, or an error that names the column, what it should hold and what it does."""
+    """The column converted to its kind, or an error that names the column, its kind and what it holds."""
     found = kind_of(column.type)
     if not pa.types.is_null(column.type) and found not in CONVERTIBLE.get(kind, (kind,)):
         example = column.drop_null()[0].as_py() if column.null_count < len(column) else None

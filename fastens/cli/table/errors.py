@@ -1,10 +1,10 @@
-"""The one kind of failure that a user of the command line is meant to see."""
+"""The error of the command line, and helpers for its messages."""
 
 from __future__ import annotations
 
 
 class CommandError(Exception):
-    """A request that cannot be carried out; its message is one line that says why and what to do."""
+    """A request that cannot be carried out; its message is one line with the reason and what to do."""
 
 
 def first_line(error: BaseException, limit: int = 300) -> str:

@@ -1,4 +1,4 @@
-"""What a user should know about the columns of a table: what was left out or changed, and what looks wrong."""
+"""Notes on the columns of a table: what was left out or converted, and what looks wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, kind_of, n_distinct
 from fastens.cli.table.errors import listed
 
-# A text column is taken for an identifier when at least this share of its values is distinct, of this many or more.
+# A text column is an identifier when at least this share of its values is distinct, of this many or more.
 IDENTIFIER_SHARE = 0.95
 IDENTIFIER_MINIMUM = 50
 # A text column is called "numbers, but for ..." when at least this share of its values reads as numbers.
@@ -21,7 +21,7 @@ LOCAL_DATE_PATTERN = r"^\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(\s|$)"
 
 
 def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
-    """What a user should know about the columns: what was left out or changed, and what looks wrong."""
+    """Notes on what was left out or converted, and what looks wrong."""
     found = []
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
     left_out = [name for name, kind in all_kinds.items() if kind == UNUSABLE]

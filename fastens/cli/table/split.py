@@ -1,4 +1,4 @@
-"""Which rows are held out from training, in a way that can be found again from the table."""
+"""Rows held out from training, reproducible from the table."""
 
 from __future__ import annotations
 

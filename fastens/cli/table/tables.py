@@ -50,15 +50,7 @@ class CsvDialect:
 
 
 def read_table(path: str, text_columns: Collection[str] = ()) -> pa.Table:
-    """Read a CSV or Parquet file.
-
-    Parameters
-    ----------
-    path : str
-        The file; its suffix says the format, and CSV may be compressed.
-    text_columns : collection of str
-        Columns to be read as text even where every value looks like a number.
-    """
+    """Read a CSV (also compressed) or Parquet file; `text_columns` are read as text even if they hold numbers."""
     format_ = table_format(path)
     if not os.path.exists(path):
         raise CommandError(f"no such file: {path}")
@@ -72,7 +64,7 @@ def read_table(path: str, text_columns: Collection[str] = ()) -> pa.Table:
 
 
 def write_table(table: pa.Table, path: str) -> None:
-    """Write a table as CSV or Parquet, as the suffix of `path` says."""
+    """Write a table as CSV or Parquet, by the suffix of `path`."""
     write_tables([table], path)
 
 
@@ -172,7 +164,7 @@ def _read_csv_as(path: str, dialect: CsvDialect, text_columns: Collection[str]) 
 
 
 def _dialect(path: str, encoding: str = "utf-8-sig") -> CsvDialect:
-    """What the first lines say about delimiter, decimal point and names; a UTF-16 file says so itself."""
+    """Delimiter, decimal point, encoding and names, from the first lines."""
     with pa.input_stream(path, compression="detect") as stream:
         head = stream.read(HEAD_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):

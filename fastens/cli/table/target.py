@@ -1,4 +1,4 @@
-"""The column to predict: which task it asks for, and its values."""
+"""The target: its task and its values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, converted, kind_of,
 from fastens.cli.table.errors import CommandError, listed
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
-# Whole numbers with no more distinct values than this are taken for classes; --task overrides it.
+# Whole numbers with no more distinct values than this are classes; --task overrides it.
 CLASSES_MAXIMUM = 10
 
 
@@ -48,7 +48,7 @@ def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
     n_classes = n_distinct(column)
     if task == CLASSIFICATION and n_classes < 2:
         only = column[0].as_py()
-        raise CommandError(f"the target {name!r} has one class only, {only!r}: there is nothing to tell apart")
+        raise CommandError(f"the target {name!r} has one class only, {only!r}: at least two are needed")
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
         raise CommandError(
             f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows: not a class but a name?"

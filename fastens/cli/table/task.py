@@ -1,4 +1,4 @@
-"""What there is to learn: the table, the column to predict, the columns to learn from, the rows to hold out."""
+"""The task: a table, its target and features, and the rows held out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastens.cli.table.target import (
 )
 
 LABELS_SHOWN = 4
-# Whole numbers with more distinct values than this are surely no classes.
+# Whole numbers with more distinct values than this are never classes.
 DOUBTFUL_MAXIMUM = 100
 
 
@@ -48,7 +48,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Task:
-    """A table, ready to be learned, and what its columns are."""
+    """A table ready for training, and its card."""
 
     title: str
     rows: Rows
@@ -89,7 +89,7 @@ class Task:
 
 
 def add_task_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what there is to learn."""
+    """Add the options of table, target and columns."""
     add = parser.add_argument
     add("table", nargs="?", metavar="TABLE", help="CSV or Parquet file; left out: a real table of scikit-learn's")
     add("--target", metavar="COL", help="the column to predict")
@@ -103,7 +103,7 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_test_fraction(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says how many rows to hold out."""
+    """Add the option of the share of rows to hold out."""
     text = "share of rows to hold out (default: 0.2)"
     parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help=text)
 
@@ -182,10 +182,10 @@ def _held_out(y: NDArray, task: str, split: Split) -> NDArray[np.bool_]:
     return held_out
 
 
-def _task_notes(column: pa.ChunkedArray, target: str, asked: str, task: str) -> list[str]:
+def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) -> list[str]:
     """How the task was recognised, where it could have been the other one."""
     n_values = n_distinct(column)
-    if asked != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
+    if option != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
         return []
     other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
     return [f"{target!r} has {n_values} distinct whole numbers, taken as {task}. For {other}: --task {other}"]

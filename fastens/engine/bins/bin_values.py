@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.bin_ranges import note_extremes
 from fastens.engine.bins.binned import BinnedMatrix
-from fastens.engine.parts import dense_parts
+from fastens.engine.parts import parts_of
 from fastens.engine.threads import threads_for
 
 # Values that keep a thread busy for some tens of microseconds.
@@ -46,7 +46,7 @@ def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDA
     ends = np.cumsum(matrix.n_codes, dtype=np.int64)
     first = ends - matrix.n_codes
     low, high = np.full(ends[-1], np.inf), np.full(ends[-1], -np.inf)
-    for start, part in dense_parts(X):
+    for start, part in parts_of(X):
         columns = matrix.columns[:, start : start + len(part)]
         note_extremes(columns, part, first, low, high, threads_for(part.size, n_threads, _GRAIN))
     is_empty = low > high

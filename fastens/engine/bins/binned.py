@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fastens.engine.comm import LOCAL, Comm
+
 _ALIGNMENT = 64
 _PAYLOAD_BYTES = 4
 
@@ -61,7 +63,7 @@ class BinnedMatrix:
 
     A record is the codes of a row in the order of the features (or columns of bundles), padding, and at
     `payload_offset` four bytes that belong to the histogram kernels, or so many payloads. Both arrays start at a
-    multiple of 64 bytes.
+    multiple of 64 bytes. `comm` are the ranks that the rows of the table are divided among.
     """
 
     columns: np.ndarray
@@ -73,6 +75,7 @@ class BinnedMatrix:
     bundles: Bundles
     n_payloads: int = 1
     payloads_apart: np.ndarray | None = None
+    comm: Comm = LOCAL
 
     @property
     def n_rows(self) -> int:

@@ -17,7 +17,7 @@ from fastens.engine.bins.binned import BinnedMatrix, aligned, make_matrix
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.bins.sketch import count_categories, cut_columns, kth_distinct, note_values
 from fastens.engine.comm import LOCAL, Comm, max_floats
-from fastens.engine.parts import dense_parts
+from fastens.engine.parts import parts_of
 from fastens.engine.rows.gather import gather_columns, hash_rows
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
@@ -84,7 +84,7 @@ class Binning:
         return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds)
 
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
-        for start, part in dense_parts(X):
+        for start, part in parts_of(X):
             bin_matrix(self.table, part, columns, records, start, threads_for(part.size, n_threads, _BIN_GRAIN))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -252,7 +252,7 @@ class BinningSketch:
         weights = None
         if sample_weight is not None:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
-        for start, values in dense_parts(X):
+        for start, values in parts_of(X):
             of_rows = None if weights is None else weights[start : start + len(values)]
             known, one = list(self._category_weights), self._one if of_rows is None else 1
             for f, totals in zip(known, count_categories(values, known, of_rows, one), strict=True):

@@ -77,7 +77,8 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     """
     candidates = np.flatnonzero(matrix.n_codes <= MOST_CODES)
     least_saved = max(1, _LEAST_SAVED * matrix.n_features)
-    if matrix.columns.itemsize > 1 or matrix.n_rows < _LEAST_ROWS or len(candidates) - 1 < least_saved:
+    has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
+    if not has_room or matrix.comm.size > 1:  # ranks would have bundles of their own
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
     most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))

@@ -5,8 +5,9 @@ from libc.float cimport DBL_MAX
 
 from fastens.engine.forest.splits.threshold cimport cell_of
 from fastens.engine.forest.splits.structs cimport LOG_BITS, N_CELLS, WINDOW, BinValues, mask_words
+from fastens.engine.limits cimport read_limits
 from fastens.engine.splits.criterion cimport ABSOLUTE, ENTROPY, POISSON, Criterion
-from fastens.engine.structs cimport float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from functools import cache
 
@@ -123,21 +124,19 @@ cdef class ForestData:
         if to.criterion == ENTROPY:
             to.logs, to.n_logs = <const int64_t*>self._pointer(_logs(), np.int64), N_LOGS
         to.random_thresholds = rules.random_thresholds
-        to.max_depth = 0x7FFFFFFF if rules.max_depth is None else rules.max_depth
-        to.max_leaves = rules.max_leaf_nodes or 0
-        to.min_split, to.min_leaf = rules.min_samples_split, rules.min_samples_leaf
-        to.n_drawn = min(rules.features_per_split or self.forest.table.n_features, self.forest.table.n_features)
+        to.min_split, to.min_decrease = rules.min_samples_split, rules.min_impurity_decrease
         to.in_random_order = rules.features_per_split is not None
-        to.min_weight_leaf, to.min_decrease = rules.min_weight_leaf, rules.min_impurity_decrease
-        if rules.monotonic is not None and np.any(rules.monotonic):
-            to.monotonic = <const int8_t*>self._pointer(rules.monotonic, np.int8)
-        if rules.feature_weights is not None:
-            self.weights = <const float64_t*>self._pointer(rules.feature_weights, np.float64)
-            to.weights = self.weights if to.in_random_order else NULL
-        to.max_on_path = rules.max_features_on_path or 0
-        if rules.feature_groups is not None:
-            to.n_groups = len(rules.feature_groups)
-            padded = np.zeros((to.n_groups, mask_words(&self.forest) * 64), bool)
+        self.kept.append(rules)
+        limits = &self.forest.limits
+        limits[0] = read_limits(rules, self.forest.table.n_features)
+        limits.features_per_split = min(limits.features_per_split, self.forest.table.n_features)
+        self.weights = limits.feature_weights
+        if not to.in_random_order:
+            limits.feature_weights = NULL
+        if rules.monotone is not None and not rules.monotone.any():
+            limits.monotone = NULL
+        if limits.n_groups > 0:
+            padded = np.zeros((limits.n_groups, mask_words(&self.forest) * 64), bool)
             padded[:, :self.forest.table.n_features] = rules.feature_groups
             words = np.packbits(padded, axis=1, bitorder="little").view("<u8")
             to.groups = <const uint64_t*>self._pointer(words, np.uint64)

@@ -16,7 +16,7 @@ from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_row
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open
 from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.random cimport random_bits
-from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "engine/forest/splits/rows.h" nogil:
@@ -46,8 +46,8 @@ cdef int32_t _add_node(
 cdef bint _may_split(const Forest* forest, const Sample* sample, const Open* open) noexcept nogil:
     cdef Py_ssize_t n_rows = open.end - open.begin
     return (
-        open.depth < forest.rules.max_depth
-        and n_rows >= max(forest.rules.min_split, 2 * forest.rules.min_leaf)
+        open.depth < forest.limits.max_depth
+        and n_rows >= max(forest.rules.min_split, 2 * <int64_t>forest.limits.min_samples_leaf)
         and not is_pure_word(forest, sample, open.total)
     )
 
@@ -95,8 +95,8 @@ cdef void _open_child(
     child.key = random_bits(parent.key, right)
     child.begin, child.end = node.begin, node.end
     child.total = node.total
-    if forest.rules.monotonic != NULL:
-        sign = forest.rules.monotonic[parent.split.feature]
+    if forest.limits.monotone != NULL:
+        sign = forest.limits.monotone[parent.split.feature]
         middle = (parent.split.left_value + parent.split.right_value) / 2
         if sign != 0 and (sign > 0) == right:
             child.lower = middle
@@ -161,7 +161,7 @@ cdef Outcome grow_depth_first(
                 return OUT_OF_MEMORY
             _push(branches, &open, mask)
             continue
-        work[0] -= (open.end - open.begin) * forest.rules.n_drawn
+        work[0] -= (open.end - open.begin) * forest.limits.features_per_split
         if not find_split(forest, sample, &ws.scratch, &open, mask):
             continue
         if binds_paths(forest):
@@ -192,10 +192,10 @@ cdef Outcome grow_best_first(
     cdef int32_t i, place
     if grown.n == 1 and ws.n_open == 1:
         _examine(forest, sample, ws, 0)
-    while ws.n_heap > 0 and (grown.n + 1) // 2 < forest.rules.max_leaves and work[0] > 0:
+    while ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves and work[0] > 0:
         place = pop_heap(ws.heap, &ws.n_heap)
         open = ws.open[place]
-        work[0] -= (open.end - open.begin) * forest.rules.n_drawn
+        work[0] -= (open.end - open.begin) * forest.limits.features_per_split
         if binds_paths(forest):
             open.n_excluded = bind_to_path(forest, open.split.feature, _mask(ws, place))
         if not (reserve_open(ws, 2) and _split(forest, sample, ws, grown, &open, _set(ws, place), children)):
@@ -204,4 +204,4 @@ cdef Outcome grow_best_first(
             if _may_split(forest, sample, &children[i]):
                 _push(ws, &children[i], _mask(ws, place))
                 _examine(forest, sample, ws, ws.n_open - 1)
-    return GROWING if ws.n_heap > 0 and (grown.n + 1) // 2 < forest.rules.max_leaves else COMPLETE
+    return GROWING if ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves else COMPLETE

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.engine.bins.bin_values import values_of_bins
 from fastens.engine.forest.data import ForestData
 from fastens.engine.forest.grow import TreeWorker
+from fastens.engine.limits import Limits
 from fastens.engine.trees.trees import MeasuredTree, SearchedTree, Tree
-from fastens.engine.whole import cap_limits
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binned import BinnedMatrix
@@ -31,58 +31,31 @@ _NARROW = 2.0**48
 
 
 @dataclass(frozen=True)
-class TreeRules:
-    """What a split must do and where a tree ends.
+class TreeRules(Limits):
+    """What a split must do and where a tree ends: the limits of any tree, and what only trees of forests know.
+
+    The features of `features_per_split` that are not constant in the node are looked at in the order drawn: of equal
+    gains the first one's wins. With `monotone`, the prediction (of two classes, the share of the second) does not fall
+    or rise with a feature; not with several targets.
 
     Attributes
     ----------
-    criterion : {"gini", "entropy", "squared_error", "absolute_error", "poisson"}
-        The impurity that splits lower. The first two are for classes, the others for numbers.
-    max_depth : int or None
-        Largest number of splits between the root and a leaf.
-    max_leaf_nodes : int or None
-        Grow best-first up to this many leaves; None grows depth-first without that limit.
+    criterion : {"gini", "entropy", "log_loss", "squared_error", "absolute_error", "poisson"}
+        The impurity that splits lower. The first three are for classes, the others for numbers; entropy and log_loss
+        are the same.
     min_samples_split : int
         Nodes of fewer rows are not split.
-    min_samples_leaf : int
-        Smallest number of rows in a leaf, whatever their weights.
-    min_weight_leaf : float
-        Smallest sum of weights in a leaf.
     min_impurity_decrease : float
         A split must lower the impurity, times the share of the weight that the node has of the root's, by this much.
-    features_per_split : int or None
-        How many features that are not constant in the node are drawn and looked at, in the order drawn: of equal gains
-        the first one's wins. None for all, from the first to the last.
     random_thresholds : bool
         One threshold a feature, drawn between the smallest and the largest value in the node (Geurts, Ernst & Wehenkel
         2006), in place of the best one.
-    monotonic : int8 array of shape (n_features,) or None
-        1: the prediction does not decrease with the feature, -1: does not increase, 0: no constraint. For two classes,
-        the probability of the second; not with several targets.
-    feature_weights : float64 array of shape (n_features,) or None
-        Chances of the features where some are drawn; a feature of weight 0 is in no tree.
-    max_features_on_path : int or None
-        Largest number of different features between the root and a leaf.
-    feature_groups : uint8 array of shape (n_groups, n_features) or None
-        Sets of features; all features of a path must be in one of them.
     """
 
     criterion: str = "gini"
-    max_depth: int | None = None
-    max_leaf_nodes: int | None = None
     min_samples_split: int = 2
-    min_samples_leaf: int = 1
-    min_weight_leaf: float = 0.0
     min_impurity_decrease: float = 0.0
-    features_per_split: int | None = None
     random_thresholds: bool = False
-    monotonic: NDArray[np.int8] | None = None
-    feature_weights: NDArray[np.float64] | None = None
-    max_features_on_path: int | None = None
-    feature_groups: NDArray[np.uint8] | None = None
-
-    def __post_init__(self) -> None:
-        cap_limits(self)
 
 
 class Target(NamedTuple):

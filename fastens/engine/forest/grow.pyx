@@ -271,7 +271,7 @@ cdef class TreeWorker:
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
         cdef Grown* trunk = &self.grown[self.n_threads]
-        if self.data.forest.rules.max_leaves > 0:
+        if self.data.forest.limits.max_leaves > 0:
             return grow_best_first(&self.data.forest, &self.sample, &self.workspaces[0], trunk, &self.work)
         return self._grow_nodes(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
 
@@ -291,13 +291,13 @@ cdef class TreeWorker:
         """Grow the next branches, as many as there may be between two looks at signals."""
         cdef const Workspace* roots = &self.workspaces[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
-        cdef Py_ssize_t n_rows = 0
+        cdef Py_ssize_t n_rows = 0, n_looked_at = self.data.forest.limits.features_per_split
         cdef bint is_little
         while end < roots.n_open and (end == first or self.work > 0):
             n_rows += roots.open[end].end - roots.open[end].begin
-            self.work -= <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * self.data.forest.rules.n_drawn
+            self.work -= <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * n_looked_at
             end += 1
-        is_little = n_rows * self.data.forest.rules.n_drawn < THREAD_GRAIN
+        is_little = n_rows * n_looked_at < THREAD_GRAIN
         share_pieces(_grow_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
         for i in range(first, end):
             if self.branches[i].outcome == OUT_OF_MEMORY:

@@ -31,13 +31,13 @@ cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask)
     cdef uint64_t allowed
     if feature >= 0:
         add_feature(path, feature)
-    if forest.rules.max_on_path > 0 and _count(forest, path) >= forest.rules.max_on_path:
+    if forest.limits.max_features_on_path > 0 and _count(forest, path) >= forest.limits.max_features_on_path:
         for w in range(n_words):
             mask[w] |= ~path[w]
-    if forest.rules.n_groups > 0:
+    if forest.limits.n_groups > 0:
         for w in range(n_words):
             allowed = 0
-            for g in range(forest.rules.n_groups):
+            for g in range(forest.limits.n_groups):
                 if _holds(group + <Py_ssize_t>g * n_words, path, n_words):
                     allowed |= group[<Py_ssize_t>g * n_words + w]
             mask[w] |= ~allowed

@@ -21,7 +21,7 @@ from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open, reserve_record_nodes
 from fastens.engine.random cimport random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares
-from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "engine/forest/records.h" nogil:
@@ -83,11 +83,11 @@ cdef struct Best:
 
 cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
     """Size of a record; 0 where rows have none."""
-    if not forest.rules.random_thresholds or forest.table.code_size != 1 or forest.rules.max_leaves > 0:
+    if not forest.rules.random_thresholds or forest.table.code_size != 1 or forest.limits.max_leaves > 0:
         return 0
     if forest.table.has_categories or forest.targets.classes == NULL:
         return 0
-    if forest.rules.monotonic != NULL or forest.rules.weights != NULL or binds_paths(forest):
+    if forest.limits.monotone != NULL or forest.limits.feature_weights != NULL or binds_paths(forest):
         return 0
     if forest.table.n_features < RECORD_BYTES:
         return RECORD_BYTES
@@ -158,7 +158,8 @@ cdef inline bint _is_allowed(
     const Tree* tree, uint32_t n_rows, uint32_t second, const Question* question
 ) noexcept nogil:
     cdef float64_t left, minimum = <float64_t>tree.sample.min_weight
-    if question.n_rows < tree.forest.rules.min_leaf or n_rows - question.n_rows < tree.forest.rules.min_leaf:
+    cdef int64_t min_rows = tree.forest.limits.min_samples_leaf
+    if question.n_rows < min_rows or n_rows - question.n_rows < min_rows:
         return False
     if minimum == 0:
         return True
@@ -255,8 +256,8 @@ cdef bint _find_split(const Tree* tree, RecordNode* node, Best* best) noexcept n
     if _weight(tree, n_rows, node.second) < 2 * tree.sample.min_weight:
         return False
     record_ranges(records, n_rows, tree.n_bytes, &ranges)
-    while n_seen < forest.rules.n_drawn and n_left > 0:
-        n = draw_features(&draw, &visited, forest.rules.n_drawn - n_seen, n_left, drawn)
+    while n_seen < forest.limits.features_per_split and n_left > 0:
+        n = draw_features(&draw, &visited, forest.limits.features_per_split - n_seen, n_left, drawn)
         n_left -= n
         n_asked = 0
         for i in range(n):
@@ -293,8 +294,8 @@ cdef inline bint _may_split(const Forest* forest, const RecordNode* node) noexce
     cdef uint32_t n_rows = node.end - node.begin
     return (
         0 < node.second < n_rows
-        and node.depth < forest.rules.max_depth
-        and n_rows >= max(forest.rules.min_split, 2 * forest.rules.min_leaf)
+        and node.depth < forest.limits.max_depth
+        and n_rows >= max(forest.rules.min_split, 2 * <int64_t>forest.limits.min_samples_leaf)
     )
 
 
@@ -390,7 +391,7 @@ cdef Outcome grow_records(
             if not _hand_over(&tree, &node, branches):
                 return OUT_OF_MEMORY
             continue
-        work[0] -= (node.end - node.begin) * forest.rules.n_drawn
+        work[0] -= (node.end - node.begin) * forest.limits.features_per_split
         if not _find_split(&tree, &node, &best):
             continue
         if not (reserve_nodes(grown, 2, 0) and reserve_record_nodes(ws, 2)):

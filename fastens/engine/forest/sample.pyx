@@ -58,7 +58,7 @@ cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_
     cdef Layout layout
     cdef int32_t row_bits = _bits(<float64_t>weights.n_rows)
     cdef int32_t weight_bits = _bits(weights.total) if weights.whole else row_bits + FRACTION_BITS
-    cdef int32_t count_bits = row_bits if forest.rules.min_leaf > 1 else 0
+    cdef int32_t count_bits = row_bits if forest.limits.min_samples_leaf > 1 else 0
     cdef int32_t number_bits = min(WORD_BITS - weight_bits - count_bits, <int32_t>MAX_FIELD_BITS)
     cdef bint is_class = forest.targets.classes != NULL
     layout.weight_scale = 1.0 if weights.whole else power_of_two_below(2.0 ** (weight_bits - 1) / weights.total)
@@ -134,7 +134,7 @@ cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* samp
     cdef const Layout* layout = &sample.layout
     sample.gain_unit = unit_of_gain(forest, layout)
     sample.min_gain = (forest.rules.min_decrease - EPSILON) * total_weight / sample.gain_unit
-    sample.min_weight = <int64_t>ceil(forest.rules.min_weight_leaf * layout.weight_scale)
+    sample.min_weight = <int64_t>ceil(forest.limits.min_weight_leaf * layout.weight_scale)
 
 
 cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil:

@@ -1,5 +1,6 @@
 """The nodes of a growing tree: partition, which to split next, and the tasks that follow."""
 
+from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.histograms.cells cimport sums_difference
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
@@ -131,44 +132,12 @@ cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
         left.lower = right.upper = middle
 
 
-cdef inline bint _precedes(const Workspace* ws, int32_t a, int32_t b) noexcept nogil:
-    """Whether candidate a is split before candidate b: more gain, or the older node."""
-    cdef float64_t gain_a = ws.nodes[a].split.gain, gain_b = ws.nodes[b].split.gain
-    return gain_a > gain_b or (gain_a == gain_b and a < b)
-
-
-cdef void _push(Workspace* ws, int32_t id) noexcept nogil:
-    """Add to the heap of candidates."""
-    cdef int32_t place = ws.n_candidates
-    ws.n_candidates += 1
-    while place > 0 and _precedes(ws, id, ws.candidates[(place - 1) // 2]):
-        ws.candidates[place] = ws.candidates[(place - 1) // 2]
-        place = (place - 1) // 2
-    ws.candidates[place] = id
-
-
-cdef int32_t _pop(Workspace* ws) noexcept nogil:
-    cdef int32_t best = ws.candidates[0], place = 0, child, last
-    ws.n_candidates -= 1
-    last = ws.candidates[ws.n_candidates]
-    while 2 * place + 1 < ws.n_candidates:
-        child = 2 * place + 1
-        if child + 1 < ws.n_candidates and _precedes(ws, ws.candidates[child + 1], ws.candidates[child]):
-            child += 1
-        if not _precedes(ws, ws.candidates[child], last):
-            break
-        ws.candidates[place] = ws.candidates[child]
-        place = child
-    ws.candidates[place] = last
-    return best
-
-
 cdef void _choose(Workspace* ws, const Limits* limits) noexcept nogil:
     """The nodes to split now: the best one, or all of a level."""
     cdef int32_t n = 1 if limits.max_leaves > 0 else ws.n_candidates
     ws.n_chosen = min(n, ws.n_candidates)
     for n in range(ws.n_chosen):
-        ws.chosen[n] = _pop(ws)
+        ws.chosen[n] = pop_heap(ws.candidates, &ws.n_candidates)
 
 
 cdef struct OneByOne:
@@ -250,7 +219,7 @@ cdef void _plan(Workspace* ws, const Limits* limits) noexcept nogil:
         if parent.slot >= 0:
             ws.nodes[larger].slot = parent.slot
             parent.slot = -1
-            if want_smaller and ws.nodes[smaller].sums.count >= limits.kept_rows:
+            if (want_smaller or ws.ranks != NULL) and ws.nodes[smaller].sums.count >= limits.kept_rows:
                 ws.nodes[smaller].slot = take_slot(ws)
             add_task(ws, smaller, larger, want_smaller, want_larger)
             continue
@@ -311,7 +280,7 @@ cdef void collect_candidates(Workspace* ws, const Limits* limits) noexcept nogil
                 continue
             node = &ws.nodes[id]
             if node.split.feature >= 0:
-                _push(ws, id)
+                push_heap(ws.candidates, &ws.n_candidates, node.split.gain, id)
             if node.split.feature < 0 or node.sums.count < limits.kept_rows:
                 release_slot(ws, node)
 

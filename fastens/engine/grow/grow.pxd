@@ -1,6 +1,7 @@
 from fastens.engine.grow.frontier cimport Limits, Outcome
 from fastens.engine.splits.gain cimport SplitRules
 from fastens.engine.histograms.quantise cimport Quantised, RowGradients, Scales
+from fastens.engine.ranks cimport Exchange
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t
 from fastens.engine.splits.workspace cimport Workspace
 
@@ -27,6 +28,7 @@ cdef class Grower:
     cdef RowGradients source
     cdef Limits limits
     cdef object matrix, rules, row_weights, kept
+    cdef Exchange exchange                  # None: one rank
     cdef readonly float64_t dispersion      # of the gradients around the tree just grown, summed over its outputs
 
     cdef _set_table(self)
@@ -34,19 +36,19 @@ cdef class Grower:
     cdef _set_features(self)
     cdef _set_rules(self)
     cdef _set_feature_rules(self)
-    cdef _set_weights(self, bint constant_hessian)
+    cdef _set_ranks(self, comm)
+    cdef _set_weights(self, of_all, bint constant_hessian)
     cdef SplitRules _scaled(self, const Quantised* quantised) noexcept nogil
     cdef _set_rows(self, rows)
     cdef bint _quantise(self) noexcept nogil
     cdef bint _plant(self) noexcept nogil
     cdef void _limit_root(self) noexcept nogil
-    cdef _grow_tree(self, reduce)
+    cdef _grow_tree(self)
     cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil
     cdef Outcome _begin(self) noexcept nogil
-    cdef void _run_tasks(self) noexcept nogil
+    cdef bint _run_tasks(self) noexcept nogil
+    cdef bint _exchange_tasks(self) noexcept nogil
     cdef void _sum_up(self) noexcept nogil
-    cdef Outcome _advance_together(self, Outcome outcome, reduce, int32_t* n_leaves) except *
-    cdef _cells(self, int32_t task)
     cdef _tree(self)
     cdef float64_t _gain_unit(self)
     cdef float64_t _dispersion(self)

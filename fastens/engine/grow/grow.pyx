@@ -8,7 +8,7 @@ touching every cell.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, ceil
-from libc.stdlib cimport malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from fastens.engine.splits.features cimport draw_tree_features
@@ -22,6 +22,7 @@ from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.grow.leaves cimport add_to_all, dispersion, end_where_it_pays, is_left, node_sums, sums_of_output
 from fastens.engine.lock cimport FEW_ROWS
 from fastens.engine.histograms.quantise cimport Moments, Quantised, Scales, quantise
+from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.splits.search cimport counted_histogram
 from fastens.engine.structs cimport (
     Column, Feature, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
@@ -65,13 +66,14 @@ cdef class Grower:
     """
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
-        self.matrix, self.rules, self.row_weights = matrix, rules, weights
+        self.matrix, self.rules, self.row_weights = matrix, rules, weights.of_rows
         self.ws.n_rooms, self.ws.n_outputs = min(n_threads, MAX_THREADS), 1
         self.kept = [rules.feature_weights, matrix.bundles]
         self._set_table()
         self._set_rules()
         self._set_feature_rules()
-        self._set_weights(constant_hessian)
+        self._set_ranks(weights.comm)
+        self._set_weights(weights, constant_hessian)
         if not allocate_workspace(&self.ws, matrix.n_rows):
             raise MemoryError(f"no memory for growing trees on {matrix.n_rows} rows")
 
@@ -181,24 +183,22 @@ cdef class Grower:
             self.ws.feature_rules.groups = &groups[0, 0]
             self.ws.feature_rules.n_groups = groups.shape[0]
 
-    cdef _set_weights(self, bint constant_hessian):
+    cdef _set_ranks(self, comm):
+        if comm.size > 1:
+            self.exchange = Exchange(comm)
+            self.ws.ranks = self.source.ranks = &self.exchange.ranks
+            self.limits.kept_rows = 0
+
+    cdef _set_weights(self, of_all, bint constant_hessian):
         cdef const float64_t[::1] weights
-        self.source.n_rows = self.matrix.n_rows
-        self.source.whole_weights = True
-        self.source.max_weight = 1.0
-        self.source.weight_scale = 1.0
-        self.source.total_weight = self.matrix.n_rows
+        self.source.n_rows, self.source.n_total = self.matrix.n_rows, of_all.n_rows
+        self.source.whole_weights = of_all.are_copies
+        self.source.total_weight = of_all.total
+        self.source.max_weight = of_all.largest if of_all.are_copies else 1.0
+        self.source.weight_scale = 1.0 if of_all.are_copies else 2.0**30 / of_all.total
         if self.row_weights is not None:
             weights = self.row_weights
             self.source.weights = &weights[0]
-            self.source.max_weight = self.row_weights.max()
-            self.source.total_weight = self.row_weights.sum()
-            self.source.whole_weights = self.source.total_weight < 2.0**31 and bool(
-                (self.row_weights == np.floor(self.row_weights)).all()
-            )
-            if not self.source.whole_weights:
-                self.source.max_weight = 1.0
-                self.source.weight_scale = 2.0**30 / self.source.total_weight
         self.source.constant_hessian = constant_hessian and self.source.whole_weights
         self.need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
 
@@ -245,7 +245,7 @@ cdef class Grower:
         ws.nodes[0].end = self.n_rows
         ws.nodes[0].parent = ws.nodes[0].split.feature = -1
         self._limit_root()
-        ws.nodes[0].slot = take_slot(ws) if ws.wide_only or self.n_rows >= self.limits.kept_rows else -1
+        ws.nodes[0].slot = take_slot(ws) if ws.ranks != NULL or self.n_rows >= self.limits.kept_rows else -1
         draw_tree_features(ws)
         add_task(ws, 0, -1, True, False)
         return True
@@ -258,7 +258,7 @@ cdef class Grower:
         root.limits.lower, root.limits.upper = -step, step
         root.limits.is_free = step == INFINITY and self.given.path_smooth == 0
 
-    def grow(self, const float32_t[::1] gradients, const float32_t[::1] hessians, rows, uint64_t seed, reduce):
+    def grow(self, const float32_t[::1] gradients, const float32_t[::1] hessians, rows, uint64_t seed):
         """Grow one tree.
 
         Parameters
@@ -269,8 +269,6 @@ cdef class Grower:
             The rows to use, ascending; None for all.
         seed : int
             Of the features' subsets.
-        reduce : callable or None
-            Called with a list of histograms (int64 arrays), which it sums over workers in place.
 
         Returns
         -------
@@ -278,22 +276,18 @@ cdef class Grower:
         """
         self.source.gradients, self.source.hessians = &gradients[0], &hessians[0]
         self.ws.seed = seed
-        self.ws.wide_only = reduce is not None
-        if reduce is not None:
-            self.limits.kept_rows = 0
         self._set_rows(rows)
-        return self._grow_tree(reduce)
+        return self._grow_tree()
 
-    cdef _grow_tree(self, reduce):
+    cdef _grow_tree(self):
         cdef Outcome outcome = NOT_BEGUN
         cdef int32_t n_leaves = 1
         while outcome == NOT_BEGUN or outcome == GROWING:
-            if reduce is None:
-                with nogil:
-                    outcome = self._advance(outcome, &n_leaves)
-            else:
-                outcome = self._advance_together(outcome, reduce, &n_leaves)
+            with nogil:
+                outcome = self._advance(outcome, &n_leaves)
             PyErr_CheckSignals()
+        if self.exchange is not None and self.exchange.error is not None:
+            raise self.exchange.error
         if outcome == NOT_FINITE:
             raise ValueError("learning_rate must be lower: with it the gradients of the loss are not finite.")
         if outcome == OUT_OF_MEMORY:
@@ -304,15 +298,19 @@ cdef class Grower:
         """Begin, or go on for some time: run the planned tasks and plan the next ones, over and over."""
         cdef Workspace* ws = &self.ws
         cdef Py_ssize_t work = 0
+        cdef int64_t* sums
         if outcome == NOT_BEGUN:
             outcome = self._begin()
         while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
             work += _work_of_tasks(ws)
-            self._run_tasks()
+            if not self._run_tasks():
+                return OUT_OF_MEMORY
             collect_candidates(ws, &self.limits)
             outcome = next_set(ws, &self.limits, n_leaves)
         if outcome == COMPLETE:
             self._sum_up()
+            sums = <int64_t*>ws.sums
+            sum_over(ws.ranks, &sums, 1, ws.n_outputs * ws.n_nodes * <Py_ssize_t>(sizeof(Moments) // sizeof(int64_t)))
         return outcome
 
     cdef Outcome _begin(self) noexcept nogil:
@@ -320,35 +318,35 @@ cdef class Grower:
             return NOT_FINITE
         return GROWING if self._plant() else OUT_OF_MEMORY
 
-    cdef void _run_tasks(self) noexcept nogil:
+    cdef bint _run_tasks(self) noexcept nogil:
+        """Find the best splits of the planned tasks; False where memory is short or an exchange failed."""
+        if self.ws.ranks != NULL:
+            return self._exchange_tasks()
         run_tasks(&self.ws)
+        return True
+
+    cdef bint _exchange_tasks(self) noexcept nogil:
+        """The same on several ranks, whose histograms one exchange adds up."""
+        cdef Workspace* ws = &self.ws
+        cdef int64_t** cells = <int64_t**>malloc(max(ws.n_tasks, 1) * sizeof(int64_t*))
+        cdef bint is_ready = cells != NULL
+        cdef int32_t i
+        for i in range(ws.n_tasks):
+            is_ready = is_ready and ws.nodes[ws.tasks[i].counted].slot >= 0
+        if is_ready and ws.n_tasks > 0:
+            count_tasks(ws)
+            for i in range(ws.n_tasks):
+                cells[i] = counted_histogram(ws, &ws.tasks[i], 0).cells
+            is_ready = sum_over(ws.ranks, cells, ws.n_tasks, 3 * ws.table.n_counted)
+            if is_ready:
+                search_tasks(ws)
+        free(cells)
+        return is_ready
 
     cdef void _sum_up(self) noexcept nogil:
         """The exact sums of every node."""
         cdef Workspace* ws = &self.ws
         node_sums(ws, &self.source, &ws.quantised.scales, threads_for_rows(ws, ws.nodes[0].end), 0)
-
-    cdef Outcome _advance_together(self, Outcome outcome, reduce, int32_t* n_leaves) except *:
-        """The same once, with the histograms of all tasks exchanged before their splits are searched."""
-        cdef Workspace* ws = &self.ws
-        cdef int32_t i
-        if outcome == NOT_BEGUN:
-            with nogil:
-                return self._begin()
-        with nogil:
-            count_tasks(ws)
-        reduce([self._cells(i) for i in range(ws.n_tasks)])
-        with nogil:
-            search_tasks(ws)
-            collect_candidates(ws, &self.limits)
-            outcome = next_set(ws, &self.limits, n_leaves)
-            if outcome == COMPLETE:
-                self._sum_up()
-        return outcome
-
-    cdef _cells(self, int32_t task):
-        cdef Histogram histogram = counted_histogram(&self.ws, &self.ws.tasks[task], 0)
-        return np.asarray(<int64_t[:3 * self.ws.table.n_counted]>histogram.cells)
 
     cdef _tree(self):
         """The arrays of the tree just grown, as far as its splits pay."""
@@ -452,12 +450,13 @@ cdef class Grower:
         """Leaves of the tree just grown: their nodes, their rows one leaf after the other, where each leaf starts."""
         cdef Workspace* ws = &self.ws
         leaves = sorted(
-            (ws.nodes[i].begin, ws.nodes[i].place)
+            (ws.nodes[i].begin, ws.nodes[i].end, ws.nodes[i].place)
             for i in range(ws.n_nodes) if is_left(ws, &ws.nodes[i]) and not ws.nodes[i].goes_on
         )
-        nodes = np.array([place for _, place in leaves])
-        starts = np.array([begin for begin, _ in leaves] + [ws.nodes[0].end], dtype=np.int64)
-        rows = np.array(<uint32_t[:ws.nodes[0].end]>ws.rows)
+        nodes = np.array([place for _, _, place in leaves])
+        starts = np.array([begin for begin, _, _ in leaves] + [ws.nodes[0].end], dtype=np.int64)
+        # On one of several ranks there may be none, and no array of nothing.
+        rows = np.array(<uint32_t[:max(ws.nodes[0].end, 1)]>ws.rows)[:ws.nodes[0].end]
         return nodes, rows, starts
 
     def add_values(self, const float64_t[::1] value, float64_t[::1] raw):

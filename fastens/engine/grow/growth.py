@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_ints
 from fastens.engine.grow.grow import Grower
 from fastens.engine.grow.joint_grow import JointGrower
 from fastens.engine.grow.values import bind_values, leaf_means
 from fastens.engine.limits import Limits
+from fastens.engine.losses.losses import exact_sum, weighted_mean
 from fastens.engine.trees.trees import Tree
+from fastens.engine.whole import are_whole
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binned import BinnedMatrix
     from fastens.engine.losses.losses import Loss
-
-Reduce = Callable[[Sequence[NDArray[np.int64]]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +73,11 @@ class GrowthRules(Limits):
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
 
-    def for_weights(self, sample_weight: NDArray[np.float64] | None) -> GrowthRules:
+    def for_weights(self, sample_weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> GrowthRules:
         """The limits for weighted rows: small weights, such as shares of 1, do not mean that there are few rows."""
-        if sample_weight is None or sample_weight.mean() >= 1:
+        mean = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, comm)
+        if mean >= 1:
             return self
-        mean = float(sample_weight.mean())
         l2 = self.l2_regularization * mean
         return replace(self, min_child_weight=self.min_child_weight * mean, l2_regularization=l2)
 
@@ -87,13 +87,49 @@ class GrowthRules(Limits):
         return self.monotone is not None or self.path_smooth > 0 or self.max_delta_step is not None
 
 
+@dataclass(frozen=True)
+class RowWeights:
+    """Weights of a rank's rows, and what is known of those of all ranks.
+
+    Attributes
+    ----------
+    of_rows : float64 array of shape (n_rows,) or None
+        Those of this rank; None for ones, then on all ranks.
+    comm : Comm
+        The ranks.
+    n_rows : int
+        The rows of all ranks.
+    total, largest : float
+        The sum of their weights, and the largest.
+    are_copies : bool
+        Weights are whole numbers with a sum that kernels can count.
+    """
+
+    of_rows: NDArray[np.float64] | None
+    comm: Comm
+    n_rows: int
+    total: float
+    largest: float
+    are_copies: bool
+
+    @classmethod
+    def of(cls, weights: NDArray[np.float64] | None, n_rows: int, comm: Comm) -> RowWeights:
+        """Return what is known of such weights."""
+        (n_rows,) = sum_ints(comm, n_rows)
+        if weights is None:
+            return cls(None, comm, n_rows, n_rows, 1.0, True)
+        total, (largest,) = exact_sum(weights, comm), max_floats(comm, float(weights.max()))
+        return cls(weights, comm, n_rows, total, largest, total < 2.0**31 and not is_any(comm, not are_whole(weights)))
+
+
 class TreeGrower:
     """Grows one tree after another on the same rows, with the memory allocated once.
 
     Parameters
     ----------
     matrix : BinnedMatrix
-        The rows. Their records carry the quantised gradients, so a matrix has one grower at a time.
+        The rows. Their records carry the quantised gradients, so a matrix has one grower at a time. Where they are
+        those of one of several ranks, all ranks grow the same trees.
     rules : GrowthRules
         Limits of every tree.
     sample_weight : float64 array of shape (n_rows,) or None
@@ -116,13 +152,16 @@ class TreeGrower:
         renews_leaves: bool = False,
         n_threads: int = 1,
     ) -> None:
-        self._sample_weight, self._renews_leaves = sample_weight, renews_leaves
-        self._rules = rules.for_weights(sample_weight)
+        self._sample_weight, self._renews_leaves, self._comm = sample_weight, renews_leaves, matrix.comm
+        self._rules = rules.for_weights(sample_weight, matrix.comm)
         growing = replace(self._rules, max_delta_step=None) if renews_leaves else self._rules
-        self._grower = self._new_grower(matrix, growing, constant_hessian, n_threads)
+        weights = RowWeights.of(sample_weight, matrix.n_rows, matrix.comm)
+        self._grower = self._new_grower(matrix, growing, weights, constant_hessian, n_threads)
 
-    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
-        return Grower(matrix, rules, self._sample_weight, constant_hessian, n_threads)
+    def _new_grower(
+        self, matrix: BinnedMatrix, rules: GrowthRules, weights: RowWeights, constant_hessian: bool, n_threads: int
+    ) -> Grower:
+        return Grower(matrix, rules, weights, constant_hessian, n_threads)
 
     def grow(
         self,
@@ -130,7 +169,6 @@ class TreeGrower:
         hessians: NDArray[np.float32],
         rows: NDArray[np.uint32] | None = None,
         seed: int = 0,
-        reduce: Reduce | None = None,
     ) -> Tree:
         """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix.
 
@@ -142,11 +180,8 @@ class TreeGrower:
             The rows to grow on, ascending; None for all.
         seed : int
             Of the features drawn at each node.
-        reduce : callable or None
-            Sums the histograms of a set of nodes over workers, in place. Only without `split_penalty`.
         """
-        assert reduce is None or self._rules.split_penalty == 0
-        tree = Tree(**self._grower.grow(gradients, hessians, rows, seed, reduce))
+        tree = Tree(**self._grower.grow(gradients, hessians, rows, seed))
         self._bind(tree, tree.weight[:, None])
         return tree
 
@@ -196,8 +231,14 @@ class TreeGrower:
 
     def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
         """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
-        found: tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]] = self._grower.leaves()
-        return found
+        nodes, rows, starts = self._grower.leaves()
+        if self._comm.size == 1:
+            return nodes, rows, starts
+        # All ranks have the leaves in one order, which does not depend on their rows.
+        order = np.argsort(nodes)
+        parts = np.split(rows, starts[1:-1])
+        sizes = np.diff(starts)[order]
+        return nodes[order], np.concatenate([parts[leaf] for leaf in order]), np.append(0, np.cumsum(sizes))
 
     def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
         """Add to `raw`, for every row that the tree just grown was given, the value of its leaf."""
@@ -233,8 +274,12 @@ class JointTreeGrower(TreeGrower):
            [ 1., -4.]])
     """
 
-    def _new_grower(self, matrix: BinnedMatrix, rules: GrowthRules, constant_hessian: bool, n_threads: int) -> Grower:
-        return JointGrower(matrix, rules, self._sample_weight, constant_hessian, n_threads, matrix.n_payloads)
+    def _new_grower(
+        self, matrix: BinnedMatrix, rules: GrowthRules, weights: RowWeights, constant_hessian: bool, n_threads: int
+    ) -> Grower:
+        if weights.comm.size > 1:
+            raise ValueError(f"Trees of several outputs need all rows on one rank; got {weights.comm.size} ranks.")
+        return JointGrower(matrix, rules, weights, constant_hessian, n_threads, matrix.n_payloads)
 
     def grow(
         self,
@@ -242,7 +287,6 @@ class JointTreeGrower(TreeGrower):
         hessians: NDArray[np.float32],
         rows: NDArray[np.uint32] | None = None,
         seed: int = 0,
-        reduce: Reduce | None = None,
     ) -> Tree:
         """Grow a tree from unweighted gradients and hessians, both of shape (n_outputs, n_rows).
 
@@ -252,10 +296,7 @@ class JointTreeGrower(TreeGrower):
             Derivatives of the loss by the raw predictions.
         rows, seed
             As for `TreeGrower`.
-        reduce : None
-            Such trees grow on one worker.
         """
-        assert reduce is None
         tree = Tree(**self._grower.grow_jointly(gradients, hessians, rows, seed))
         self._bind(tree, self._grower.hessians)
         return tree

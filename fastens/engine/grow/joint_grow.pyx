@@ -111,7 +111,7 @@ cdef class JointGrower(Grower):
             out.source.gradients, out.source.hessians = &gradients[i, 0], &hessians[i, 0]
         self.ws.seed = seed
         self._set_rows(rows)
-        return self._grow_tree(None)
+        return self._grow_tree()
 
     cdef bint _quantise(self) noexcept nogil:
         cdef Output* out
@@ -128,8 +128,9 @@ cdef class JointGrower(Grower):
         self.ws.rules.min_hessian = 0
         return True
 
-    cdef void _run_tasks(self) noexcept nogil:
+    cdef bint _run_tasks(self) noexcept nogil:
         run_joint_tasks(&self.ws, &self.joint)
+        return True
 
     cdef float64_t _gain_unit(self):
         return 1.0

@@ -13,6 +13,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from fastens.engine.splits.categories cimport sort_codes
+from fastens.engine.splits.criterion cimport ERROR, SQUARES, Criterion
 from fastens.engine.splits.gain cimport ScanRoom
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
@@ -29,13 +30,6 @@ cdef enum:
     MOST_AT_ONCE = 64
     GROUPS = 3                  # of features, for each of several threads: few, as each group reads all weights
     GRAIN = 1 << 15             # (row, feature) additions, or cells, that are worth another thread
-
-cdef enum Criterion:
-    GINI = 0
-    ENTROPY = 1
-    ERROR = 2
-
-CRITERIA = {"gini": GINI, "entropy": ENTROPY, "error": ERROR}
 
 
 cdef struct Rows:
@@ -149,7 +143,7 @@ cdef inline float64_t _score(
         b = <float64_t> (total[k] - left[k])
         left_weight += a
         right_weight += b
-        if criterion == GINI:
+        if criterion == SQUARES:
             left_sum += a * a
             right_sum += b * b
         elif criterion == ERROR:
@@ -160,7 +154,7 @@ cdef inline float64_t _score(
             right_sum += _x_log_x(b)
     if left_weight <= 0 or right_weight <= 0:
         return -INFINITY
-    if criterion == GINI:
+    if criterion == SQUARES:
         return (left_sum * right_weight + right_sum * left_weight) / (left_weight * right_weight)
     if criterion == ERROR:
         return left_sum + right_sum
@@ -299,7 +293,7 @@ cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room)
         _add_cell(cells + <Py_ssize_t> c * rows.n_classes, room.total, rows.n_classes)
     if rows.is_categorical[f]:
         _scan_categories(rows, n_codes, cells, room, &found)
-    elif rows.n_classes == 2 and rows.criterion == GINI:
+    elif rows.n_classes == 2 and rows.criterion == SQUARES:
         _scan_two_classes(rows, n_codes, cells, room, False, &found)
         if has_missing:
             _scan_two_classes(rows, n_codes, cells, room, True, &found)

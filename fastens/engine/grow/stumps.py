@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
-from fastens.engine.grow.stump import CRITERIA, StumpFinder
+from fastens.engine.grow.stump import StumpFinder
+from fastens.engine.splits.criterion import CRITERIA
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsemble
 
 Codes = NDArray[np.unsignedinteger]

@@ -1,5 +1,6 @@
 from fastens.engine.histograms.cells cimport CellLayout
 from fastens.engine.histograms.histogram cimport RowStatistics
+from fastens.engine.ranks cimport Ranks
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -9,6 +10,9 @@ cdef struct RowGradients:
     const float32_t* hessians
     const float64_t* weights
     Py_ssize_t n_rows
+    Ranks* ranks                    # NULL: one
+    # of the rows of all ranks
+    Py_ssize_t n_total
     bint whole_weights
     bint constant_hessian
     float64_t max_weight

@@ -15,6 +15,7 @@ from libc.string cimport memcpy
 from fastens.engine.histograms.cells cimport (
     HESSIAN_BITS, NARROW_BITS, CellLayout, make_layout, payload_of_row, word_of_row, write_row
 )
+from fastens.engine.ranks cimport max_over, sum_over
 from fastens.engine.structs cimport (
     PREFETCH_AHEAD, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t
 )
@@ -221,22 +222,49 @@ cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
     return value
 
 
-cdef Totals _write(Pass* over, int32_t n_parts) noexcept nogil:
-    cdef Totals totals
+cdef bint _write(Pass* over, int32_t n_parts, Totals* totals) noexcept nogil:
+    """Write the rows, and sum them up over all ranks; False where that failed."""
+    cdef int64_t sums[2]
+    cdef int64_t* pointer = sums
     cdef int32_t t
     share(_write_part, over, n_parts)
-    totals.gradient = totals.hessian = 0
+    sums[0] = sums[1] = 0
     for t in range(n_parts):
-        totals.gradient += over.totals[t].gradient
-        totals.hessian += over.totals[t].hessian
-    return totals
+        sums[0] += over.totals[t].gradient
+        sums[1] += over.totals[t].hessian
+    if not sum_over(over.source.ranks, &pointer, 1, 2):
+        return False
+    totals.gradient, totals.hessian = sums[0], sums[1]
+    return True
+
+
+cdef bint _measure(Pass* over, int32_t n_parts, float64_t smallest, Extent* extent) noexcept nogil:
+    """The largest gradient and hessian of all ranks; False where one is not finite, or that failed."""
+    cdef int64_t bits[3]
+    cdef int32_t t
+    share(_measure_part, over, n_parts)
+    extent.max_gradient = extent.max_hessian = smallest
+    bits[2] = 0
+    for t in range(n_parts):
+        if not (isfinite(over.extents[t].max_gradient) and isfinite(over.extents[t].max_hessian)):
+            bits[2] = 1
+        extent.max_gradient = max(extent.max_gradient, over.extents[t].max_gradient)
+        extent.max_hessian = max(extent.max_hessian, over.extents[t].max_hessian)
+    # The larger of two numbers that are not negative has the larger bits.
+    memcpy(&bits[0], &extent.max_gradient, sizeof(int64_t))
+    memcpy(&bits[1], &extent.max_hessian, sizeof(int64_t))
+    if not max_over(over.source.ranks, bits, 3):
+        return False
+    memcpy(&extent.max_gradient, &bits[0], sizeof(int64_t))
+    memcpy(&extent.max_hessian, &bits[1], sizeof(int64_t))
+    return not bits[2]
 
 
 cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fine, Scales* scales) noexcept nogil:
     """The largest gradient and hessian take all the bits there are; whole sums stay under 2**62."""
     cdef int32_t gradient_bits = NARROW_BITS - (1 if source.constant_hessian else HESSIAN_BITS)
     cdef int32_t hessian_bits = HESSIAN_BITS
-    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>source.n_rows
+    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>source.n_total
     if fine:
         gradient_bits = hessian_bits = min(FINE_BITS, 62 - <int32_t>ceil(log2(rows)))
     scales.gradient = (<float64_t>(<int64_t>1 << (gradient_bits - 1)) - 1.0) / extent.max_gradient
@@ -251,24 +279,17 @@ cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fin
 cdef bint quantise(
     const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
 ) noexcept nogil:
-    """Quantise all rows. False if a gradient or hessian is not finite, or memory for the wide form is missing."""
+    """Quantise all rows. False if a gradient or hessian is not finite, memory is short, or an exchange failed."""
     cdef Pass over
     cdef Extent extent
     cdef Totals totals
     cdef Py_ssize_t n = source.n_rows
-    cdef int32_t t
-    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>n
+    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>source.n_total
     cdef float64_t smallest = SMALLEST * (1.0 if source.whole_weights else source.total_weight / rows)
     over.source, over.out = source, out
     n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
-    share(_measure_part, &over, n_threads)
-    extent.max_gradient = extent.max_hessian = smallest
-    for t in range(n_threads):
-        if not (isfinite(over.extents[t].max_gradient) and isfinite(over.extents[t].max_hessian)):
-            return False
-        extent.max_gradient = max(extent.max_gradient, over.extents[t].max_gradient)
-        extent.max_hessian = max(extent.max_hessian, over.extents[t].max_hessian)
-
+    if not _measure(&over, n_threads, smallest, &extent):
+        return False
     out.layout = make_layout(
         1 if source.constant_hessian else HESSIAN_BITS,
         <int64_t>source.max_weight if source.whole_weights else 1,
@@ -277,7 +298,8 @@ cdef bint quantise(
     out.statistics.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
     if not out.statistics.narrow and not _need_wide(source, out):
         return False
-    totals = _write(&over, n_threads)
+    if not _write(&over, n_threads, &totals):
+        return False
     out.mean_hessian = <float64_t>totals.hessian / rows
     if extent.max_gradient == smallest or (
         <float64_t>totals.gradient >= MIN_STEPS * rows
@@ -288,7 +310,8 @@ cdef bint quantise(
     out.statistics.narrow = False
     if not _need_wide(source, out):
         return False
-    totals = _write(&over, n_threads)
+    if not _write(&over, n_threads, &totals):
+        return False
     out.mean_hessian = <float64_t>totals.hessian / rows
     return True
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, floats_of_bits, is_any, ordered_bits, sum_ints
-from fastens.engine.losses.losses import Loss
+from fastens.engine.losses.losses import Loss, weighted_mean
 from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
@@ -73,7 +73,8 @@ class LeastSquares(Loss):
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Renew what the loss learns from the residuals, and the penalty's share of small weights."""
-        self._l2 = self._given_l2 * (1.0 if sample_weight is None else min(1.0, float(sample_weight.mean())))
+        mean_weight = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, self.comm)
+        self._l2 = self._given_l2 * min(1.0, mean_weight)
         self._base.start_round(y, raw, sample_weight)
 
     def gradients(

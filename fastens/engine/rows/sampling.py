@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.parts import dense_parts
+from fastens.engine.parts import parts_of
 from fastens.engine.rows.bootstrap import Urns
 from fastens.engine.rows.gather import hash_rows
 from fastens.engine.threads import threads_for
@@ -75,7 +75,7 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
     """
     of_values, of_targets = np.empty((2, X.shape[0]), dtype=np.uint64)
     n_threads = threads_for(X.shape[0] * X.shape[1], n_threads, _HASH_GRAIN)
-    for start, part in dense_parts(X):
+    for start, part in parts_of(X):
         hash_rows(part, of_values[start : start + len(part)], n_threads)
     targets = y[:, None] if y.ndim == 1 else y
     hash_rows(targets, of_targets, n_threads)

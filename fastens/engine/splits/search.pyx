@@ -33,7 +33,7 @@ cdef int32_t threads_of_task(const Workspace* ws, const Task* task) noexcept nog
 
 cdef bint _fits_packed(const Workspace* ws, const Node* node) noexcept nogil:
     return (
-        ws.quantised.statistics.narrow and not ws.wide_only
+        ws.quantised.statistics.narrow and ws.ranks == NULL
         and node.end - node.begin <= ws.quantised.layout.max_rows
     )
 

@@ -1,6 +1,8 @@
+from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, ValueLimits
 from fastens.engine.histograms.histogram cimport Table
+from fastens.engine.ranks cimport Ranks
 from fastens.engine.splits.partition cimport Decision
 from fastens.engine.histograms.quantise cimport Moments, Quantised
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -69,12 +71,12 @@ cdef struct Workspace:
     int32_t* free_slots
     int32_t n_slots
     int32_t n_free
-    bint wide_only
+    Ranks* ranks                    # NULL: one
     # nodes of the tree
     Node* nodes
     int32_t n_nodes
     int32_t node_capacity
-    int32_t* candidates             # leaves that have a split
+    Candidate* candidates           # a heap of the leaves that have a split
     int32_t n_candidates
     int32_t* chosen                 # those of them to split now
     int32_t n_chosen

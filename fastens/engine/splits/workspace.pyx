@@ -2,6 +2,7 @@
 
 from libc.stdlib cimport calloc, free, malloc, realloc
 
+from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.splits.gain cimport ScanRoom, Split
 from fastens.engine.histograms.quantise cimport Moments
@@ -112,7 +113,7 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
         return True
     if not (
         _resize(<void**>&ws.nodes, capacity * sizeof(Node))
-        and _resize(<void**>&ws.candidates, capacity * sizeof(int32_t))
+        and _resize(<void**>&ws.candidates, capacity * sizeof(Candidate))
         and _resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
         and _resize(<void**>&ws.tasks, capacity * sizeof(Task))
         and _resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))

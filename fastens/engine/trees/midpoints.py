@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning
-from fastens.engine.parts import dense_parts
+from fastens.engine.parts import parts_of
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.node_midpoints import note_sides
 from fastens.engine.trees.structure import MAX_CODES
@@ -93,7 +93,7 @@ def _middles(tree: Tree, matrix: BinnedMatrix, X: Any, n_threads: int) -> np.nda
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
     low = np.full((n_threads, tree.n_nodes), -np.inf)
     high = np.full((n_threads, tree.n_nodes), np.inf)
-    for start, part in dense_parts(X):
+    for start, part in parts_of(X):
         records = matrix.records[start : start + len(part)]
         note_sides(tree, records, matrix.columns.itemsize, part, low, high)
     left, right = low.max(axis=0), high.min(axis=0)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from fastens.engine.parts import map_parts
 from fastens.engine.trees.trees import TreeEnsemble
 
 
@@ -43,16 +46,14 @@ def depths(trees: TreeEnsemble) -> NDArray[np.int64]:
     return depth
 
 
-def decision_path(
-    trees: TreeEnsemble, X: NDArray[np.floating], n_threads: int = 1
-) -> tuple[csr_matrix, NDArray[np.int64]]:
+def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_matrix, NDArray[np.int64]]:
     """Return which nodes each row visits, as scikit-learn's `decision_path` of a forest does.
 
     Parameters
     ----------
     trees : TreeEnsemble
         The trees.
-    X : float32 or float64 array of shape (n_rows, n_features)
+    X : row source of shape (n_rows, n_features)
         The rows.
     n_threads : int
         How many threads there may be; no matter to the result.
@@ -103,6 +104,7 @@ def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
     return csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(leaves), int(trees.n_leaves.sum())))
 
 
-def _leaves(trees: TreeEnsemble, X: NDArray[np.floating], n_threads: int) -> NDArray[np.int64]:
+def _leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
     """The leaf of each row and tree, row after row, counted over all trees."""
-    return (trees.apply(X, n_threads) + trees.node_offsets[:-1]).ravel()
+    leaves = map_parts(lambda part: trees.apply(part, n_threads), X)
+    return (leaves + trees.node_offsets[:-1]).ravel()

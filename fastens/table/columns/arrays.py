@@ -1,4 +1,4 @@
-"""Arrays of NumPy that hold more than floats: masks, and whole numbers of more than 53 bits."""
+"""Arrays as given: sequences, masked and structured arrays, whole numbers of more than 53 bits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+
+from fastens.table.columns.numbers import FLOATS
 
 EXACT = 1 << 53  # whole numbers up to here are exact as floats
 
@@ -30,3 +34,24 @@ def has_large_numbers(X: NDArray[Any]) -> bool:
     if X.dtype.kind not in "iu" or X.itemsize < 8 or not X.size:
         return False
     return int(X.max()) > EXACT or int(X.min()) < -EXACT
+
+
+def checked_array(X: Any, owner: str) -> Any:
+    """Return anything that is no frame as an array, or a CSR matrix of floats, by scikit-learn's rules and messages."""
+    if hasattr(X, "collect"):
+        raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+    if isinstance(X, np.ndarray) and X.dtype.names:
+        fields = list(X.dtype.names)
+        raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
+    if isinstance(X, np.ma.MaskedArray):
+        X = with_missing(X)
+    if isinstance(X, list | tuple):
+        array = np.asarray(X)
+        X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
+    X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=owner, input_name="X")
+    if sparse.issparse(X):
+        return X if X.dtype in FLOATS else X.astype(np.float64)
+    X = np.asarray(X)
+    # As floats, large whole numbers would be equal that are not, which matters where they are categories.
+    keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
+    return X if keeps_type else X.astype(np.float64)

@@ -18,7 +18,7 @@ PARTS = 4  # of the rows, for each thread: one that is late leaves some to the o
 
 
 class CodedBlock(NamedTuple):
-    """The codes of a table, and what they stand for."""
+    """The codes of a table, and their categories."""
 
     codes: NDArray[np.unsignedinteger]  # (n_columns, n_rows), p + 1 for the category at position p
     categories: list[list[Any] | None]  # of each column, sorted
@@ -81,8 +81,8 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
         is_done = code_columns([column.view(unsigned) for column in X], *state)
     if not is_done:
         return None
-    come = np.asarray(present.any(axis=0))
-    lows, lasts = low.tolist(), (room - come[:, ::-1].argmax(axis=1)).tolist()
+    used = np.asarray(present.any(axis=0))
+    lows, lasts = low.tolist(), (room - used[:, ::-1].argmax(axis=1)).tolist()
     most_codes = NARROW if dtype.itemsize == 1 else MOST_PLACES
     most = 1 if low.dtype.kind == "b" else int(np.iinfo(low.dtype).max)
     if max(lasts) == most_codes or any(first + last > most for first, last in zip(lows, lasts, strict=True)):
@@ -90,7 +90,7 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
     as_value = bool if low.dtype.kind == "b" else int
     categories: list[list[Any] | None] = [
         [as_value(first + place) for place in (range(last + 1) if n == last + 1 else _close_gaps(column, places))]
-        for first, last, n, column, places in zip(lows, lasts, come.sum(axis=1).tolist(), codes, come, strict=True)
+        for first, last, n, column, places in zip(lows, lasts, used.sum(axis=1).tolist(), codes, used, strict=True)
     ]
     return CodedBlock(codes, categories)
 
@@ -98,7 +98,7 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
 def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threads: int = 1) -> CodedBlock | None:
     """Codes of columns that have been factorized to codes of one byte, -1 where missing; None for others.
 
-    Categories that do not come are left out; `names` are what an error calls the columns.
+    Unused categories are dropped; `names` are those of the columns in errors.
     """
     given = [column.codes for column in columns]
     if any(codes.dtype != np.int8 for codes in given) or given[0].size == 0:
@@ -110,9 +110,9 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
     n_first = np.zeros((n_parts, len(given)), dtype=np.int64)
     lows = np.zeros(len(given), dtype=np.uint8)
     code_columns([own.view(np.uint8) for own in given], lows, codes, present, n_first, n_threads)
-    come = np.asarray(present.any(axis=0))[:, :missing]
+    used = np.asarray(present.any(axis=0))[:, :missing]
     categories: list[list[Any] | None] = []
-    for column, name, own, flags in zip(columns, names, codes, come, strict=True):
+    for column, name, own, flags in zip(columns, names, codes, used, strict=True):
         is_used = flags[: len(column.values)]
         values = column.values if is_used.all() else list(compress(column.values, is_used.tolist()))
         known = sorted_categories(values, name)
@@ -125,10 +125,10 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
     return CodedBlock(codes, categories)
 
 
-def _close_gaps(codes: NDArray[Any], come: NDArray[np.bool_]) -> list[int]:
-    """Make the codes of places those of the places that come, which are returned."""
-    places = come.nonzero()[0]
-    table = np.zeros(come.size + 1, dtype=codes.dtype)
+def _close_gaps(codes: NDArray[Any], used: NDArray[np.bool_]) -> list[int]:
+    """Renumber the codes of the used places, which are returned."""
+    places = used.nonzero()[0]
+    table = np.zeros(used.size + 1, dtype=codes.dtype)
     table[places + 1] = np.arange(1, places.size + 1)
     codes[:] = table[codes]
     return places.tolist()

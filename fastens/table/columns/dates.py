@@ -1,6 +1,6 @@
 """Dates, durations and times of day as numbers, the same whichever library has the column.
 
-A date with a time zone is the instant it stands for, and its calendar is that of UTC; one without is taken as UTC.
+A date with a time zone is converted to UTC; one without is taken as UTC.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def part_name(column: str, part: str) -> str:
 
 
 def column_and_part(feature: str) -> tuple[str, str] | None:
-    """The column and the part that a feature's name stands for; None for other names."""
+    """The column and the part in a feature's name; None for other names."""
     column, _, part = feature.rpartition(": ")
     return (column, part) if part in PARTS else None
 
@@ -97,7 +97,7 @@ def is_temporal(dtype: Any) -> bool:
 
 
 def parts_to_learn(column: Any) -> tuple[str, ...]:
-    """The parts of a column of dates that may tell something, as its type says; none for other columns."""
+    """The parts of a column of dates that may be informative for its type; none for other columns."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         return PARTS if dtype.kind == "M" else _parts_of_objects(column) if dtype.kind == "O" else ()

@@ -24,7 +24,7 @@ from fastens.table.columns.parse_numbers import map_codes, mark_present, places_
 MOST_OBJECTS = 1 << 12  # looked up by identity; more, or one for every few rows, are likely to be each row's own
 FEWEST_OBJECTS = 1 << 6
 FIRST_OBJECTS = 1 << 8  # where nearly all of these are different, the others are likely to be too
-MOST_NUMBERS = 1 << 16  # found by their bits; more are sooner sorted
+MOST_NUMBERS = 1 << 16  # found by their bits; more are faster sorted
 FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
@@ -35,15 +35,15 @@ _TIMES = frozenset(("datetime64", "timedelta64"))
 
 
 class Factorized(NamedTuple):
-    """A column as the values that come in it.
+    """A column as codes and distinct values.
 
-    A row is missing where its code is -1, or that of None or NaN. A value may come twice among the values, and None in
+    A row is missing where its code is -1, or that of None or NaN. A value may used twice among the values, and None in
     the place of one that no row has.
     """
 
     codes: NDArray[np.integer]
     values: list[Any]
-    may_be_absent: bool = False  # there may be values that no row has, as `present` has not been asked
+    may_be_absent: bool = False  # there may be values that no row has: see `present`
 
     def decoded(self) -> list[Any]:
         """The column's values, None where missing."""
@@ -65,7 +65,7 @@ class Categories(NamedTuple):
 
     codes: NDArray[np.integer]
     values: list[Any]
-    is_typed: bool  # the type says categories, even of a column without any
+    is_typed: bool  # categorical by its type, even without values
     declared: list[Any] | None = None  # those that the type lists
 
     def take(self, rows: NDArray[np.intp]) -> Categories:
@@ -190,10 +190,10 @@ def _in_window(values: NDArray[Any]) -> Factorized | None:
     places, present = np.empty(values.size, dtype=np.uint8), np.zeros(256, dtype=np.uint8)
     if not places_in_window(numbers, low, places, present):
         return None
-    come = present.nonzero()[0].tolist()
-    known: list[Any] = [None] * (come[-1] + 1)
+    used = present.nonzero()[0].tolist()
+    known: list[Any] = [None] * (used[-1] + 1)
     as_value = bool if values.dtype.kind == "b" else int
-    for place in come:
+    for place in used:
         known[place] = as_value(int(low) + place)
     return Factorized(places, known)
 
@@ -213,12 +213,12 @@ def _in_range(values: NDArray[Any]) -> Factorized | None:
     if n_places <= FEWEST_PLACES:
         known = [as_value(low + place).item() if flag else None for place, flag in enumerate(present[:-1].tolist())]
         return Factorized(places, [*known, None])
-    come = np.flatnonzero(present)
+    used = np.flatnonzero(present)
     table = np.zeros(n_places + 2, dtype=np.uint32)
-    table[come + 1] = np.arange(come.size)
+    table[used + 1] = np.arange(used.size)
     codes = np.empty(values.size, dtype=np.uint32)
     map_codes(places, table, codes)
-    return Factorized(codes, [None if place == n_places else as_value(low + place).item() for place in come.tolist()])
+    return Factorized(codes, [None if place == n_places else as_value(low + place).item() for place in used.tolist()])
 
 
 def _of_words(values: NDArray[Any]) -> Factorized | None:

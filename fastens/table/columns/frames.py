@@ -19,7 +19,7 @@ def is_pandas(frame: Any) -> bool:
 
 
 def opened(frame: Any) -> Any:
-    """A pandas frame as it is, as its columns are sooner read than narwhals has looked at it; others by narwhals."""
+    """A pandas frame as it is, since reading its columns directly is faster; others wrapped by narwhals."""
     native = frame if is_pandas(frame) else nw.to_native(frame, pass_through=True)
     if is_pandas(native):
         if not native.columns.is_unique:

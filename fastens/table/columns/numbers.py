@@ -1,4 +1,4 @@
-"""Columns of numbers as floats: whole numbers of any size, decimals, dates, texts that spell numbers."""
+"""Columns of numbers as floats: whole numbers of any size, decimals, dates, numbers written as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 _NUMBERS = (float, int, np.floating, np.integer, np.bool_, Decimal, Fraction, type(None))
 _AS_NUMPY = (nw.Float64, nw.Float32, nw.Object)
 _WIDE = (nw.Int128, nw.UInt128)  # whole numbers that NumPy does not have
-_SPELLED = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+_NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
 ADVICE = "Encode it first, or name it in categorical_features where the estimator has that."
 
@@ -41,7 +41,7 @@ def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats
     name : str
         What an error calls it.
     takes_dates : bool, default=True
-        Whether dates may stand for their days.
+        Whether dates may become days.
 
     Raises
     ------
@@ -94,18 +94,18 @@ def _of_times(column: Any, name: str, takes_dates: bool) -> Floats:
 
 
 def _of_texts(column: Any, name: str) -> Floats:
-    """Texts that all spell numbers, or categories."""
+    """Texts, or categories, that are all numbers."""
     codes, values, _ = factorize(column)
     numbers = [float(value) if _is_number(value) else np.nan for value in values]
     wrong = [place for place, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
     rows = np.flatnonzero(np.isin(codes, wrong)).tolist() if wrong else []
     if rows:  # a category that no row has does not matter
-        raise _not_spelled(name, rows[0], values[codes[rows[0]]])
+        raise _not_a_number(name, rows[0], values[codes[rows[0]]])
     return np.array([*numbers, np.nan])[codes]  # a row without a value has the code -1
 
 
 def _is_number(value: Any) -> bool:
-    return _SPELLED.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int | float)
+    return _NUMBER_TEXT.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int | float)
 
 
 def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Floats:
@@ -113,7 +113,7 @@ def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Fl
     if all(issubclass(kind, _NUMBERS) for kind in set(map(type, found))):
         try:
             return values.astype(np.float64)
-        except OverflowError:  # the one by one conversion says where
+        except OverflowError:  # the conversion one by one names the row
             pass
     if holds_objects_of_time(found):
         return _of_times(values, name, takes_dates)
@@ -123,8 +123,8 @@ def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Fl
 def _number(value: Any, row: int, name: str) -> float:
     if is_missing(value):
         return np.nan
-    if isinstance(value, str) and not _SPELLED.fullmatch(value):
-        raise _not_spelled(name, row, value)
+    if isinstance(value, str) and not _NUMBER_TEXT.fullmatch(value):
+        raise _not_a_number(name, row, value)
     if isinstance(value, _NO_NUMBERS):
         raise type_fault(name, "numbers", row, value)
     try:
@@ -135,7 +135,7 @@ def _number(value: Any, row: int, name: str) -> float:
         raise type_fault(name, "numbers", row, value) from error
 
 
-def _not_spelled(name: str, row: int, value: Any) -> ValueError:
+def _not_a_number(name: str, row: int, value: Any) -> ValueError:
     value = str(value) if isinstance(value, str) else value
     return ValueError(f"{fault(name, 'numbers', row, value)} {ADVICE}")
 

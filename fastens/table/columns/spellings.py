@@ -1,4 +1,4 @@
-"""Categories that come in another type than in fit: 1 as "1" or "1.0", True as "yes"."""
+"""Categories of another type than in fit: 1 as "1" or "1.0", True as "yes"."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def _spellings(value: Any) -> set[str]:
 def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[Any, Any]:
     """For values that are no categories, the one category of another type that is written in the same way.
 
-    A value for which there are two is left out, and one without any. What a value stands for does not depend on the
-    others.
+    A value with none or several is left out. The result for a value does not depend on the others.
     """
     written = defaultdict(set)
     for category in categories:
@@ -57,8 +56,8 @@ def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[An
     return found
 
 
-def recognised(values: Iterable[Any], categories: list[Any], name: str) -> dict[Any, Any]:
-    """The same for the values of a column called `name`; warns where a type that was not there in fit tells nothing."""
+def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> dict[Any, Any]:
+    """The same for a column called `name`; warns where values of a type not seen in fit match no category."""
     strange = {value for value in values if not is_missing(value)}.difference(categories)
     if _are_of_one_type(strange, categories):
         return {}
@@ -83,5 +82,5 @@ def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
 
 
 def _are_of_one_type(values: Iterable[Any], categories: Iterable[Any]) -> bool:
-    """Whether there is nothing that could be written in another type: the usual case, and soon told."""
+    """Whether there is nothing that could be written in another type: the usual case, and fast to check."""
     return len({*map(type, values), *map(type, categories)}) < 2

@@ -21,7 +21,7 @@ def unmasked(values: Any, name: str) -> NDArray[Any]:
 
 
 def numbers_in(values: Any, name: str, what: str = "numbers") -> NDArray[np.float64]:
-    """Values that are all numbers as a new array of floats, missing ones as NaN; `what` is what an error asks for."""
+    """Values that are all numbers as a new array of floats, missing ones as NaN; errors require `what`."""
     array = unmasked(values, name)
     if array.dtype.kind in "biuf":
         return np.array(array, dtype=np.float64)

@@ -98,22 +98,6 @@ def test_some_of_the_bundled_features_are_split_on(rows):
     assert (tree.feature > 1).sum() > 5
 
 
-def test_histograms_are_exchanged_as_the_records_are(rows):
-    X, gradients, hessians = rows
-    matrix = learn_binning(X).transform(X)
-    sizes = []
-
-    def reduce(histograms):
-        sizes.extend(len(cells) for cells in histograms)
-
-    plain, bundle = [
-        TreeGrower(each, GrowthRules()).grow(gradients, hessians, reduce=reduce) for each in (matrix, bundled(matrix))
-    ]
-    for field in fields(plain):
-        np.testing.assert_array_equal(getattr(plain, field.name), getattr(bundle, field.name), err_msg=field.name)
-    assert max(sizes) > 3 * min(sizes)
-
-
 def test_a_sample_that_misses_combinations_does_no_harm(rows, monkeypatch):
     rng = np.random.default_rng(2)
     X = rng.integers(10, size=(N_ROWS, 4)).astype(float)

@@ -187,7 +187,7 @@ def test_classes_that_share_no_category_are_told_apart_at_once():
 def test_monotone_constraints(criterion):
     X, signal = make_rows(missing=0.0)
     matrix, target = bin_rows(X), make_target(signal, "two classes" if criterion == "gini" else "numbers")
-    rules = TreeRules(criterion, monotonic=np.array([1, -1, 0, 1, 0], np.int8), max_depth=6)
+    rules = TreeRules(criterion, monotone=np.array([1, -1, 0, 1, 0], np.int8), max_depth=6)
     tree = grow_one(matrix, target, rules)
     check_nodes(tree, matrix, target, rules, optimal=False)
     grid = np.linspace(-3, 3, 50)

@@ -187,42 +187,6 @@ def test_order_of_columns_does_not_matter():
     np.testing.assert_array_equal(one.feature[split], order[other.feature[split]])
 
 
-def test_summed_histograms_of_parts_give_the_tree_of_the_whole():
-    """The seam for other machines: here two growers wait for each other in threads."""
-    import threading
-
-    X, gradients, hessians = make_rows(20_000)
-    whole = bin_rows(X)
-    gradients[0], hessians[0] = np.abs(gradients).max() + 1, hessians.max() + 1
-    gradients[10_000], hessians[10_000] = gradients[0], hessians[0]  # the parts have the scales of the whole
-    rules = GrowthRules(max_leaf_nodes=16)
-    binning = learn_binning(X, None, 255, np.zeros(X.shape[1], dtype=bool), 1)
-    expected = TreeGrower(whole, rules).grow(gradients, hessians)
-    barrier, shared, trees = threading.Barrier(2), {}, {}
-
-    def work(part):
-        rows = slice(0, 10_000) if part == 0 else slice(10_000, None)
-
-        def reduce(histograms):
-            shared[part] = [h.copy() for h in histograms]
-            barrier.wait(timeout=60)
-            for mine, other in zip(histograms, shared[1 - part], strict=True):
-                np.add(mine, other, out=mine)
-            barrier.wait(timeout=60)
-
-        grower = TreeGrower(binning.transform(X[rows], 1), rules)
-        trees[part] = grower.grow(gradients[rows], hessians[rows], reduce=reduce)
-
-    threads = [threading.Thread(target=work, args=(part,)) for part in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    for tree in trees.values():
-        for name in ("feature", "bin_threshold", "missing_left", "left_child", "n_samples"):
-            np.testing.assert_array_equal(getattr(tree, name), getattr(expected, name), err_msg=name)
-
-
 def test_counts_hold_to_the_row_where_hessians_vary():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(4000, 6))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.engine.grow.stump import CRITERIA, StumpFinder
+from fastens.engine.grow.stump import StumpFinder
+from fastens.engine.splits.criterion import CRITERIA
 
 from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
 
@@ -29,7 +30,7 @@ def found_impurity(found, codes, y, w, n_classes, criterion):
     return sum(impurity(side, criterion) for side in sides)
 
 
-@pytest.mark.parametrize("criterion", list(CRITERIA))
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "error"])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_least_impurity(rng, criterion, n_classes, dtype):
@@ -40,7 +41,7 @@ def test_least_impurity(rng, criterion, n_classes, dtype):
         assert found_impurity(found, codes, y, w, n_classes, criterion) == pytest.approx(best, rel=1e-9)
 
 
-@pytest.mark.parametrize("criterion", list(CRITERIA))
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "error"])
 def test_best_of_all_subsets_of_categories(rng, criterion):
     for _ in range(5):
         codes, y, w = make(rng, n_features=1, n_codes=7)

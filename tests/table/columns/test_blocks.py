@@ -9,7 +9,8 @@ import pytest
 from fastens import BayesianNetwork
 from fastens.table import tables
 from fastens.table.columns.blocks import FIRST_ROWS, MOST_PLACES, code_whole_numbers
-from fastens.table.tables import TableEncoder, table_from_frame
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import table_from_frame
 from reference.columns import code_table
 
 TYPES = [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
@@ -148,28 +149,28 @@ def test_frames_of_categories_are_coded_at_once(rng, monkeypatch, n_threads):
         }
     )
     for given in (frame, frame[::-2], frame[["turned"]], frame[:1]):
-        encoder, codes = TableEncoder.fit_codes(table_from_frame(given), n_threads)
-        expected = TableEncoder.fit(table_from_frame(given), "all")
+        encoder, codes = InputEncoder.fit_codes(table_from_frame(given), n_threads)
+        expected = InputEncoder.fit(table_from_frame(given), "all")
         assert encoder.categories == expected.categories
         assert encoder.names == expected.names
         np.testing.assert_array_equal(codes, expected.codes(table_from_frame(given)))
         assert codes.flags.f_contiguous
         assert codes.dtype == np.uint8
     frame["wide"] = pd.Categorical(rng.permutation(999) % 128)  # codes of two bytes
-    encoder, codes = TableEncoder.fit_codes(table_from_frame(frame), n_threads)
+    encoder, codes = InputEncoder.fit_codes(table_from_frame(frame), n_threads)
     np.testing.assert_array_equal(codes, encoder.codes(table_from_frame(frame)))
     table = table_from_frame(
         pd.DataFrame({"a": frame["none"], "b": pd.Categorical(pd.to_datetime(["2020-01-01"] * 999))})
     )
     with pytest.raises(ValueError, match="Column 'b' must hold categories that are strings, numbers or booleans"):
-        TableEncoder.fit_codes(table, n_threads)
+        InputEncoder.fit_codes(table, n_threads)
 
 
 def test_columns_of_pandas_without_what_is_not_public(monkeypatch):
     frame = pd.DataFrame({"a": ["x", "y", None], "b": [1.5, 2.5, 1.5], "c": pd.Categorical(["v", "u", "v"])})
     frame["d"] = pd.Series([1, "z", True], dtype=object)
-    expected, codes = TableEncoder.fit_codes(table_from_frame(frame))
+    expected, codes = InputEncoder.fit_codes(table_from_frame(frame))
     monkeypatch.delattr(pd.DataFrame, "_get_column_array")
-    found, others = TableEncoder.fit_codes(table_from_frame(frame))
+    found, others = InputEncoder.fit_codes(table_from_frame(frame))
     assert found.categories == expected.categories == [["x", "y"], [1.5, 2.5], ["u", "v"], [1, "z"]]
     np.testing.assert_array_equal(codes, others)

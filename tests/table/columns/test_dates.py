@@ -19,7 +19,8 @@ from fastens import (
 )
 from fastens.table.columns.dates import PARTS, column_and_part, date_parts, elapsed_days, times_of
 from fastens.table.columns.numbers import numbers_of
-from fastens.table.tables import TableEncoder, table_from_array, table_from_frame
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import table_from_array, table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 
@@ -67,7 +68,7 @@ def frame_of(column):
 
 def encoded(frame):
     table = table_from_frame(frame).with_date_parts()
-    encoder = TableEncoder.fit(table)
+    encoder = InputEncoder.fit(table)
     return encoder, encoder.transform(table)
 
 
@@ -151,10 +152,10 @@ def test_columns_without_names_are_days():
     dates = np.array(MOMENTS, dtype="M8[us]")[:, None]
     for array in (dates, dates.astype(object), np.array(ZONED, dtype=object)[:, None]):
         table = table_from_array(array)
-        found = TableEncoder.fit(table).transform(table)
+        found = InputEncoder.fit(table).transform(table)
         np.testing.assert_allclose(found[:, 0], EXPECTED[:, 0], rtol=1e-15)
     table = table_from_frame(pd.DataFrame({0: MOMENTS})).with_date_parts()
-    assert TableEncoder.fit(table).transform(table).shape == (5, 1)
+    assert InputEncoder.fit(table).transform(table).shape == (5, 1)
 
 
 def test_texts_where_fit_saw_dates():

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 
 from fastens.table.columns.factorize import Factorized, factorize
-from fastens.table.tables import TableEncoder, table_from_array, table_from_frame
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import table_from_array, table_from_frame
 from reference.columns import categories, column_values, positions
 
 pa = pytest.importorskip("pyarrow")
@@ -61,7 +62,7 @@ def test_words_in_frames(words, data):
     other = data.draw(st.lists(st.none() | st.sampled_from([*known, "unseen", "unseen at length!"]), max_size=9))
     for kind, frame in kinds_of_frame(words).items():
         table = table_from_frame(frame)
-        encoder = TableEncoder.fit(table, "all")
+        encoder = InputEncoder.fit(table, "all")
         assert encoder.categories == [known], kind
         expected = [np.nan if place is None else place for place in positions(words, known)]
         np.testing.assert_array_equal(encoder.transform(table)[:, 0], expected, kind)
@@ -70,7 +71,7 @@ def test_words_in_frames(words, data):
         is_declared = any(word in kind for word in ("categor", "enum", "dictionary"))
         assert table_from_frame(frame).is_categorical(0) == (bool(known) or is_declared), kind
     for kind, frame in kinds_of_frame(other).items():
-        encoder = TableEncoder(None, [known])
+        encoder = InputEncoder(None, [known])
         found = [place if place is not None and place >= 0 else np.nan for place in positions(other, known)]
         np.testing.assert_array_equal(encoder.transform(table_from_frame(frame))[:, 0], found, kind)
         encoder.unseen = -1.0
@@ -89,7 +90,7 @@ def test_objects(values):
     expected = column_values(column)
     table = table_from_array(column[:, None])
     for found in (table, table_from_frame(pd.DataFrame({"a": pd.Series(column, dtype=object)}))):
-        encoder = TableEncoder.fit(found, "all")
+        encoder = InputEncoder.fit(found, "all")
         assert encoder.categories == [categories(expected)]
         places = [np.nan if place is None else place for place in positions(expected, categories(expected))]
         np.testing.assert_array_equal(encoder.transform(found)[:, 0], places)
@@ -188,14 +189,14 @@ def test_threads_and_order(rng):
     results = []
     for n_threads in (1, 3):
         table = table_from_frame(frame)
-        encoder = TableEncoder.fit(table, n_threads=n_threads)
+        encoder = InputEncoder.fit(table, n_threads=n_threads)
         results.append((encoder.categories, encoder.transform(table, n_threads)))
     assert results[0][0] == results[1][0] == [["x", "yy", "zzz"]] * 12
     np.testing.assert_array_equal(results[0][1], results[1][1])
     frame = frame.astype(object)
     frame.iloc[5, [3, 7]] = b"bytes"
     with pytest.raises(ValueError, match=r"Column 'c3' must hold categories.*b'bytes'"):
-        TableEncoder.fit(table_from_frame(frame), n_threads=3)
+        InputEncoder.fit(table_from_frame(frame), n_threads=3)
 
 
 def test_objects_that_leave_the_array_are_not_kept():

@@ -14,7 +14,8 @@ from fastens import RandomForestClassifier
 from fastens.table.columns.arrays import has_large_numbers, with_missing
 from fastens.table.columns.numbers import numbers_of
 from fastens.table.columns.vectors import numbers_in, unmasked
-from fastens.table.tables import TableEncoder, table_from_array, table_from_frame
+from fastens.table.encoder import InputEncoder
+from fastens.table.tables import table_from_array, table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 IDS = [2**60 + 1, 2**53 + 1, -(2**62) - 1, 7]
@@ -51,7 +52,7 @@ def whole(values):
 @pytest.mark.parametrize("values", [IDS, HUGE], ids=["signed", "unsigned"])
 def test_large_whole_numbers_are_the_nearest_floats(make_frame, values):
     table = table_from_frame(make_frame(values))
-    found = TableEncoder.fit(table, None).transform(table)
+    found = InputEncoder.fit(table, None).transform(table)
     assert found[:, 0].tolist() == [float(value) for value in values]
 
 
@@ -59,7 +60,7 @@ def test_large_whole_numbers_are_the_nearest_floats(make_frame, values):
 def test_as_categories_they_are_exact(make_frame):
     ids = [2**60 + 1, 2**60, 2**60 + 1, 2**60 + 2]  # one float
     table = table_from_frame(make_frame(ids))
-    encoder = TableEncoder.fit(table, ["a"])
+    encoder = InputEncoder.fit(table, ["a"])
     assert encoder.categories == [[2**60, 2**60 + 1, 2**60 + 2]]
     assert encoder.transform(table)[:, 0].tolist() == [1, 0, 1, 2]
 
@@ -75,7 +76,7 @@ def test_whole_numbers_beyond_64_bits():
     values = [2**100, -(2**70), 10**300]
     assert numbers_of(objects(*values), "0").tolist() == [float(value) for value in values]
     wide = table_from_frame(pl.DataFrame({"a": pl.Series([2**100, None], dtype=pl.Int128)}))
-    np.testing.assert_array_equal(TableEncoder.fit(wide).transform(wide)[:, 0], [2.0**100, np.nan])
+    np.testing.assert_array_equal(InputEncoder.fit(wide).transform(wide)[:, 0], [2.0**100, np.nan])
     with pytest.raises(ValueError, match=r"Column 0 must hold numbers that a 64-bit float can hold; row 1 holds 1000"):
         numbers_of(objects(1, 10**400), "0")
 
@@ -98,7 +99,7 @@ def test_other_real_numbers():
     ],
 )
 def test_texts_that_spell_numbers(make_column):
-    encoder = TableEncoder.fit(table_from_frame(pd.DataFrame({"a": [1.0, 2.0]})))
+    encoder = InputEncoder.fit(table_from_frame(pd.DataFrame({"a": [1.0, 2.0]})))
     found = encoder.transform(encoder.match(make_column(["30000", None, " -1.5e3", "30000"])))
     np.testing.assert_array_equal(found[:, 0], [30000, np.nan, -1500, 30000])
     for wrong in ("abc", "1_000", "nan", "", "0x10", "1,5"):
@@ -107,7 +108,7 @@ def test_texts_that_spell_numbers(make_column):
 
 
 def test_texts_of_arrays():
-    encoder = TableEncoder(None, [None])
+    encoder = InputEncoder(None, [None])
     for dtype in (np.str_, object):
         found = encoder.transform(table_from_array(np.array([["3"], ["4.5"]], dtype=dtype)))
         assert found[:, 0].tolist() == [3, 4.5]
@@ -122,10 +123,10 @@ def test_what_is_no_number_is_named(value):
     for frame in (pd.DataFrame({"a": values}), pl.DataFrame({"a": pl.Series(list(values), dtype=pl.Object)})):
         table = table_from_frame(frame)
         with pytest.raises(TypeError, match=message):
-            TableEncoder.fit(table).transform(table)
+            InputEncoder.fit(table).transform(table)
     if not isinstance(value, tuple | bytes | complex | np.complexfloating) and type(value) is not object:
         with pytest.raises(TypeError, match=r"Column 'a' must hold categories: each .*; row 2 holds"):
-            TableEncoder.fit(table_from_frame(pd.DataFrame({"a": values})), ["a"])
+            InputEncoder.fit(table_from_frame(pd.DataFrame({"a": values})), ["a"])
 
 
 def test_long_values_are_cut_off_in_errors():

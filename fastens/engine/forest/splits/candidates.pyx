@@ -18,14 +18,14 @@ cdef bint is_allowed(
     cdef int64_t count, weight
     if layout.count_mask != 0:
         count = words_count(forest, layout, scratch.left)
-        if count < forest.rules.min_leaf or node.n_rows - count < forest.rules.min_leaf:
+        if count < forest.limits.min_samples_leaf or node.n_rows - count < forest.limits.min_samples_leaf:
             return False
     if sample.min_weight > 0:
         weight = words_weight(forest, sample, scratch.left)
         if weight < sample.min_weight or node.weight - weight < sample.min_weight:
             return False
-    return forest.rules.monotonic == NULL or is_monotone(
-        forest.rules.monotonic[feature], node, words_value(forest, layout, scratch.left),
+    return forest.limits.monotone == NULL or is_monotone(
+        forest.limits.monotone[feature], node, words_value(forest, layout, scratch.left),
         words_value(forest, layout, scratch.left + layout.n_words)
     )
 
@@ -56,7 +56,7 @@ cdef void consider_left(
     keep(gain, feature, -1, False, best)
     best.left_weight = words_weight(forest, sample, scratch.left)
     best.left_word = scratch.left[0]
-    if forest.rules.monotonic != NULL:
+    if forest.limits.monotone != NULL:
         best.left_value = words_value(forest, layout, scratch.left)
         best.right_value = words_value(forest, layout, scratch.left + n_words)
 

@@ -78,7 +78,9 @@ cdef void _start(
 
 
 cdef inline bint _is_allowed(const Forest* forest, const Sample* sample, const Side* side) noexcept nogil:
-    return side.weight >= sample.min_weight and (sample.layout.count_mask == 0 or side.count >= forest.rules.min_leaf)
+    return side.weight >= sample.min_weight and (
+        sample.layout.count_mask == 0 or side.count >= forest.limits.min_samples_leaf
+    )
 
 
 cdef inline void _consider(

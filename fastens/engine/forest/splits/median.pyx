@@ -219,12 +219,12 @@ cdef void _compare_losses(
     for k in range(last + 1):
         count += medians.start[medians.group[k] + 1] - medians.start[medians.group[k]]
         if (
-            k < first or min(count, node.n_rows - count) < forest.rules.min_leaf
+            k < first or min(count, node.n_rows - count) < forest.limits.min_samples_leaf
             or min(medians.left_weight[k], node.weight - medians.left_weight[k]) < sample.min_weight
         ):
             continue
-        if forest.rules.monotonic != NULL and not is_monotone(
-            forest.rules.monotonic[groups.feature], node, medians.left_median[k], medians.right_median[k]
+        if forest.limits.monotone != NULL and not is_monotone(
+            forest.limits.monotone[groups.feature], node, medians.left_median[k], medians.right_median[k]
         ):
             continue
         gain = -medians.loss[k] - node.score

@@ -29,8 +29,8 @@ cdef void _scan_fast(
     scan.layout.gradient_shift, scan.layout.hessian_shift = layout.number_shift, layout.weight_shift
     scan.layout.gradient_bias = 0
     if layout.count_mask != 0:
-        begin = first_with_count(scratch.sums, n, &scan.layout, forest.rules.min_leaf)
-        n = first_with_count(scratch.sums, n, &scan.layout, node.n_rows - forest.rules.min_leaf + 1)
+        begin = first_with_count(scratch.sums, n, &scan.layout, forest.limits.min_samples_leaf)
+        n = first_with_count(scratch.sums, n, &scan.layout, node.n_rows - forest.limits.min_samples_leaf + 1)
     scan.l2 = 0.0
     scan.hessian = <float64_t>node.weight
     scan.ratio = <float64_t>(scratch.total[0] >> layout.number_shift) / scan.hessian

@@ -39,7 +39,7 @@ cdef inline bint has_class_words(const Forest* forest, const Sample* sample) noe
 
 cdef inline Scan scan_of(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
     """The fastest of the scans that fits."""
-    if forest.rules.monotonic != NULL:
+    if forest.limits.monotone != NULL:
         return ONE_BY_ONE
     if is_packed_squares(forest, &sample.layout):
         return SEVERAL_AT_ONCE

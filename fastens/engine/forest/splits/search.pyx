@@ -89,13 +89,12 @@ cdef bint find_split(
         return False
     memcpy(scratch.visited, mask, scratch.n_mask_words * sizeof(uint64_t))
     scratch.found_perfect = False
-    while n_seen < forest.rules.n_drawn and n_left > 0 and not scratch.found_perfect:
-        if forest.rules.weights == NULL:
-            n = draw_features(&draw, scratch.visited, forest.rules.n_drawn - n_seen, n_left, scratch.drawn)
+    while n_seen < forest.limits.features_per_split and n_left > 0 and not scratch.found_perfect:
+        n = forest.limits.features_per_split - n_seen
+        if forest.limits.feature_weights == NULL:
+            n = draw_features(&draw, scratch.visited, n, n_left, scratch.drawn)
         else:
-            n = draw_weighted(
-                &draw, forest.rules.weights, scratch.visited, forest.rules.n_drawn - n_seen, n_left, scratch.drawn
-            )
+            n = draw_weighted(&draw, forest.limits.feature_weights, scratch.visited, n, n_left, scratch.drawn)
         n_left -= n
         i = _search_features(forest, sample, scratch, &node, open.key, n, mask, best)
         n_seen += n - i

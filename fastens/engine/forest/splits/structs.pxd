@@ -1,5 +1,6 @@
 # What a search for splits reads and writes: the forest's table, targets and rules, a tree's rows, one node.
 
+from fastens.engine.limits cimport Limits
 from fastens.engine.splits.criterion cimport Criterion
 from fastens.engine.structs cimport (
     float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -77,19 +78,10 @@ cdef struct ForestRules:
     const int64_t* logs
     int64_t n_logs
     bint random_thresholds
-    int32_t max_depth
-    int32_t max_leaves              # 0: no limit, depth first
     int64_t min_split
-    int64_t min_leaf
-    int32_t n_drawn                 # features of a node that are looked at
     bint in_random_order            # so that of equal gains any may win; else the first feature's does
-    float64_t min_weight_leaf
     float64_t min_decrease          # per unit of the root's weight
-    const int8_t* monotonic         # NULL: none
-    const float64_t* weights        # chances of features where some are drawn; NULL: equal
-    int32_t max_on_path             # different features between the root and a leaf; 0: no limit
-    int32_t n_groups                # of features that may stand on one path; 0: no groups
-    const uint64_t* groups          # (n_groups, mask_words): a bit for each feature
+    const uint64_t* groups          # (n_groups, mask_words): the bits of limits.feature_groups
 
 
 cdef struct Forest:
@@ -97,6 +89,7 @@ cdef struct Forest:
     ForestTable table
     Targets targets
     ForestRules rules
+    Limits limits                   # feature_weights: NULL also where all features are looked at
 
 
 cdef struct Layout:
@@ -222,4 +215,4 @@ cdef inline int32_t mask_words(const Forest* forest) noexcept nogil:
 
 cdef inline bint binds_paths(const Forest* forest) noexcept nogil:
     """Whether what a node may split on depends on the splits above it; masks have then as many words for these."""
-    return forest.rules.max_on_path > 0 or forest.rules.n_groups > 0
+    return forest.limits.max_features_on_path > 0 or forest.limits.n_groups > 0

@@ -1,4 +1,4 @@
-"""What a ranking is learned from: how relevant rows are for their queries."""
+"""Relevance labels: how relevant documents are to their queries."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_RELEVANCE = 64.0
 
 
 @dataclass(frozen=True)
-class Judgements:
-    """What a ranking is learned from: relevance of documents, their queries and how many documents each stands for."""
+class RelevanceLabels:
+    """The target of a ranker: relevance, query and weight of each document."""
 
     relevance: Any
     qid: Any
@@ -28,14 +28,14 @@ class Judgements:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the relevance, which stands for all."""
+        """The shape of the relevance."""
         return np.shape(self.relevance)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def read(self, n_rows: int) -> Array:
-        """As columns (relevance, number of the query, number of documents)."""
+        """As columns (relevance, index of the query, weight of the document)."""
         relevance = unmasked(self.relevance, "y")
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
@@ -45,9 +45,9 @@ class Judgements:
         return np.column_stack([_numbers(relevance), self.query(n_rows), documents])
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
-        """The number of each row's query; without any, all rows are of one."""
+        """The index of each row's query; without queries, all rows belong to one."""
         if self.qid is not None and self.group is not None:
-            raise ValueError("qid and group must not be given together; they say the same.")
+            raise ValueError("qid and group must not be given together; they hold the same information.")
         if self.group is not None:
             return _query_of_sizes(self.group, n_rows)
         if self.qid is None:
@@ -91,8 +91,8 @@ def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
     )
 
 
-def weights_of_rows(documents: Array | None, query_weight: Any, query: NDArray[np.intp]) -> Array | None:
-    """The weight of each row, from how many documents it stands for and how many times its query is given."""
+def row_weights(documents: Array | None, query_weight: Any, query: NDArray[np.intp]) -> Array | None:
+    """The weight of each row: that of the document times that of its query."""
     if query_weight is None:
         return documents
     given = np.asarray(query_weight)

@@ -1,0 +1,146 @@
+"""What forests for classification add: weights of classes, strata, votes, and sets of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import TrainingData
+from fastens.conformal.quantiles import ConformalScores
+from fastens.conformal.scores import SetScore, SetScores, sets
+from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.forests.bags import Reweight
+from fastens.forests.base_forest import RULES, BaseForest
+from fastens.forests.base_trees import CLASS_RULES, TreesClassifier
+from fastens.forests.forest_uncertainty import of_rows
+from fastens.forests.posterior_averaging import ClassAveraging
+from fastens.parameters import FLAG, instance, one_of
+
+Array = NDArray[np.float64]
+
+
+class ForestClassifier(TreesClassifier, BaseForest):
+    """What a forest's classes add: weights of classes, strata, and the vote."""
+
+    _averaging_kind: ClassVar = ClassAveraging
+    _parameter_rules: ClassVar = {
+        **RULES,
+        **CLASS_RULES,
+        "class_weight": one_of("balanced", "balanced_subsample", None)
+        | instance(Mapping, "a dict of weights by class")
+        | instance(list, "a list of such dicts"),
+        "bootstrap": FLAG | one_of("stratified", "balanced"),
+        "voting": one_of("soft", "hard"),
+    }
+
+    def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
+        return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
+
+    def _weighs_bags(self) -> bool:
+        """Whether class weights are those of rows in a bag: of each bag, or where a class has draws of its own."""
+        by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
+        return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
+
+    def _row_factors(self, data: TrainingData) -> Array | None:
+        if self.class_weight is None or self._weighs_bags():
+            return None
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+        return self._class_factors(given, data.y, data.sample_weight)
+
+    def _reweighting(self, data: TrainingData) -> Reweight | None:
+        if self.class_weight is None or not self._weighs_bags():
+            return None
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+
+        # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
+        smallest = self._class_factors(given, data.y, data.sample_weight).min()
+        unit = 2.0 ** max(0.0, np.ceil(8 - np.log2(smallest)))
+
+        def reweight(counts: Array) -> Array:
+            drawn = counts > 0
+            factors = self._class_factors(given, data.y[drawn], counts[drawn])
+            weight = np.zeros_like(counts)
+            weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
+            return weight
+
+        return reweight
+
+    def _strata(self, y: Array) -> NDArray[np.intp] | None:
+        if y.ndim == 1:
+            return y.astype(np.intp)
+        return np.unique(y, axis=0, return_inverse=True)[1].ravel()
+
+    def _predicting_trees(self) -> TreeEnsemble:
+        if self.voting == "soft":
+            return self._ensemble
+        notes = self._ensemble.notes
+        if "votes" not in notes:
+            notes["votes"] = self._ensemble.with_values(self._votes(self._ensemble.value))
+        return notes["votes"]
+
+    def _votes(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
+        parts = []
+        for part, answer in zip(self._by_target(value), self._answers(value).T, strict=True):
+            classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
+            parts.append(answer[:, None] == classes)
+        return np.concatenate(parts, axis=1).astype(value.dtype)
+
+    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Yield the classes that each tree predicts, one tree after the other."""
+        for values in self._each_tree(X):
+            yield self._labels(self._answers(values))
+
+    def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
+        """Yield the probabilities of the classes that each tree predicts, one tree after the other."""
+        for values in self._each_tree(X):
+            yield self._probabilities(values)
+
+    @property
+    def oob_decision_function_(self) -> Any:
+        """Probabilities of the classes out of bag, as `predict_proba` has them; NaN for rows in all bags."""
+        return self._probabilities(self._measured().mean)
+
+    # Uncertainty --------------------------------------------------
+
+    def _tree_predictions(self, X: Any) -> Iterator[list[Array]]:
+        for values in self._each_tree(X):
+            found = self._probabilities(values)
+            yield found if isinstance(found, list) else [found]
+
+    def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
+        super()._set_out_of_bag(matrix, data, n_rows)
+        if data.y.ndim == 1:
+            mean = self._measured().mean if data.rows is None else self._measured().mean[data.rows]
+            known = ~np.isnan(mean[:, 0])
+            found = SetScore().of_labels(self._probabilities(mean[known]), data.y[known])
+            self._scores = ConformalScores.of(found, of_rows(data.sample_weight, known))
+        else:
+            self._scores = ConformalScores.of(np.empty(0))
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return, for each row, a set of classes that holds the right one with a given probability.
+
+        Classes whose probability is at least 1 - q are in the set, q being the quantile `coverage`, with its correction
+        for the number of rows, of 1 - the out-of-bag probability of the right class (conformal prediction: Johansson et
+        al. 2014). Needs ``oob_score=True``; for one target.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Probability that a new row's class is in its set, over rows and training sets.
+
+        Returns
+        -------
+        bool array of shape (n_samples, n_classes)
+        """
+        self._check_fitted()
+        if isinstance(self.classes_, list):
+            raise ValueError("predict_set must be used with one target; this forest has several.")
+        return sets([SetScores([self._conformal(coverage)])], [SetScore().of(self.predict_proba(X))], coverage)

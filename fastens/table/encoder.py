@@ -1,0 +1,288 @@
+"""The encoder of a table: its columns by name and its categories by value, as rows of floats or of codes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastens.engine.parts import MappedRows, RowSource
+from fastens.engine.sharing import shared
+from fastens.engine.threads import in_threads, threads_for
+from fastens.table.columns.blocks import code_categories, code_whole_numbers
+from fastens.table.columns.date_columns import with_parts
+from fastens.table.columns.dates import parts_in
+from fastens.table.columns.factorize import (
+    NARROW_TYPES,
+    Categories,
+    is_missing,
+)
+from fastens.table.columns.frames import names_of, opened
+from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.columns.spellings import without_same
+from fastens.table.tables import (
+    BLOCK_GRAIN,
+    PartedTable,
+    Table,
+    is_frame,
+    open_table,
+    table_from_array,
+    table_of_opened,
+    with_rows,
+)
+from fastens.warn import warn
+
+# Larger category positions are not exact in float32.
+_FLOAT32_WHOLE = 1 << 24
+
+
+def _is_float32(column: Column) -> bool:
+    return not isinstance(column, Categories) and column.dtype == (
+        nw.Float32 if isinstance(column, nw.Series) else np.float32
+    )
+
+
+# The encoder --------------------------------------------------
+
+
+class Reading(NamedTuple):
+    """How an estimator reads tables."""
+
+    categorical_features: Any = "from_dtype"
+    missing_is_category: bool = False
+    as_codes: bool = False
+
+
+class InputEncoder:
+    """The columns and categories of a table, by which tables like it are encoded as rows of floats.
+
+    A categorical column becomes the positions of its values in the sorted list of its categories. Missing values are
+    NaN; categories not seen in `fit` are `unseen`, NaN by default.
+
+    Attributes
+    ----------
+    names : list of str or None
+        Names of the columns.
+    categories : list
+        For each column, its categories, or None where it holds numbers.
+    unseen : float
+        The code of a category not seen in `fit`.
+    missing_is_category : bool
+        In categorical columns, missing values have the position after the last category instead of NaN.
+    """
+
+    unseen: float = np.nan
+    has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
+
+    def __init__(
+        self, names: list[str] | None, categories: list[list[Any] | None], *, missing_is_category: bool = False
+    ) -> None:
+        self.names = names
+        self.categories = categories
+        self.missing_is_category = missing_is_category
+
+    @classmethod
+    @shared
+    def learn(cls, X: Any, reading: Reading, owner: str, n_threads: int = 1) -> tuple[InputEncoder, Any]:
+        """Return the encoder that a table teaches, and the table as a row source.
+
+        Parameters
+        ----------
+        X : array, frame, sparse matrix or row source
+            The table.
+        reading : Reading
+            How to read it.
+        owner : str
+            What errors call the estimator.
+        n_threads : int, default=1
+            Most threads to use.
+        """
+        given = open_table(X, owner)
+        table, chosen = given.with_date_parts(), reading.categorical_features
+        if table is not given:
+            chosen = given.chosen_names(chosen)
+        if reading.as_codes:
+            if isinstance(table, PartedTable):
+                raise ValueError(f"X must be a table in one piece for {owner}; got one that is read in parts.")
+            return cls.fit_codes(table, n_threads)
+        encoder = cls.fit(table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads)
+        encoder.has_date_parts = table is not given
+        return encoder, encoder.transform(table, n_threads)
+
+    def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1) -> Any:
+        """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
+        table = self.matched(X, owner)
+        return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
+
+    def matched(self, X: Any, owner: str) -> Table:
+        """Return a table with its columns in the order of those of `learn`."""
+        table = self.match(X) if is_frame(X) else open_table(X, owner)
+        if table.names is not None and self.names is None:
+            warn(f"X has feature names, but {owner} was fitted without feature names")
+        if table.names is None and self.names is not None:
+            warn(f"X does not have valid feature names, but {owner} was fitted with feature names")
+        n_features = len(self.categories)
+        if len(table) != n_features and (table.array is not None or not isinstance(table, PartedTable)):
+            raise ValueError(f"X has {len(table)} features, but {owner} is expecting {n_features} features as input.")
+        return with_rows(table)
+
+    @classmethod
+    def fit(
+        cls,
+        table: Table,
+        categorical_features: Any = "from_dtype",
+        *,
+        missing_is_category: bool = False,
+        n_threads: int = 1,
+    ) -> InputEncoder:
+        """Learn the columns and categories of a table."""
+        chosen = table.chosen_columns(categorical_features)
+        if sparse.issparse(table.source) and chosen.any():
+            raise ValueError(
+                f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
+            )
+        categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
+        return cls(table.names, categories, missing_is_category=missing_is_category)
+
+    @classmethod
+    def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
+        """Return an encoder of categories in every column, and the `codes` of the table."""
+        n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
+        found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
+        if found is None and all(map(table.has_codes, range(len(table)))):
+            columns = range(len(table))
+            found = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
+        if found is not None:
+            return cls(table.names, found.categories), found.codes.T
+        encoder = cls.fit(table, "all", n_threads=n_threads)
+        return encoder, encoder.codes(table, n_threads)
+
+    def extended(self, table: Table) -> InputEncoder:
+        """An encoder that also knows the categories of a table, after its own."""
+        known = [index for index, found in enumerate(self.categories) if found is not None]
+        found = table.learn_categories(known)
+        pairs = zip(found, self.categories, strict=True)
+        return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
+
+    def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
+        """An encoder that knows more categories of its categorical columns, after its own."""
+        pairs = zip(self.categories, more, strict=True)
+        encoder = InputEncoder(
+            self.names,
+            [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
+            missing_is_category=self.missing_is_category,
+        )
+        encoder.unseen = self.unseen
+        return encoder
+
+    @property
+    def is_categorical(self) -> NDArray[np.bool_]:
+        """Which columns hold categories."""
+        return np.array([found is not None for found in self.categories], dtype=bool)
+
+    def transform(self, table: Table, n_threads: int = 1) -> Any:
+        """The table as floats, float32 where that loses nothing; columns are taken in their order: see `match`."""
+        if table.array is not None and not self.is_categorical.any():
+            return table.array
+        if isinstance(table.source, RowSource):
+            return MappedRows(table.source, lambda _, part: self._of_part(part), len(self.categories))
+        dtype = np.float32 if self._fits_float32(table) else np.float64
+        out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+
+        def write(index: int) -> None:
+            categories = self.categories[index]
+            if categories is None:
+                takes_dates = table.names is None or self.names is None  # else they have become their parts
+                out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
+            else:
+                missing = float(len(categories)) if self.missing_is_category else np.nan
+                table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
+
+        in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
+        return out
+
+    def _of_part(self, part: Any) -> Floats:
+        table = self.match(part) if is_frame(part) else table_from_array(part)
+        if len(table) != len(self.categories):
+            n_features = len(self.categories)
+            raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
+        return self.transform(table)
+
+    def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
+        """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 is position p.
+
+        A category not seen in `fit` is missing, or has the code after the last where `unseen` is a number.
+        """
+        sizes = [len(found or ()) for found in self.categories]
+        dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
+        out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+
+        def write(index: int) -> None:
+            unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
+            table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
+
+        in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
+        return out
+
+    def _fits_float32(self, table: Table) -> bool:
+        return all(
+            _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
+            for index, categories in enumerate(self.categories)
+        )
+
+    def match(self, frame: Any) -> Table:
+        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any.
+
+        Columns not seen in `fit` are dropped; parts of dates are taken from the column of dates.
+        """
+        if isinstance(frame, Table):
+            return frame
+        frame = opened(frame)
+        columns = names_of(frame)
+        if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
+            return table_of_opened(frame)
+        missing = set(self.names) - set(columns)
+        parts = {name: own for name, own in parts_in(missing).items() if name in columns}
+        if parts:
+            frame = with_parts(frame, parts)
+            columns = names_of(frame)
+            missing.difference_update(columns)
+        if missing:
+            unseen = sorted(str(name) for name in set(columns) - set(self.names))
+            message = "The feature names should match those that were passed during fit.\n"
+            message += _listed("Feature names unseen at fit time:", unseen)
+            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", sorted(missing)))
+        return table_of_opened(frame[self.names])
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain lists, for saving."""
+        state = {"names": self.names, "categories": self.categories}
+        return state | {"missing_is_category": True} if self.missing_is_category else state
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> InputEncoder:
+        """From what `to_state` gave; ValueError for anything else."""
+        names, categories = state["names"], state["categories"]
+        is_named = names is None or (_are_distinct(names, str) and len(names) == len(categories))
+        if not is_named or not all(
+            found is None or _are_distinct(found, str | bool | int | float) for found in categories
+        ):
+            raise ValueError("the state of the columns is malformed")
+        return cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
+
+
+def _are_distinct(values: Any, kind: Any) -> bool:
+    return (
+        isinstance(values, list)
+        and all(isinstance(value, kind) and not is_missing(value) for value in values)
+        and len(set(values)) == len(values)
+    )
+
+
+def _listed(title: str, names: list[str], most: int = 5) -> str:
+    if not names:
+        return ""
+    return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"

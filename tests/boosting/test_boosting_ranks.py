@@ -1,0 +1,177 @@
+"""Boosting on several ranks gives the model of one rank with the whole table, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastens import AdaBoostClassifier, GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
+from tests.reference.threads_comm import on_ranks
+
+N_ROWS = 6000
+# Where the ranks' rows end: a handful, one, and most of them.
+ENDS = {1: [], 2: [5], 3: [2000, 5990], 4: [40, 41, 3000], 5: [1000, 1010, 1300, 5999]}
+SIZES = (2, 3, 5)
+WEIGHTS = {
+    "whole": np.random.default_rng(5).integers(0, 4, N_ROWS).astype(float),
+    "fractional": np.random.default_rng(6).random(N_ROWS),
+}
+WEIGHTS["whole"][[0, 5, 41, 1005, 2000, 5999]] = 2.0  # no rank is without weight
+
+
+def make_table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 6))
+    X[:, 4], X[:, 5] = rng.integers(0, 12, N_ROWS), rng.integers(0, 3, N_ROWS)
+    X[:5, 4] = 77.0  # a category of the first rank
+    X[rng.random(X.shape) < 0.05] = np.nan
+    Z = np.nan_to_num(X)
+    return X, Z[:, 0] + np.sin(2 * Z[:, 1]) + Z[:, 4] % 3 / 2 + rng.normal(size=N_ROWS)
+
+
+X, T = make_table()
+POSITIVE = np.exp(T / 2)
+BINARY = np.where(T > 0.5, "yes", "no")
+CLASSES = np.digitize(T, [-0.5, 1.2])
+CLASSES[-1] = 3  # of the last rank
+COMMON = {"n_estimators": 8, "random_state": 4, "n_jobs": 1}
+
+
+def rows_of(comm):
+    bounds = [0, *ENDS[comm.size], N_ROWS]
+    return slice(*bounds[comm.rank : comm.rank + 2])
+
+
+def state(model):
+    """Everything that two models may differ by."""
+    trees = {name: array for name, array in vars(model._ensemble).items() if isinstance(array, np.ndarray)}
+    assert {"value", "feature", "gain", "node_offsets"} <= set(trees)
+    scores = {"train": model.train_score_, "validation": model.validation_score_, "rounds": model.n_estimators_}
+    predictions = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
+    classes = getattr(model, "classes_", np.zeros(0))
+    return (
+        trees | scores | {"predictions": predictions, "classes": classes, "categories": str(model._encoder.categories)}
+    )
+
+
+def fit_on_ranks(size, make, y, weight=None, **validation):
+    def work(comm):
+        model, own = make(), rows_of(comm)
+        given = {name: array[own] for name, array in validation.items()}
+        with model._over(comm):
+            model.fit(X[own], y[own], None if weight is None else weight[own], **given)
+        return model
+
+    return on_ranks(size, work)
+
+
+def assert_same_models(size, make, y, weight=None, **validation):
+    expected = state(make().fit(X, y, weight, **validation))
+    assert expected["node_offsets"][-1] > 20
+    for model in fit_on_ranks(size, make, y, weight, **validation):
+        assert model._comm.size == 1
+        for name, found in state(model).items():
+            np.testing.assert_array_equal(found, expected[name], err_msg=name)
+
+
+REGRESSION = {
+    "squared_error": T, "absolute_error": T, "huber": T, "log_cosh": T, "poisson": POSITIVE, "gamma": POSITIVE,
+    "tweedie": POSITIVE, "cross_entropy": POSITIVE / (1 + POSITIVE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize("loss", [*REGRESSION, "quantile", "expectile", "several quantiles"])
+def test_losses_of_numbers(loss, weights):
+    options = COMMON | {"loss": loss, "categorical_features": [4]}
+    if loss in ("quantile", "expectile"):
+        options["quantile"] = 0.8
+    if loss == "several quantiles":
+        options |= {"loss": "quantile", "quantile": [0.2, 0.9]}
+    y = REGRESSION.get(loss, T)
+    assert_same_models(4, lambda: GradientBoostingRegressor(**options), y, WEIGHTS.get(weights))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+def test_classes_with_default_parameters(weights, size):
+    for y in (BINARY, CLASSES):
+        assert_same_models(size, lambda: GradientBoostingClassifier(**COMMON), y, WEIGHTS.get(weights))
+
+
+def test_exponential_loss_and_least_squares():
+    options = COMMON | {"categorical_features": [4, 5]}
+    assert_same_models(3, lambda: GradientBoostingClassifier("exponential", **options), BINARY)
+    least_squares = COMMON | {"split_criterion": "squared_error"}
+    assert_same_models(3, lambda: GradientBoostingClassifier(**least_squares), CLASSES, WEIGHTS["whole"])
+    assert_same_models(4, lambda: GradientBoostingRegressor("poisson", **least_squares), POSITIVE)
+
+
+def test_trees_by_level_with_constraints():
+    options = COMMON | {"max_leaf_nodes": None, "max_depth": 5, "monotonic_cst": [1, 0, 0, 0, 0, 0], "max_bins": 400}
+    assert_same_models(5, lambda: GradientBoostingRegressor(interaction_cst="pairwise", **options), T)
+    assert_same_models(2, lambda: GradientBoostingRegressor(max_features=0.5, min_weight_leaf=9, **options), T)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "whole"])
+@pytest.mark.parametrize("sampling", [{"subsample": 0.3}, {"sampling": "goss"}, {"sampling": "mvs", "subsample": 0.4}])
+def test_rows_are_drawn_from_the_whole_table(sampling, weights, size):
+    options = COMMON | sampling
+    assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, WEIGHTS.get(weights))
+    assert_same_models(size, lambda: GradientBoostingClassifier(**options), BINARY, WEIGHTS.get(weights))
+
+
+def test_few_rows_are_drawn_at_least_one():
+    assert_same_models(4, lambda: GradientBoostingRegressor(subsample=0.01, loss="absolute_error", **COMMON), T)
+    tiny = COMMON | {"subsample": 1e-9, "min_samples_leaf": 1}
+    models = fit_on_ranks(3, lambda: GradientBoostingRegressor(**tiny), T)
+    expected = state(GradientBoostingRegressor(**tiny).fit(X, T))
+    for model in models:
+        np.testing.assert_array_equal(state(model)["value"], expected["value"])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_early_stopping_is_one_decision(size):
+    options = COMMON | {"n_estimators": 60, "learning_rate": 0.5, "n_iter_no_change": 2, "early_stopping": True}
+    assert_same_models(3, lambda: GradientBoostingClassifier(**options), BINARY)
+    assert_same_models(3, lambda: GradientBoostingRegressor(**options), T, WEIGHTS["fractional"])
+    validated = {"X_val": X[::-1], "y_val": T[::-1]}
+    assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, **validated)
+
+
+def test_trees_are_left_out_and_sums_stay_on_their_grid():
+    assert_same_models(3, lambda: GradientBoostingClassifier(boosting="dart", skip_drop=0.0, **COMMON), BINARY)
+
+
+def test_one_rank_stops_all():
+    def work(comm):
+        model = GradientBoostingRegressor(callbacks=[lambda env: comm.rank == 1 and env.iteration == 2], **COMMON)
+        own = rows_of(comm)
+        with model._over(comm):
+            return model.fit(X[own], T[own]).n_estimators_
+
+    assert on_ranks(3, work) == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GradientBoostingRegressor(linear_leaves=True), "linear leaves; got 2 ranks"),
+        (lambda: GradientBoostingRegressor(subsample=0.5, oob_score=True), "oob_score=True; got 2 ranks"),
+        (lambda: GradientBoostingClassifier(class_weight="balanced"), "class_weight must be None on several ranks"),
+        (lambda: GradientBoostingRegressor(loss=lambda y, raw: (raw - y, np.ones_like(y))), "loss='custom' needs all"),
+        (RandomForestClassifier, "RandomForestClassifier needs all rows on one rank; got 2 ranks"),
+        (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
+    ],
+)
+def test_what_needs_all_rows_says_so(make, message):
+    with pytest.raises(ValueError, match=message):
+        fit_on_ranks(2, make, CLASSES)
+
+
+def test_every_rank_has_rows():
+    weight = np.ones(N_ROWS)
+    weight[:5] = 0.0
+    with pytest.raises(ValueError, match="rank 0 has none"):
+        fit_on_ranks(2, GradientBoostingRegressor, T, weight)
