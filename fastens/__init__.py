@@ -33,8 +33,9 @@ from fastens.bayes import (
     estimate_errors,
     sample_complexity,
 )
-from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.ranker import GradientBoostingRanker
+from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.boosting.survival import GradientBoostingSurvival
 from fastens.combining.bagging import BaggingClassifier, BaggingRegressor
 from fastens.combining.cascade import CascadeForestClassifier, CascadeForestRegressor

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
-from fastens.boosting.boosted_classifier import most_probable
+from fastens.boosting.classifier import most_probable
 from fastens.engine.grow.stumps import feature_table
 from fastens.engine.losses.losses import Loss
 from fastens.engine.trees.trees import TreeEnsemble

@@ -55,6 +55,7 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
     # What `calibrate` learns, if there is such a method.
     _calibration_type: ClassVar[Any] = None
     _ensemble: TreeEnsemble
+    _loss: Any
     validation_scores_: dict[str, Array]
     # Whether trees may be fitted by least squares.
     _has_plain_form: ClassVar[bool] = False

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fastens.checked_parameters import with_parameters
+from fastens.engine.losses.loss_names import is_custom
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.parameters import ANYTHING, FLAG, NONE, Need, Rule, instance, one_of, real, whole
 
@@ -52,6 +53,7 @@ class BoostingParameters:
     n_jobs: int | None = None
 
 
+CUSTOM = Rule("a function or object that gives derivatives", is_custom)
 RULES = {
     "n_estimators": whole(1),
     "learning_rate": real(0, 1e30, open_low=True),

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.boosting.classifier import GradientBoostingClassifier
+from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.folds import (
     FittedMember,
     Fold,

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.boosting.classifier import GradientBoostingClassifier
+from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.base_conformal import RULES, BaseConformal
 from fastens.combining.defaults import BOOSTING
 from fastens.combining.members import joint_classes

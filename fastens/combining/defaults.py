@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastens.boosting.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.boosting.classifier import GradientBoostingClassifier
+from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
 from fastens.options import Growth

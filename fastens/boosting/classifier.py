@@ -1,20 +1,30 @@
-"""What gradient boosting of classes predicts: labels, probabilities, sets of classes, after each round too."""
+"""Gradient boosting of classes (Friedman 2001): labels, probabilities, sets of classes, after each round too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from fastens.base import BaseClassifier
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
-from fastens.boosting.several_targets import PLAIN, check_n_targets
+from fastens.boosting.parameters import CUSTOM, RULES
+from fastens.boosting.several_targets import PLAIN, check_n_targets, loss_of_targets
+from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.column_losses import ColumnLosses
+from fastens.engine.losses.loss_names import (
+    CLASSIFICATION,
+    classification_loss,
+)
+from fastens.engine.losses.losses import Loss
 from fastens.monitoring.stages import score_of, staged_scores
+from fastens.parameters import ANYTHING, one_of
 
 Array = NDArray[np.float64]
 
@@ -26,18 +36,91 @@ def _has_one_target(model: Any) -> bool:
     return True
 
 
-class BoostedClassifier(BaseClassifier):
-    """Predictions of boosted trees of classes, for one target or several."""
+@with_parameters
+class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
+    """Gradient boosting for classification.
+
+    Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
+    log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
+    rate. With several targets, y of shape (n_samples, n_targets), it is one tree whose leaves have a value for each raw
+    prediction of all of them; with linear leaves still one per raw prediction.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
+        The loss to lower. For two classes also the exponential loss. Or a function of (y, raw) that returns gradients
+        and hessians, y being the numbers of the classes, 0, 1, ..., or an object with that as its method `derivatives`
+        (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
+        have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
+    {parameters}
+    class_weight : dict or "balanced", optional
+        Weights of the classes, multiplied with `sample_weight`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,), or list of such with several targets
+        The labels, sorted.
+    n_outputs_ : int
+        Number of targets.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_estimators_, n_iter_ : int
+        Rounds kept.
+    best_iteration_ : int
+        The same: with early stopping the round of the best validation.
+    train_score_, validation_score_ : arrays
+        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
+        are measured by.
+    validation_scores_ : dict of arrays
+        All of `eval_metric` after each round, by name.
+    oob_improvement_ : array of shape (n_rounds,)
+        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    oob_decision_function_ : array of shape (n_samples, n_classes)
+        And the probabilities of each row by the rounds that left it out, which stand for all; those of several targets
+        one beside the other.
+    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+        Share of the total gain, and number of splits.
+
+    References
+    ----------
+    Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
+    scalable tree boosting system", eq. 5-7.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fastens import GradientBoostingClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = GradientBoostingClassifier(n_estimators=50).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    _takes_parts = True
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "loss": one_of(*CLASSIFICATION) | CUSTOM,
+        "class_weight": ANYTHING,
+    }
+
+    loss: Any = field(default="log_loss", kw_only=False)
+    class_weight: Any = None
 
     _takes_several_targets = True
     _has_plain_form = True
     _calibration_type: ClassVar[Any] = SetCalibration
-    _n_targets: int
-    _loss: Any
 
-    if TYPE_CHECKING:  # of BoostedTrees
-        _raw_from: Any
-        _staged_raw_from: Any
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = not (isinstance(self.loss, str) and self.loss == "exponential")
+        return tags
+
+    def _get_loss(self) -> Loss:
+        return loss_of_targets(
+            self, [classification_loss(self.loss, len(classes)) for classes in self._classes_of_targets()]
+        )
 
     @property
     def n_outputs_(self) -> int:

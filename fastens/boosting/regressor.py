@@ -1,34 +1,133 @@
-"""What gradient boosting of numbers predicts: values, quantiles, intervals, after each round too."""
+"""Gradient boosting of numbers (Friedman 2001): values, quantiles, intervals, after each round too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseRegressor
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
-from fastens.boosting.several_targets import PLAIN, check_n_targets
+from fastens.boosting.parameters import CUSTOM, NEEDS, RULES
+from fastens.boosting.several_targets import PLAIN, check_n_targets, loss_of_targets
+from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
+from fastens.engine.losses.loss_names import (
+    REGRESSION,
+    regression_loss,
+)
+from fastens.engine.losses.losses import Huber, Loss
+from fastens.engine.losses.numeric_losses import Tweedie
 from fastens.monitoring.stages import levels_of, score_of, staged_scores
+from fastens.options import HuberLoss, TweedieLoss, record
+from fastens.parameters import NONE, Rule, one_of, read_with, real
 
+LEVEL = real(0, 1, open_low=True, open_high=True)
+LEVELS = Rule(
+    "a list of such numbers",
+    lambda value: isinstance(value, list | tuple | np.ndarray) and len(value) > 0 and all(map(LEVEL.holds, value)),
+)
 Array = NDArray[np.float64]
 
 
-class BoostedRegressor(BaseRegressor):
-    """Predictions of boosted trees of numbers, for one target or several."""
+@with_parameters
+class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
+    """Gradient boosting for regression.
+
+    Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
+    steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
+    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them; with linear
+    leaves each target has trees of its own.
+
+    Parameters
+    ----------
+    loss : str, record, callable or object, default="squared_error"
+        The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber" or a
+        `HuberLoss`, "log_cosh"; "poisson", "gamma" and "tweedie" or a `TweedieLoss` with a log link; "cross_entropy"
+        for a y of probabilities; or a
+        function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
+        (and `start`, `loss` and `predict`, all optional).
+    quantile : float or list of float, optional
+        The level to predict with loss="quantile" or "expectile". With several ascending levels there is a column of
+        predictions for each, and they never cross; with several targets predictions have the shape (n_samples,
+        n_targets, n_quantiles).
+    {parameters}
+
+    Attributes
+    ----------
+    n_outputs_ : int
+        Number of targets.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where they have some.
+    n_estimators_, n_iter_ : int
+        Rounds kept.
+    best_iteration_ : int
+        The same: with early stopping the round of the best validation.
+    train_score_, validation_score_ : arrays
+        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
+        are measured by.
+    validation_scores_ : dict of arrays
+        All of `eval_metric` after each round, by name.
+    oob_improvement_ : array of shape (n_rounds,)
+        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    oob_prediction_ : array of the shape of predictions
+        And the prediction of each row by the rounds that left it out, which stand for all.
+    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
+        Share of the total gain, and number of splits.
+
+    References
+    ----------
+    Friedman (2001), "Greedy function approximation: a gradient boosting machine"; Chen & Guestrin (2016), "XGBoost: a
+    scalable tree boosting system", eq. 5-7.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import GradientBoostingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = GradientBoostingRegressor(n_estimators=50).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
+    True
+    """
+
+    loss: Any = field(default="squared_error", kw_only=False)
+    quantile: Any = None
+
+    _takes_parts = True
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "loss": one_of(*REGRESSION) | record(HuberLoss, TweedieLoss) | CUSTOM,
+        "quantile": LEVEL | LEVELS | NONE,
+    }
+    _parameter_needs: ClassVar = {**NEEDS, "quantile": read_with("loss", "quantile", "pinball", "expectile")}
 
     _takes_several_targets = True
     _has_plain_form = True
     _calibration_type: ClassVar[Any] = IntervalCalibration
-    _n_targets: int
-    _loss: Any
 
-    if TYPE_CHECKING:  # of BoostedTrees
-        _raw_from: Any
-        _staged_raw_from: Any
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = isinstance(self.loss, TweedieLoss) or (
+            isinstance(self.loss, str) and self.loss in ("poisson", "gamma", "tweedie")
+        )
+        return tags
+
+    def _get_loss(self) -> Loss:
+        return loss_of_targets(self, [self._loss_of_target() for _ in range(self._n_targets)])
+
+    def _loss_of_target(self) -> Loss:
+        options = self._options("loss")
+        if isinstance(options, HuberLoss):
+            return Huber(options.alpha)
+        if isinstance(options, TweedieLoss):
+            return Tweedie(options.variance_power)
+        return regression_loss(self.loss, self.quantile)
 
     @property
     def n_outputs_(self) -> int:
