@@ -38,7 +38,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
-from fastens.options import EarlyStopping
+from fastens.options import Categories, EarlyStopping
 from fastens.parameters import Need, Rule
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
@@ -164,6 +164,10 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         super()._check_parameters()
         self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
         check_together(self)
+
+    def _category_options(self) -> Categories:
+        found: Categories = self._options("categories")
+        return found
 
     @property
     def _stopping(self) -> EarlyStopping:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.options import Categories, options_in
+from fastens.options import Categories
 from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, TargetStatistics
 
@@ -16,7 +16,7 @@ MOST_PARTITIONED = 32
 
 
 class EncodesCategories:
-    """An estimator with the parameter `categories`, or `categorical_encoding`; without, categories stay as they are.
+    """An estimator with the parameter `categorical_encoding`; without it, categories stay as they are.
 
     `fit` gives its training rows to `_learn_statistics`, and its validation rows to `_apply_statistics`.
     """
@@ -27,9 +27,6 @@ class EncodesCategories:
 
     def _category_options(self) -> Categories:
         """How trees see categories."""
-        if hasattr(self, "categories"):
-            found: Categories = options_in("categories", self.categories)
-            return found
         encoding, missing = (getattr(self, f"categorical_{name}", None) for name in ("encoding", "missing"))
         return Categories(encoding=encoding or "partition", missing=missing or "missing")
 

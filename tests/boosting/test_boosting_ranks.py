@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fastens import AdaBoostClassifier, GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
+from fastens.options import Dart, Growth
 from tests.reference.threads_comm import on_ranks
 
 N_ROWS = 6000
@@ -102,7 +103,7 @@ def test_classes_with_default_parameters(weights, size):
 def test_exponential_loss_and_least_squares():
     options = COMMON | {"categorical_features": [4, 5]}
     assert_same_models(3, lambda: GradientBoostingClassifier("exponential", **options), BINARY)
-    least_squares = COMMON | {"split_criterion": "squared_error"}
+    least_squares = COMMON | {"growth": Growth(split_criterion="squared_error")}
     assert_same_models(3, lambda: GradientBoostingClassifier(**least_squares), CLASSES, WEIGHTS["whole"])
     assert_same_models(4, lambda: GradientBoostingRegressor("poisson", **least_squares), POSITIVE)
 
@@ -110,7 +111,9 @@ def test_exponential_loss_and_least_squares():
 def test_trees_by_level_with_constraints():
     options = COMMON | {"max_leaf_nodes": None, "max_depth": 5, "monotonic_cst": [1, 0, 0, 0, 0, 0], "max_bins": 400}
     assert_same_models(5, lambda: GradientBoostingRegressor(interaction_cst="pairwise", **options), T)
-    assert_same_models(2, lambda: GradientBoostingRegressor(max_features=0.5, min_weight_leaf=9, **options), T)
+    assert_same_models(
+        2, lambda: GradientBoostingRegressor(max_features=0.5, growth=Growth(min_weight_leaf=9), **options), T
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -150,7 +153,7 @@ def test_several_targets_in_every_leaf(weights, size):
 
 
 def test_trees_are_left_out_and_sums_stay_on_their_grid():
-    assert_same_models(3, lambda: GradientBoostingClassifier(boosting="dart", skip_drop=0.0, **COMMON), BINARY)
+    assert_same_models(3, lambda: GradientBoostingClassifier(boosting=Dart(skip_drop=0.0), **COMMON), BINARY)
 
 
 def test_one_rank_stops_all():

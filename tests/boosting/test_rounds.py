@@ -7,15 +7,16 @@ import pytest
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
+from fastens.options import Dart, Growth
 
 KINDS = {
     "constant": {},
     "drawn": {"subsample": 0.5, "random_state": 0},
     "goss": {"sampling": "goss", "random_state": 0},
     "linear": {"linear_leaves": True},
-    "limited lines": {"linear_leaves": True, "max_delta_step": 0.5},
-    "dart": {"boosting": "dart", "skip_drop": 0.0, "rate_drop": 0.5, "random_state": 0},
-    "linear dart": {"boosting": "dart", "skip_drop": 0.0, "linear_leaves": True, "random_state": 0},
+    "limited lines": {"linear_leaves": True, "growth": Growth(max_delta_step=0.5)},
+    "dart": {"boosting": Dart(skip_drop=0.0, rate_drop=0.5), "random_state": 0},
+    "linear dart": {"boosting": Dart(skip_drop=0.0), "linear_leaves": True, "random_state": 0},
     "renewed": {"loss": "absolute_error"},
 }
 

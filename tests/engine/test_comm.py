@@ -13,7 +13,7 @@ from fastens.engine.bins.binning import BinningSketch, learn_binning
 from fastens.engine.comm import LOCAL
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.least_squares import LeastSquares
-from fastens.engine.losses.loss_names import LossOptions, regression_loss
+from fastens.engine.losses.loss_names import regression_loss
 from fastens.engine.losses.losses import (
     BinaryLogLoss,
     MulticlassLogLoss,
@@ -26,7 +26,7 @@ from fastens.engine.losses.numeric_losses import CustomLoss, Exponential
 from tests.reference.threads_comm import Hub, ThreadsComm, on_ranks
 
 SIZES = (2, 3, 5)
-OPTIONS = LossOptions(quantile=[0.1, 0.5, 0.9])
+LEVELS = [0.1, 0.5, 0.9]
 
 
 def parts(size, n_rows):
@@ -110,10 +110,10 @@ def test_means_sums_and_quantiles_are_those_of_the_whole(kind, size):
 
 def losses():
     names = ("squared_error", "absolute_error", "quantile", "huber", "log_cosh", "expectile", "poisson", "gamma")
-    made = {name: regression_loss(name, OPTIONS) for name in (*names, "tweedie", "cross_entropy")}
+    made = {name: regression_loss(name, LEVELS) for name in (*names, "tweedie", "cross_entropy")}
     made |= {"binary": BinaryLogLoss(), "several classes": MulticlassLogLoss(4), "exponential": Exponential()}
-    made |= {"least squares": LeastSquares(regression_loss("poisson", OPTIONS), 0.5)}
-    return made | {"two targets": ColumnLosses([SquaredError(), regression_loss("huber", OPTIONS)])}
+    made |= {"least squares": LeastSquares(regression_loss("poisson", LEVELS), 0.5)}
+    return made | {"two targets": ColumnLosses([SquaredError(), regression_loss("huber", LEVELS)])}
 
 
 def targets(name, n):
@@ -161,7 +161,7 @@ def test_losses_of_all_ranks_are_those_of_the_whole(name, kind):
 
 def test_targets_are_checked_over_all_ranks():
     def work(comm, sign):
-        loss = regression_loss("poisson", OPTIONS)
+        loss = regression_loss("poisson", LEVELS)
         loss.join(comm)
         loss.check_target(np.zeros(3) if comm.rank else np.full(2, sign))
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from scipy.optimize import minimize_scalar
 
-from fastens.engine.losses.loss_names import REGRESSION, LossOptions, classification_loss, regression_loss
-from fastens.engine.losses.losses import weighted_mean, weighted_quantile
+from fastens.engine.losses.loss_names import REGRESSION, classification_loss, regression_loss
+from fastens.engine.losses.losses import Huber, weighted_mean, weighted_quantile
 from fastens.engine.losses.numeric_losses import CustomLoss
 from reference import losses as naive
 
-MAKE = {name: lambda name=name: regression_loss(name, LossOptions(quantile=0.3)) for name in REGRESSION} | {
-    "quantiles": lambda: regression_loss("quantile", LossOptions(quantile=[0.1, 0.5, 0.8])),
-    "expectiles": lambda: regression_loss("expectile", LossOptions(quantile=[0.1, 0.5, 0.8])),
+MAKE = {name: lambda name=name: regression_loss(name, 0.3) for name in REGRESSION} | {
+    "quantiles": lambda: regression_loss("quantile", [0.1, 0.5, 0.8]),
+    "expectiles": lambda: regression_loss("expectile", [0.1, 0.5, 0.8]),
     "log_loss": lambda: classification_loss("log_loss", 2),
     "multiclass": lambda: classification_loss("log_loss", 4),
     "exponential": lambda: classification_loss("exponential", 2),
@@ -124,7 +124,7 @@ def test_mean_of_plain_numbers_is_exact(rng):
 
 def test_huber_leaves(rng):
     y, weight, raw = sample(MAKE["huber"](), 100, rng)
-    loss = regression_loss("huber", LossOptions(alpha=0.8))
+    loss = Huber(0.8)
     loss.start_round(y, raw, weight)
     residuals = y - raw[0]
     limit = naive.weighted_quantile(np.abs(residuals), 0.8, weight)
@@ -160,14 +160,14 @@ def test_predictions_are_on_the_scale_of_the_target(loss, rng):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: regression_loss("quantile", LossOptions()), "quantile must be between 0 and 1 .* got None"),
-        (lambda: regression_loss("quantile", LossOptions(1.0)), "quantile must be between 0 and 1 .* got 1.0"),
+        (lambda: regression_loss("quantile"), "quantile must be between 0 and 1 .* got None"),
+        (lambda: regression_loss("quantile", 1.0), "quantile must be between 0 and 1 .* got 1.0"),
         (
-            lambda: regression_loss("expectile", LossOptions([0.1, 0.1])),
+            lambda: regression_loss("expectile", [0.1, 0.1]),
             "quantile must hold ascending levels .*expectile",
         ),
-        (lambda: regression_loss("quantile", LossOptions([0.5, 0.1])), "quantile must hold ascending levels"),
-        (lambda: regression_loss("quantile", LossOptions([])), "quantile must hold ascending levels"),
+        (lambda: regression_loss("quantile", [0.5, 0.1]), "quantile must hold ascending levels"),
+        (lambda: regression_loss("quantile", []), "quantile must hold ascending levels"),
         (
             lambda: classification_loss("exponential", 3),
             "Only binary classification is supported with loss='exponential', and y holds 3",
