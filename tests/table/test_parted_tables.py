@@ -8,6 +8,7 @@ import pytest
 
 import fastens as fe
 from fastens.engine.parts import RowSource, as_array
+from fastens.options import Categories, EarlyStopping
 
 N_ROWS, MOST_ROWS = 1000, 130
 
@@ -58,8 +59,8 @@ SETTINGS = [
     ("GradientBoostingClassifier", {"early_stopping": True}),
     ("GradientBoostingClassifier", {"max_bins": 500, "subsample": 0.5}),
     ("GradientBoostingRegressor", {"boosting": "dart"}),
-    ("GradientBoostingRegressor", {"categorical_features": [5], "categorical_encoding": "target"}),
-    ("GradientBoostingRegressor", {"categorical_features": [5], "refit": True, "early_stopping": True}),
+    ("GradientBoostingRegressor", {"categorical_features": [5], "categories": Categories(encoding="target")}),
+    ("GradientBoostingRegressor", {"categorical_features": [5], "early_stopping": EarlyStopping(refit=True)}),
     ("GradientBoostingRegressor", {"loss": "quantile", "quantile": 0.8}),
     ("RandomForestClassifier", {"oob_score": True}),
     ("RandomForestRegressor", {"keep_leaves": True, "categorical_features": [5], "categorical_encoding": "ordered"}),
