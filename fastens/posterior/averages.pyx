@@ -123,12 +123,13 @@ def hand_down(
             # One value is the usual case, and the loop is unrolled for it.
             if n_values == 1:
                 _average_children(
-                    &sum_above[i, 0], &values[i, 0], stops, splits, &sum_above[left, 0], &values[left, 0], &averaged[left, 0], 1
+                    &sum_above[i, 0], &values[i, 0], stops, splits,
+                    &sum_above[left, 0], &values[left, 0], &averaged[left, 0], 1
                 )
             else:
                 _average_children(
-                    &sum_above[i, 0], &values[i, 0], stops, splits, &sum_above[left, 0], &values[left, 0], &averaged[left, 0],
-                    n_values,
+                    &sum_above[i, 0], &values[i, 0], stops, splits,
+                    &sum_above[left, 0], &values[left, 0], &averaged[left, 0], n_values
                 )
 
 
