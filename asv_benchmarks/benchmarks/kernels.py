@@ -15,7 +15,7 @@ from benchmarks.datasets import generated
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.bundles import bundled, without_bundles
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
-from fastens.engine.losses.loss_names import REGRESSION, LossOptions, classification_loss, regression_loss
+from fastens.engine.losses.loss_names import REGRESSION, classification_loss, regression_loss
 from fastens.engine.trees.trees import TreeEnsemble
 
 N_ROWS = 200_000
@@ -50,8 +50,7 @@ class Losses(Benchmark):
 
     def setup(self, name: str, n_threads: int) -> None:
         rng = np.random.default_rng(0)
-        options = LossOptions(quantile=0.8)
-        self.loss = regression_loss(name, options) if name in REGRESSION else classification_loss(name, 2)
+        self.loss = regression_loss(name, 0.8) if name in REGRESSION else classification_loss(name, 2)
         self.y = rng.integers(0, 2, N_ROWS).astype(np.float64) + (name == "gamma")
         self.raw = rng.standard_normal((1, N_ROWS))
         self.gradients = np.empty((1, N_ROWS), dtype=np.float32)
