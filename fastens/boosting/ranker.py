@@ -23,6 +23,7 @@ from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
 from fastens.parameters import NONE, one_of, whole
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -223,8 +224,8 @@ class GradientBoostingRanker(BoostedTrees):
 
     # What boosting calls --------------------------------------------------
 
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read(n_rows)
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read()
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return y
@@ -312,7 +313,8 @@ class GradientBoostingRanker(BoostedTrees):
         """
         labels, weight = _judged(y, sample_weight, qid, group, query_weight)
         scores = self.predict(X)
-        target = labels.read(len(scores))
+        target = labels.read()
+        check_same_rows(len(scores), target)
         if weight is not None:
             present = np.flatnonzero(weight)
             target, scores, weight = target[present], scores[present], weight[present]

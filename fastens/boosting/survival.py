@@ -22,6 +22,7 @@ from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -100,12 +101,9 @@ class GradientBoostingSurvival(BoostedTrees):
 
     # The target --------------------------------------------------
 
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """Bounds of the times, (n_rows, 2)."""
-        bounds = read_times(y)
-        if len(bounds) != n_rows:
-            raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(bounds)}.")
-        return bounds
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        """Return the bounds of the times, (n_rows, 2)."""
+        return read_times(y)
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return y
@@ -213,7 +211,8 @@ class GradientBoostingSurvival(BoostedTrees):
             Weights; those of a pair are multiplied.
         """
         predicted = self.predict(X)
-        bounds = self._read_target(y, len(predicted))
+        bounds = self._read_target(y)
+        check_same_rows(len(predicted), bounds)
         weight = check_weights(sample_weight, len(predicted))
         return self._score_of_raw(predicted[:, None], bounds, weight)
 
