@@ -25,6 +25,7 @@ from fastens.engine.losses.loss_names import (
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.stages import score_of, staged_scores
 from fastens.parameters import ANYTHING, one_of
+from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
 
@@ -245,6 +246,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X, y, sample_weight
             Rows, their classes and weights.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
 
     def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:

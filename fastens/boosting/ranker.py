@@ -22,6 +22,7 @@ from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, Ran
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
 from fastens.parameters import NONE, one_of, whole
+from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 
@@ -161,6 +162,10 @@ class GradientBoostingRanker(BoostedTrees):
         """
         if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
             raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
+        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
+        X_val, y_val, sample_weight_val, qid_val = split_columns(
+            X_val, y=y_val, sample_weight=sample_weight_val, qid=qid_val
+        )
         labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
         validation, sample_weight_val = _judged(y_val, sample_weight_val, qid_val, group_val, None)
         options: dict[str, Any] = {
@@ -311,10 +316,11 @@ class GradientBoostingRanker(BoostedTrees):
         X, y, sample_weight, qid, group, query_weight
             As in `fit`.
         """
+        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
         labels, weight = _judged(y, sample_weight, qid, group, query_weight)
         scores = self.predict(X)
         target = labels.read()
-        check_same_rows(len(scores), target)
+        check_same_rows(len(scores), len(target))
         if weight is not None:
             present = np.flatnonzero(weight)
             target, scores, weight = target[present], scores[present], weight[present]

@@ -212,7 +212,7 @@ class GradientBoostingSurvival(BoostedTrees):
         """
         predicted = self.predict(X)
         bounds = self._read_target(y)
-        check_same_rows(len(predicted), bounds)
+        check_same_rows(len(predicted), len(bounds))
         weight = check_weights(sample_weight, len(predicted))
         return self._score_of_raw(predicted[:, None], bounds, weight)
 

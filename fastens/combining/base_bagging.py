@@ -36,8 +36,9 @@ from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
 from fastens.saving import nested_arrays, nested_model
+from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
-from fastens.table.tables import is_frame, open_table
+from fastens.table.tables import is_frame
 from fastens.warn import warn
 
 Array = NDArray[np.float64]

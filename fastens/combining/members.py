@@ -18,9 +18,10 @@ from fastens.base import BaseFastens
 from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
 from fastens.parameters import NONE, Rule, instance, whole
 from fastens.table.encoder import InputEncoder
+from fastens.table.opening import open_table
 from fastens.table.parts import column_numbers, take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import is_frame, is_plain, open_table
+from fastens.table.tables import is_frame, is_plain
 from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
@@ -204,7 +205,7 @@ class BaseMembers(BaseFastens):
         X = self._encoder.matched(X, type(self).__name__).native
         y = np.asarray(y)
         try:
-            check_same_rows(X.shape[0], self._encode_target(self._read_target(y)))
+            check_same_rows(X.shape[0], len(self._encode_target(self._read_target(y))))
         except ValueError as error:
             raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
         return X, y

@@ -63,7 +63,8 @@ class BaseForest(ForestUncertainty, BaseTrees):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
@@ -102,7 +103,7 @@ class BaseForest(ForestUncertainty, BaseTrees):
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
         if self.oob_score:
-            self._set_out_of_bag(matrix, data, len(np.asarray(y)))
+            self._set_out_of_bag(matrix, data, data.n_given)
         self._keep_leaf_rows(data)
         return self
 

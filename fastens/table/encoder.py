@@ -24,16 +24,9 @@ from fastens.table.columns.factorize import (
 from fastens.table.columns.frames import names_of, opened
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
-from fastens.table.tables import (
-    BLOCK_GRAIN,
-    PartedTable,
-    Table,
-    is_frame,
-    open_table,
-    table_from_array,
-    table_of_opened,
-    with_rows,
-)
+from fastens.table.opening import open_table, with_rows
+from fastens.table.streamed import StreamedTable
+from fastens.table.tables import BLOCK_GRAIN, PartedTable, Table, is_frame, table_from_array, table_of_opened
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
@@ -127,6 +120,8 @@ class InputEncoder:
     def matched(self, X: Any, owner: str) -> Table:
         """Return a table with its columns in the order of those of `learn`."""
         table = self.match(X) if is_frame(X) else open_table(X, owner)
+        if isinstance(table, StreamedTable):
+            table = table.projected(self.names)
         if table.names is not None and self.names is None:
             warn(f"X has feature names, but {owner} was fitted without feature names")
         if table.names is None and self.names is not None:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import in_threads
-from fastens.table.columns.arrays import checked_array
 from fastens.table.columns.date_columns import with_parts
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import (
@@ -314,27 +313,6 @@ def is_plain(X: Any) -> bool:
     )
 
 
-def open_table(X: Any, owner: str) -> Table:
-    """Return a table over an array, a frame, a sparse matrix or a row source; errors name the estimator `owner`."""
-    if is_plain(X):
-        return Table(X, array=X)
-    if is_frame(X):
-        return with_rows(table_from_frame(X))
-    if isinstance(X, RowSource):
-        return with_rows(PartedTable(X))
-    array = checked_array(X, owner)
-    return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
-
-
-def with_rows(table: Table) -> Table:
-    """Return the table; ValueError for one without rows or columns, as scikit-learn words it."""
-    shape = table.n_rows, len(table)
-    for count, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
-        if count == 0:
-            raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
-    return table
-
-
 class PartedTable(Table):
     """A table that is read part by part: frames or arrays with the same columns.
 
@@ -353,8 +331,11 @@ class PartedTable(Table):
     def tables(self) -> Iterator[Table]:
         """Yield the parts as tables."""
         for _, part in parts_of(self.source):
-            table = table_from_frame(part) if is_frame(part) else table_from_array(part)
-            yield table.with_date_parts() if self._has_date_parts else table
+            yield self._as_table(part)
+
+    def _as_table(self, part: Any) -> Table:
+        table = table_from_frame(part) if is_frame(part) else table_from_array(part)
+        return table.with_date_parts() if self._has_date_parts else table
 
     def with_date_parts(self) -> Table:
         """Return the table with parts in the place of each column of dates; itself where there are none."""
