@@ -19,6 +19,7 @@ ROOMS = [
     "options",
     "checked_parameters",
     "storage",
+    "files",
     "engine",
     "engine.rows",
     "engine.bins",

@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
 from fastens.cli.report.report import Report
 from fastens.cli.table.outputs import add_overwrite, check_output
-from fastens.cli.table.tables import read_table, table_format, write_table
+from fastens.cli.table.tables import output_format, read_table, write_table
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -29,10 +29,10 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, predict, write."""
-    table_format(options.output)
+    output_format(options.output)
     check_output(options.output, None, [options.model, options.table], options.overwrite)
     model, card = load_model(options.model)
-    X = model_features(model, card, read_table(options.table, text_columns(card)))
+    X = model_features(model, card, read_table(options.table, table_schema(card)).table)
     start = time.perf_counter()
     predictions = predicted_table(model, predicted_values(model, X))
     seconds = time.perf_counter() - start
