@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
+from fastens.docstrings import Docs, complete_docstring
 from fastens.foreign_names import hint
 from fastens.options import Options, options_in
 from fastens.parameters import Need, Rule
@@ -29,6 +30,8 @@ class ChecksParameters(BaseEstimator):
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
+    # For `with_parameters`: parameters and fitted attributes that several classes share.
+    _docs: ClassVar[Docs] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let errors of unknown names say what is meant."""
@@ -126,9 +129,13 @@ class ChecksParameters(BaseEstimator):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def with_parameters(kind: Kind) -> Kind:
-    """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor."""
+    """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor.
+
+    In the docstring, ``{parameters}`` and ``{attributes}`` stand for those that the table `_docs` describes.
+    """
     made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
     made.__init__ = _knowing_names(made.__init__)
+    complete_docstring(made, getattr(made, "_docs", {}))
     return made
 
 

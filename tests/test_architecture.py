@@ -14,6 +14,7 @@ from source_files import PACKAGE, SOURCES, absolute, cycles, functions, imported
 # The rooms: folders, and the modules at the top. A room imports only from rooms above it in this list.
 ROOMS = [
     "warn",
+    "docstrings",
     "foreign_names",
     "parameters",
     "options",

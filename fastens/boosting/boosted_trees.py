@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from inspect import cleandoc
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +26,12 @@ from fastens.boosting.fit_arguments import (
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import NEEDS, PARAMETERS, BoostingParameters
+from fastens.boosting.parameters import DOCS, NEEDS, BoostingParameters
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.boosting.start import start_rounds
 from fastens.boosting.watching import watching
+from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
@@ -52,6 +52,7 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
     """Trees grown in rounds, each on the gradients that the ones before left."""
 
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = NEEDS
+    _docs: ClassVar[Docs] = DOCS
     # What `calibrate` learns, if there is such a method.
     _calibration_type: ClassVar[Any] = None
     _ensemble: TreeEnsemble
@@ -68,12 +69,6 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
     _best_trees: TreeEnsemble | None = None
     # Called after each round with its number, the number of rounds, and the losses.
     _on_round: Any = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Complete the docstring by the parameters that all these estimators share."""
-        super().__init_subclass__(**kwargs)
-        if cls.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
-            cls.__doc__ = cleandoc(cls.__doc__).replace("{parameters}", cleandoc(PARAMETERS))
 
     def fit(
         self,
