@@ -53,6 +53,8 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     that predicts.
     """
 
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
     _encoder: InputEncoder
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be checked.
     _n_plain_features: int = -1

@@ -21,8 +21,9 @@ from fastens.adaboost.weak_learners import (
 )
 from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, taken
-from fastens.boosting.parameters import CATEGORY_RULES, NEEDS, RULES
+from fastens.boosting.parameters import CATEGORY_RULES, EARLY
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.start import start_rounds
 from fastens.combining.members import check_kind
@@ -174,9 +175,9 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
     _on_round: OnRound | None = None
 
     _parameter_rules: ClassVar = {
-        **{name: RULES[name] for name in _SHARED},
+        **{name: BoostedTrees._parameter_rules[name] for name in _SHARED},
         **CATEGORY_RULES,
-        "early_stopping": FLAG | one_of("auto"),
+        "early_stopping": EARLY,
         "estimator": ESTIMATOR | NONE,
         "algorithm": one_of(*VOTING, "gentle", "logit"),
         "resample": FLAG,
@@ -187,7 +188,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         "warm_start": FLAG,
     }
     _parameter_needs: ClassVar = {
-        **{name: NEEDS[name] for name in _SHARED if name in NEEDS},
+        **{name: needs for name, needs in BoostedTrees._parameter_needs.items() if name in _SHARED},
         **OF_OWN_TREES,
         "criterion": (*OF_OWN_TREES["max_depth"], *read_with("algorithm", *VOTING)),
     }

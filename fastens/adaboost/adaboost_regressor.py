@@ -22,7 +22,8 @@ from fastens.adaboost.weak_learners import (
 )
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
-from fastens.boosting.parameters import CATEGORY_RULES, RULES
+from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.boosting.parameters import CATEGORY_RULES
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
@@ -135,7 +136,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         "resample": FLAG,
         "max_depth": whole(1, 30),
         **CONSTRAINTS,
-        **{name: RULES[name] for name in _SHARED},
+        **{name: BoostedTrees._parameter_rules[name] for name in _SHARED},
         **CATEGORY_RULES,
     }
     _parameter_needs: ClassVar = OF_OWN_TREES

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.adaboost.weak_learners import BinnedRows, Trees
 from fastens.adaboost.weights import RowWeights
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
-from fastens.boosting.parameters import RULES
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
@@ -23,7 +23,7 @@ from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
 
-_RULES = {name: RULES[name] for name in ("max_bins", "categorical_features", "n_jobs")}
+_RULES = {name: BoostedTrees._parameter_rules[name] for name in ("max_bins", "categorical_features", "n_jobs")}
 
 
 class _Stump(SavedEnsemble, BaseFastens):

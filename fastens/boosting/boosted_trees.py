@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +26,12 @@ from fastens.boosting.fit_arguments import (
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import DOCS, NEEDS, BoostingParameters
+from fastens.boosting.parameters import CALLBACKS, DOCS, EARLY, NUMBER_OF_FEATURES, RANDOM, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.boosting.start import start_rounds
 from fastens.boosting.watching import watching
+from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.losses import Loss
@@ -38,8 +39,8 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
-from fastens.options import Categories, EarlyStopping
-from fastens.parameters import Need, Rule
+from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
@@ -48,27 +49,63 @@ _BEST = "best."
 _OUT_OF_BAG = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
 
 
-class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
+@with_parameters
+class BoostedTrees(CallbackSupportMixin, TreeModel):
     """Trees grown in rounds, each on the gradients that the ones before left."""
 
-    _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = NEEDS
+    n_estimators: int = parameter(whole(1), default=100)
+    learning_rate: float = parameter(real(0, 1e30, open_low=True), default=0.1)
+    max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=31)
+    max_depth: int | None = parameter(whole(1) | NONE, default=None)
+    min_samples_leaf: int = parameter(whole(1), default=20)
+    l2_regularization: float = parameter(real(0), default=1.0)
+    split_penalty: float | None = parameter(real(0) | NONE, default=None)
+    max_bins: int = parameter(whole(2, 65_535), default=255)
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    feature_weights: Any = parameter(ANYTHING, default=None)
+    subsample: float = parameter(real(0, 1, open_low=True), default=1.0)
+    sampling: str | Goss | Mvs = parameter(one_of("uniform", "goss", "mvs") | record(Goss, Mvs), default="uniform")
+    boosting: str | Dart = parameter(one_of("gbdt", "dart") | record(Dart), default="gbdt")
+    linear_leaves: bool | LinearLeaves = parameter(FLAG | record(LinearLeaves), default=False)
+    growth: Growth | None = parameter(NONE | record(Growth), default=None)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    interaction_cst: Any = parameter(ANYTHING, default=None)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    categories: Categories | None = parameter(NONE | record(Categories), default=None)
+    early_stopping: bool | str | EarlyStopping = parameter(EARLY | record(EarlyStopping), default="auto")
+    validation_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.1, needs=SPLITS)
+    n_iter_no_change: int = parameter(whole(1), default=10, needs=STOPS)
+    tol: float = parameter(real(0), default=1e-7, needs=STOPS)
+    oob_score: bool = parameter(FLAG, default=False)
+    callbacks: Any = parameter(CALLBACKS | NONE, default=None)
+    warm_start: bool = parameter(FLAG, default=False)
+    verbose: int | bool | str = parameter(whole(0) | FLAG | one_of("bar"), default=0)
+    random_state: Any = parameter(RANDOM, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
     _docs: ClassVar[Docs] = DOCS
     # What `calibrate` learns, if there is such a method.
     _calibration_type: ClassVar[Any] = None
-    _ensemble: TreeEnsemble
-    _loss: Any
-    validation_scores_: dict[str, Array]
     # Whether trees may be fitted by least squares.
     _has_plain_form: ClassVar[bool] = False
     _metrics_rule: ClassVar[Rule] = METRICS
-    _seed: int
-    _n_targets: int = 1
-    # What rows that training has not seen have shown; a further fit, or new leaf values, drop it.
-    _calibration: Any = None
+
+    n_estimators_: int = field(init=False)
+    n_iter_: int = field(init=False)
+    best_iteration_: int = field(init=False)
+    train_score_: Array = field(init=False)
+    validation_score_: Array = field(init=False)
+    validation_scores_: dict[str, Array] = field(init=False)
+    oob_improvement_: Array = field(init=False)
+    _seed: int = field(init=False)
+    _n_targets: int = field(init=False, default=1)
+    # Learned from rows that training has not seen; a further fit, or new leaf values, drop it.
+    _calibration: Any = field(init=False, default=None)
     # Of a model that is not trained to the end: the trees as they were at the best round, where later ones change them.
-    _best_trees: TreeEnsemble | None = None
+    _best_trees: TreeEnsemble | None = field(init=False, default=None)
     # Called after each round with its number, the number of rounds, and the losses.
-    _on_round: Any = None
+    _on_round: Any = field(init=False, default=None)
 
     def fit(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
-from fastens.boosting.parameters import CUSTOM, RULES
+from fastens.boosting.parameters import CUSTOM
 from fastens.boosting.several_targets import PLAIN, check_n_targets, loss_of_targets
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
@@ -24,7 +23,7 @@ from fastens.engine.losses.loss_names import (
 )
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.stages import score_of, staged_scores
-from fastens.parameters import ANYTHING, one_of
+from fastens.parameters import ANYTHING, one_of, parameter
 
 Array = NDArray[np.float64]
 
@@ -53,8 +52,6 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
         have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
     {parameters}
-    class_weight : dict or "balanced", optional
-        Weights of the classes, multiplied with `sample_weight`.
 
     Attributes
     ----------
@@ -62,26 +59,10 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         The labels, sorted.
     n_outputs_ : int
         Number of targets.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
-    train_score_, validation_score_ : arrays
-        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
-        are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_ : array of shape (n_rounds,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    {attributes}
     oob_decision_function_ : array of shape (n_samples, n_classes)
-        And the probabilities of each row by the rounds that left it out, which stand for all; those of several targets
-        one beside the other.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
+        With oob_score=True: the probabilities of each row by the rounds that left it out, which stand for all; those of
+        several targets one beside the other.
 
     References
     ----------
@@ -99,14 +80,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     """
 
     _takes_parts = True
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of(*CLASSIFICATION) | CUSTOM,
-        "class_weight": ANYTHING,
-    }
-
-    loss: Any = field(default="log_loss", kw_only=False)
-    class_weight: Any = None
+    loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
+    class_weight: Any = parameter(ANYTHING, default=None)
 
     _takes_several_targets = True
     _has_plain_form = True

@@ -15,13 +15,12 @@ from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.parameters import RULES
 from fastens.boosting.relevance import RelevanceLabels, row_weights
 from fastens.checked_parameters import with_parameters
 from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
-from fastens.parameters import NONE, one_of, whole
+from fastens.parameters import NONE, one_of, parameter, whole
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -54,23 +53,9 @@ class GradientBoostingRanker(BoostedTrees):
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
+    {attributes}
     train_score_, validation_score_ : arrays
         After each round, 1 - NDCG of the training rows, and what the validation rows, if any, are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_, oob_prediction_ : arrays of shape (n_rounds,) and (n_samples,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out, and the score of each
-        row by the rounds that left it out, which stand for all.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
 
     References
     ----------
@@ -88,16 +73,13 @@ class GradientBoostingRanker(BoostedTrees):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of("lambdarank") | record(LambdaRankLoss),
-        "ndcg_at": whole(1) | NONE,
-    }
-
     _metrics_rule: ClassVar = METRICS
 
-    loss: str | LambdaRankLoss = field(default="lambdarank", kw_only=False)
-    ndcg_at: int | None = 10
+    loss: str | LambdaRankLoss = parameter(
+        one_of("lambdarank") | record(LambdaRankLoss), default="lambdarank", kw_only=False
+    )
+    ndcg_at: int | None = parameter(whole(1) | NONE, default=10)
+    oob_prediction_: Array = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseRegressor
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
-from fastens.boosting.parameters import CUSTOM, NEEDS, RULES
+from fastens.boosting.parameters import CUSTOM
 from fastens.boosting.several_targets import PLAIN, check_n_targets, loss_of_targets
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
@@ -24,7 +24,7 @@ from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import Tweedie
 from fastens.monitoring.stages import levels_of, score_of, staged_scores
 from fastens.options import HuberLoss, TweedieLoss, record
-from fastens.parameters import NONE, Rule, one_of, read_with, real
+from fastens.parameters import NONE, Rule, one_of, parameter, read_with, real
 
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(
@@ -61,25 +61,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     ----------
     n_outputs_ : int
         Number of targets.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
-    train_score_, validation_score_ : arrays
-        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
-        are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_ : array of shape (n_rounds,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
-    oob_prediction_ : array of the shape of predictions
-        And the prediction of each row by the rounds that left it out, which stand for all.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
+    {attributes}
 
     References
     ----------
@@ -96,16 +78,15 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     True
     """
 
-    loss: Any = field(default="squared_error", kw_only=False)
-    quantile: Any = None
+    loss: Any = parameter(
+        one_of(*REGRESSION) | record(HuberLoss, TweedieLoss) | CUSTOM, default="squared_error", kw_only=False
+    )
+    quantile: Any = parameter(
+        LEVEL | LEVELS | NONE, default=None, needs=read_with("loss", "quantile", "pinball", "expectile")
+    )
+    oob_prediction_: Array = field(init=False)
 
     _takes_parts = True
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of(*REGRESSION) | record(HuberLoss, TweedieLoss) | CUSTOM,
-        "quantile": LEVEL | LEVELS | NONE,
-    }
-    _parameter_needs: ClassVar = {**NEEDS, "quantile": read_with("loss", "quantile", "pinball", "expectile")}
 
     _takes_several_targets = True
     _has_plain_form = True

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.parameters import RULES
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import read_times
 from fastens.checked_parameters import with_parameters
@@ -20,7 +19,7 @@ from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulat
 from fastens.engine.parts import map_parts
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
-from fastens.parameters import one_of
+from fastens.parameters import one_of, parameter
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -43,25 +42,9 @@ class GradientBoostingSurvival(BoostedTrees):
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
     event_times_, cumulative_hazard_ : arrays of shape (n_times,)
         With loss="cox": the times of events, and Breslow's estimate of the baseline hazard up to each.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
-    train_score_, validation_score_ : arrays
-        After each round, the loss of the training rows, and what the validation rows, if any, are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_, oob_prediction_ : arrays of shape (n_rounds,) and (n_samples,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out, and the prediction of
-        each row by the rounds that left it out, which stand for all.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
 
     References
     ----------
@@ -83,14 +66,10 @@ class GradientBoostingSurvival(BoostedTrees):
     (2, 2)
     """
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of("cox", "aft") | record(AFTLoss),
-    }
-
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance")
 
-    loss: str | AFTLoss = field(default="cox", kw_only=False)
+    loss: str | AFTLoss = parameter(one_of("cox", "aft") | record(AFTLoss), default="cox", kw_only=False)
+    oob_prediction_: Array = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
