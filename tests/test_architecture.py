@@ -75,8 +75,6 @@ INHERITANCE = {"boosting": (8, 5), "adaboost": (8, 5), "combining": (8, 6), "for
 LONG_SIGNATURES = {
     "BoostedTrees.fit": 10,
     "GradientBoostingRanker.fit": 15,
-    "GradientBoostingRanker.permutation_importance": 8,
-    "GradientBoostingRanker.refit_leaves": 7,
     "_add_block": 12,
     "_add_families_of": 9,
     "_add_wide": 9,

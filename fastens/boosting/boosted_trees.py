@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -34,11 +34,14 @@ from fastens.boosting.watching import watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.losses.column_losses import ColumnLosses
+from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
+from fastens.monitoring.stages import score_of
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.saving import tree_arrays, trees_among
@@ -161,6 +164,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         check_arguments(self, y, init_score, groups, given)
         earlier = find_earlier(self, resume)
         data = self._learn_data(X, y, sample_weight)
+        if self._takes_several_targets:
+            self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         if earlier is not None:
             earlier.check_door(self._encoder_state(), self._get_loss())
         data = self._with_offset(data, init_score, y)
@@ -382,15 +387,54 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _restored(self) -> None:
         self._loss = self._get_loss()
 
-    # Predict --------------------------------------------------
+    # Targets --------------------------------------------------
 
-    def _answers_from_raw(self, name: str, raw: Array) -> Any:
-        """What the method of that name returns for raw predictions of shape (n_samples, n_outputs)."""
-        return self._loss.predict(raw)
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        self._check_fitted()
+        return self._n_targets
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        return self._encode_target(y)
+
+    def _encode_target(self, y: NDArray[Any]) -> Array:
+        return y
+
+    def _joined_losses(self, parts: Sequence[Loss]) -> Loss:
+        """The loss of all targets, given that of each."""
+        if self._options("growth").split_criterion == "squared_error":
+            parts = [part if part.renews_leaves else LeastSquares(part, self.l2_regularization) for part in parts]
+        return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
         """Targets as the user gave them."""
         return y
+
+    # Predict --------------------------------------------------
+
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
+        """Yield what `predict` returns after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield self._response("predict", raw)
+
+    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        for predicted in self.staged_predict(X):
+            yield self._score_of(y, predicted, sample_weight)
+
+    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        return score_of(self, y, predicted, sample_weight)
+
+    def _response(self, method: str, raw: Array) -> Any:
+        """What a method returns for raw predictions of shape (n_samples, n_outputs)."""
+        return self._loss.predict(raw)
 
     def _own_metric(self, name: str) -> OwnMetric | None:
         """The metric of that name that only this kind of estimator has, larger being better."""

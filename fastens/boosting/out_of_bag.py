@@ -59,7 +59,7 @@ def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag, data: TrainingData) 
     """The fitted attributes of an estimator that was trained on some rows of those given to `fit`."""
     raw = np.ascontiguousarray(out_of_bag.raw().T)
     is_classifier = hasattr(model, "predict_proba")
-    found = model._answers_from_raw("predict_proba" if is_classifier else "predict", raw)
+    found = model._response("predict_proba" if is_classifier else "predict", raw)
     if isinstance(found, list):
         found = np.concatenate(found, axis=1)
     if data.rows is not None:

@@ -95,6 +95,8 @@ verbose : int or "bar"
     Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
 random_state : int, RandomState or None
     Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
+n_outputs_ : int
+    Number of targets.
 n_estimators_, n_iter_ : int
     Rounds kept.
 best_iteration_ : int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -73,8 +72,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.target_tags.required = True
+        tags.target_tags.positive_only = tags.target_tags.required = True
         return tags
 
     # The target --------------------------------------------------
@@ -85,12 +83,6 @@ class GradientBoostingSurvival(BoostedTrees):
         if len(bounds) != n_rows:
             raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(bounds)}.")
         return bounds
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        return y
-
-    def _encode_target(self, y: NDArray[Any]) -> Array:
-        return y
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         # Categories are told apart by how much sooner or later than all rows theirs are: the first step of boosting.
@@ -142,12 +134,7 @@ class GradientBoostingSurvival(BoostedTrees):
         init_score : array of shape (n_samples,), optional
             Predictions that are added.
         """
-        return self._raw_from(X, init_score)[:, 0]
-
-    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
-        """Yield the predictions after each round."""
-        for raw in self._staged_raw_from(X, init_score):
-            yield raw[:, 0]
+        return self._response("predict", self._raw_from(X, init_score))
 
     def predict_survival_function(self, X: ArrayLike, times: ArrayLike, init_score: ArrayLike | None = None) -> Array:
         """Return the probability that nothing has happened by each of the times.
@@ -191,10 +178,11 @@ class GradientBoostingSurvival(BoostedTrees):
         sample_weight : array of shape (n_samples,), optional
             Weights; those of a pair are multiplied.
         """
-        predicted = self.predict(X)
-        bounds = self._read_target(y, len(predicted))
+        return self._score_of(y, self.predict(X), sample_weight)
+
+    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         weight = check_weights(sample_weight, len(predicted))
-        return self._score_of_raw(predicted[:, None], bounds, weight)
+        return self._score_of_raw(predicted[:, None], self._read_target(y, len(predicted)), weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
         return concordance(y, -raw[:, 0] if self.loss == "cox" else raw[:, 0], weight)
