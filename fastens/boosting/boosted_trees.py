@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
 from fastens.boosting.calibration import PREFIX as CALIBRATION
-from fastens.boosting.continuing import Earlier, find_earlier
+from fastens.boosting.continuing import check_same_columns, continue_rounds, find_earlier
 from fastens.boosting.fit_arguments import (
     GivenValidation,
     RowNumbers,
@@ -167,13 +167,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if self._takes_several_targets:
             self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         if earlier is not None:
-            earlier.check_door(self._encoder_state(), self._get_loss())
+            check_same_columns(earlier, self)
         data = self._with_offset(data, init_score, y)
         self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
         training, validation = self._split(data, given, groups)
         rounds = self._start_rounds(training, validation, earlier)
         if earlier is not None:
-            earlier.give_to(rounds)
+            continue_rounds(rounds, earlier)
         with watching(self, rounds) as watch:
             try:
                 rounds.run(watch)
@@ -218,10 +218,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         offset = checked_offset(init_score, len(y), self._get_loss().n_outputs)
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
-    def _choose_seed(self, y: Array, earlier: Earlier | None, *, splits: bool) -> int:
+    def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
         """A number for all that is random; 0 where nothing is, and that of the fit that this one continues."""
         if earlier is not None:
-            return earlier.seed
+            return earlier._seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
         if not (splits or self._options("boosting") is not None or draws):
             return 0
@@ -253,7 +253,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """What identifies rows besides their columns: for splitters, and for draws that follow from content."""
         return y
 
-    def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Earlier | None) -> Rounds:
+    def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
         """Bin the rows and prepare the rounds."""
         self._loss = self._get_loss()
         rules = boosting_rules(self, self._seed, resolve_n_jobs(self.n_jobs))
@@ -274,7 +274,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     # After the rounds --------------------------------------------------
 
-    def _fit_again(self, data: TrainingData, earlier: Earlier | None) -> None:
+    def _fit_again(self, data: TrainingData, earlier: Any) -> None:
         """Fit to all rows for the best number of rounds; what was measured stays."""
         rounds = self._start_rounds(data, None, earlier)
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)

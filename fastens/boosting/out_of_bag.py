@@ -20,17 +20,7 @@ Array = NDArray[np.float64]
 
 
 class OutOfBag:
-    """Sums the trees that rows were left out of.
-
-    Parameters
-    ----------
-    loss : Loss
-        Of the rows.
-    train : Rows
-        All rows before the first round.
-    n_threads : int
-        Number of threads.
-    """
+    """Sums the trees that rows were left out of; `train` are all rows before the first round."""
 
     def __init__(self, loss: Loss, train: Rows, n_threads: int) -> None:
         self._loss, self._n_threads = loss, n_threads
