@@ -26,7 +26,7 @@ from fastens.boosting.fit_arguments import (
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import CALLBACKS, DOCS, EARLY, NUMBER_OF_FEATURES, RANDOM, SPLITS, STOPS
+from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, RANDOM, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.boosting.start import start_rounds
@@ -76,7 +76,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(NONE | record(Categories), default=None)
-    early_stopping: bool | str | EarlyStopping = parameter(EARLY | record(EarlyStopping), default="auto")
+    early_stopping: bool | str | EarlyStopping = parameter(AUTO | record(EarlyStopping), default="auto")
     validation_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.1, needs=SPLITS)
     n_iter_no_change: int = parameter(whole(1), default=10, needs=STOPS)
     tol: float = parameter(real(0), default=1e-7, needs=STOPS)

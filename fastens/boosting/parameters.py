@@ -16,13 +16,7 @@ NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
 RANDOM = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE
 
-# Of the estimators that have them apart from a record.
-CATEGORY_RULES = {
-    "categorical_encoding": one_of("auto", "partition", "target", "ordered"),
-    "categorical_missing": one_of("missing", "category"),
-}
-
-EARLY = FLAG | one_of("auto")
+AUTO = FLAG | one_of("auto")
 # When parameters of early stopping are read.
 STOPS = (Need("early_stopping", "early_stopping is True or 'auto'", bool),)
 SPLITS = (
