@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from fastens.base import BaseFastens
 from fastens.engine.bins.binning import learn_binning
@@ -14,7 +13,9 @@ from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, n
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.parameters import ANYTHING, NONE, instance, whole
+from fastens.forests.bags import draw_seed
+from fastens.forests.parameters import RANDOM_STATE
+from fastens.parameters import ANYTHING, whole
 from fastens.table.sample_weights import check_weights
 from fastens.tree_model.saving import SavedEnsemble
 
@@ -24,7 +25,7 @@ RULES = {
     "n_estimators": whole(1),
     "categorical_features": ANYTHING,
     "max_bins": whole(2, 65_535),
-    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
+    "random_state": RANDOM_STATE,
     "n_jobs": ANYTHING,
 }
 
@@ -41,7 +42,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         if weight is not None:
             table, weight = table[kept], weight[kept]
         n_threads = resolve_n_jobs(self.n_jobs)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = draw_seed(self.random_state)
         binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
         samples = self._samples(seed, hashes, weight)
