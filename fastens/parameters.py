@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 # Python's own types come first: abstract ones take longer to say yes.
@@ -82,6 +82,16 @@ class Need:
     parameter: str
     text: str
     met: Callable[[Any], bool]
+
+
+def parameter(rule: Rule, *, default: Any, needs: tuple[Need, ...] = (), kw_only: Any = MISSING) -> Any:
+    """A field of a dataclass of parameters, with its rule."""
+    return field(default=default, kw_only=kw_only, metadata={"rule": rule, "needs": needs})
+
+
+def declared(kind: Any, what: str) -> dict[str, Any]:
+    """The "rule" or the "needs" of the fields of a class that have such."""
+    return {each.name: each.metadata[what] for each in fields(kind) if each.metadata.get(what)}
 
 
 def read_with(parameter: str, *values: Any) -> tuple[Need]:

@@ -69,14 +69,12 @@ MAX_PARAMETERS = {".py": 6, ".pyx": 8, ".pxd": 8, ".h": 8}
 MAX_CONSTRUCTOR_PARAMETERS = 32
 COPIED_LINES = 10
 # By folder: the most own classes that a public estimator inherits from, and the longest line of them, itself included.
-INHERITANCE = {"boosting": (9, 5), "adaboost": (8, 5), "combining": (8, 6), "forests": (11, 6), "bayes": (12, 7)}
+INHERITANCE = {"boosting": (8, 5), "adaboost": (8, 5), "combining": (8, 6), "forests": (11, 6), "bayes": (12, 7)}
 
 # Exceptions. These lists only shrink: an entry that is no longer needed fails its test.
 LONG_SIGNATURES = {
     "BoostedTrees.fit": 10,
     "GradientBoostingRanker.fit": 15,
-    "GradientBoostingRanker.permutation_importance": 8,
-    "GradientBoostingRanker.refit_leaves": 7,
     "_add_block": 12,
     "_add_families_of": 9,
     "_add_wide": 9,

@@ -20,7 +20,8 @@ from fastens.cli.report.report import Report
 from fastens.cli.report.scores import Truth
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
-from fastens.cli.table.tables import check_writable, read_table, table_format, write_tables
+from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.tables import read_table, table_format, write_tables
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
@@ -43,6 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--rows", type=int, metavar="N", help=text)
     add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
     add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
+    add_overwrite(parser)
     parser.set_defaults(run=run)
 
 
@@ -57,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
     report = Report()
     with waiting(report.err, "explaining"):
         page = report_page(everything, options.model, options.table)
-        _write(page, options.output)
+        with writing(options.output) as unfinished:
+            Path(unfinished).write_text(page, encoding="utf-8")
     report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
     if explains(model):
         rows = _rows_to_explain(model, len(table), options.rows)
@@ -83,7 +86,7 @@ def _check(options: argparse.Namespace) -> str:
     path = options.contributions or str(Path(options.output).with_suffix("")) + "-contributions.parquet"
     table_format(path)
     for file in (options.output, path):
-        check_writable(file)
+        check_output(file, None, [options.model, options.table], options.overwrite)
     return path
 
 
@@ -92,10 +95,3 @@ def _truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Names
     if options.target is None and card.target not in table.column_names:
         return None
     return read_truth(model, card, table, options)
-
-
-def _write(page: str, path: str) -> None:
-    try:
-        Path(path).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error

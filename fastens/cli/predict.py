@@ -12,7 +12,8 @@ from sklearn.base import is_classifier
 
 from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
 from fastens.cli.report.report import Report
-from fastens.cli.table.tables import check_writable, read_table, table_format, write_table
+from fastens.cli.table.outputs import add_overwrite, check_output
+from fastens.cli.table.tables import read_table, table_format, write_table
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -22,13 +23,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
     parser.add_argument("table", metavar="TABLE", help="CSV or Parquet file with the columns of training")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="CSV or Parquet file to write")
+    add_overwrite(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Read, predict, write."""
     table_format(options.output)
-    check_writable(options.output)
+    check_output(options.output, None, [options.model, options.table], options.overwrite)
     model, card = load_model(options.model)
     X = model_features(model, card, read_table(options.table, text_columns(card)))
     start = time.perf_counter()

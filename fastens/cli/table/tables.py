@@ -15,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from fastens.cli.table.errors import CommandError, first_line, listed
+from fastens.cli.table.outputs import writing
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt", ".data")
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -71,14 +72,11 @@ def write_table(table: pa.Table, path: str) -> None:
 def write_tables(tables: Iterable[pa.Table], path: str) -> None:
     """Write tables of the same columns, one below the other, each before the next is made."""
     tables = iter(tables)
-    try:
-        first = next(tables)
-        with _writer(path, first.schema) as writer:
-            writer.write_table(first)
-            for table in tables:
-                writer.write_table(table)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise CommandError(f"cannot write {path}: {first_line(error)}") from error
+    first = next(tables)
+    with writing(path) as unfinished, _writer(unfinished, first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
 
 
 @contextmanager
@@ -106,17 +104,6 @@ def table_format(path: str) -> str:
         return "parquet"
     endings = ", ".join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))
     raise CommandError(f"cannot tell the format of {path!r}: its name must end in one of {endings}")
-
-
-def check_writable(path: str) -> None:
-    """Refuse a file that cannot be written, before the work is done whose result it is to hold."""
-    folder = os.path.dirname(path) or "."
-    if os.path.isdir(path):
-        raise CommandError(f"cannot write {path}: it is a folder")
-    if not os.path.isdir(folder):
-        raise CommandError(f"cannot write {path}: there is no folder {folder}")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise CommandError(f"cannot write {path}: permission denied")
 
 
 def _checked(table: pa.Table, path: str) -> pa.Table:

@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from fastens.cli.table.errors import CommandError
-from fastens.cli.table.tables import check_writable, read_table, table_format, write_table
+from fastens.cli.table.tables import read_table, table_format, write_table
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,3 @@ def test_bad_files(tmp_path):
     for name, message in [("none.csv", "no such file"), ("folder.csv", "is a folder"), ("t.parquet", "as PARQUET")]:
         with pytest.raises(CommandError, match=message):
             read_table(str(tmp_path / name))
-
-
-def test_check_writable(tmp_path):
-    check_writable(str(tmp_path / "new"))
-    for path, message in [(tmp_path, "it is a folder"), (tmp_path / "no" / "file", "there is no folder")]:
-        with pytest.raises(CommandError, match=message):
-            check_writable(str(path))
