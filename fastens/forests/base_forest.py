@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +26,10 @@ from fastens.forests.bags import Bags, Reweight, Samples, Weighting, check_conti
 from fastens.forests.forest_members import Members, mean_importances
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
-from fastens.forests.parameters import RULES as TREE_RULES
-from fastens.forests.parameters import TreeParameters, tree_rules
+from fastens.forests.parameters import CATEGORIES, NUMBER_OF_FEATURES, TreeParameters, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
 from fastens.options import Categories
-from fastens.parameters import FLAG, FUNCTION, NONE, real, whole
+from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
 from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
@@ -41,32 +39,21 @@ from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 
-RULES = {
-    **TREE_RULES,
-    "n_estimators": whole(1),
-    "max_features_per_tree": TREE_RULES["max_features"],
-    "bootstrap": FLAG,
-    "max_samples": whole(1) | real(0, open_low=True) | NONE,
-    "oob_score": FLAG | FUNCTION,
-    "warm_start": FLAG,
-    "averaging": AVERAGING,
-}
-
 
 @with_parameters
 class BaseForest(TreeParameters, TreeModel):
     """Trees on bags of the rows, whose mean is the prediction."""
 
-    n_estimators: int = field(default=100, kw_only=False)
-    max_features_per_tree: int | float | str | None = None
-    bootstrap: Any = True
-    max_samples: int | float | None = None
-    oob_score: bool | Callable[..., float] = False
-    warm_start: bool = False
-    averaging: Any = None
-    ccp_alpha: float = 0.0
-    monotonic_cst: Any = None
-    categories: Categories | None = None
+    n_estimators: int = parameter(whole(1), default=100, kw_only=False)
+    max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
+    bootstrap: Any = parameter(FLAG, default=True)
+    max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
+    oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
+    warm_start: bool = parameter(FLAG, default=False)
+    averaging: Any = parameter(AVERAGING, default=None)
+    ccp_alpha: float = parameter(real(0), default=0.0)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    categories: Categories | None = parameter(CATEGORIES, default=None)
 
     _takes_several_targets = True
     _has_random_thresholds: ClassVar[bool] = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fastens.docstrings import entries
+from fastens.tree_model.docs import DOCS as TREE_DOCS
 
-DOCS = entries("""\
+DOCS = TREE_DOCS | entries("""\
 n_estimators : int
     Number of trees.
 splitter : {"best", "random"}
@@ -37,23 +38,8 @@ keep_leaves : bool
 ccp_alpha : float
     Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
     pruning, Breiman et al. 1984).
-interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None
-    Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-    in no group are one more group.
-feature_weights : array of shape (n_features,), dict by name, or None
-    Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-    tree.
-categorical_features : "from_dtype", list of names or indices, mask, or None
-    Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
 categories : Categories or None
     What trees see of categorical columns: the options `encoding` and `missing` of `Categories`.
-max_bins : int
-    Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
-    missing values have a bin of their own besides.
-random_state : int, RandomState or None
-    Fixes what is drawn; the model does not depend on `n_jobs`.
-n_jobs : int or None
-    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
 criterion : {"squared_error", "absolute_error", "poisson"}
     What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
 bootstrap : bool
@@ -69,10 +55,6 @@ classes_ : array of shape (n_classes,), or list of arrays
     The labels, sorted, of each target.
 n_classes_ : int, or list of int
     Their number.
-n_features_in_ : int
-    Number of columns.
-feature_names_in_ : array of shape (n_features_in_,)
-    Their names, where they have some.
 n_outputs_ : int
     Number of targets.
 estimators_ : sequence

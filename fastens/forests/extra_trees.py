@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastens.checked_parameters import with_parameters
-from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_classifier import STRATIFIED, RandomForestClassifier
 from fastens.forests.forest_regressor import RandomForestRegressor
+from fastens.parameters import FLAG, parameter
 
 
 @with_parameters
@@ -42,7 +43,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
     True
     """
 
-    bootstrap: Any = False
+    bootstrap: Any = parameter(STRATIFIED, default=False)
 
     _has_random_thresholds = True
 
@@ -80,6 +81,6 @@ class ExtraTreesRegressor(RandomForestRegressor):
     True
     """
 
-    bootstrap: Any = False
+    bootstrap: Any = parameter(FLAG, default=False)
 
     _has_random_thresholds = True

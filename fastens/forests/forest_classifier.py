@@ -14,13 +14,19 @@ from fastens.conformal.scores import COVERAGE, SetScore, SetScores, sets
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import Reweight
-from fastens.forests.base_forest import RULES, BaseForest
+from fastens.forests.base_forest import BaseForest
 from fastens.forests.base_trees import TreesClassifier
-from fastens.forests.parameters import CLASS_RULES
+from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import ClassAveraging
-from fastens.parameters import FLAG, instance, one_of
+from fastens.parameters import FLAG, instance, one_of, parameter
 
 Array = NDArray[np.float64]
+STRATIFIED = FLAG | one_of("stratified", "balanced")
+CLASS_WEIGHT = (
+    one_of("balanced", "balanced_subsample", None)
+    | instance(Mapping, "a dict of weights by class")
+    | instance(list, "a list of such dicts")
+)
 
 
 @with_parameters
@@ -54,21 +60,13 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     True
     """
 
-    criterion: str = "gini"
-    max_features: int | float | str | None = "sqrt"
-    voting: str = "soft"
-    class_weight: Any = None
+    criterion: str = parameter(CLASS_CRITERION, default="gini")
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default="sqrt")
+    bootstrap: Any = parameter(STRATIFIED, default=True)
+    voting: str = parameter(one_of("soft", "hard"), default="soft")
+    class_weight: Any = parameter(CLASS_WEIGHT, default=None)
 
     _averaging_kind: ClassVar = ClassAveraging
-    _parameter_rules: ClassVar = {
-        **RULES,
-        **CLASS_RULES,
-        "class_weight": one_of("balanced", "balanced_subsample", None)
-        | instance(Mapping, "a dict of weights by class")
-        | instance(list, "a list of such dicts"),
-        "bootstrap": FLAG | one_of("stratified", "balanced"),
-        "voting": one_of("soft", "hard"),
-    }
 
     def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
         return weight  # Classes have chances of their own to be drawn: see `_row_factors`.

@@ -17,11 +17,11 @@ from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.engine.trees.walks import Walker
-from fastens.forests.base_forest import RULES, BaseForest
+from fastens.forests.base_forest import BaseForest
 from fastens.forests.base_trees import TreesRegressor
-from fastens.forests.parameters import NUMBER_RULES
+from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import NumberAveraging
-from fastens.parameters import FLAG
+from fastens.parameters import FLAG, parameter
 
 Array = NDArray[np.float64]
 _LEAF_VALUES = "uncertainty.leaf_values"
@@ -58,11 +58,10 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     True
     """
 
-    max_features: int | float | str | None = 1.0
-    keep_leaves: bool = False
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    keep_leaves: bool = parameter(FLAG, default=False)
 
     _averaging_kind: ClassVar = NumberAveraging
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
 
     @property
     def oob_prediction_(self) -> NDArray[np.floating]:

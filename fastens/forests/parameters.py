@@ -6,14 +6,12 @@ import math
 import numbers
 from typing import Any
 
-import numpy as np
-
 from fastens.checked_parameters import with_parameters
 from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.options import Categories
-from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
-from fastens.tree_model.column_rules import CONSTRAINTS, column_chances, monotone_columns, path_rules
+from fastens.parameters import ANYTHING, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
 _PART = real(0, 1, open_low=True)
 SHARE = Rule(
@@ -23,47 +21,29 @@ CATEGORIES = NONE | Rule(
     "Categories with an encoding and missing alone",
     lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
 )
-RANDOM_STATE = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE
-# Of trees that are not pruned, nor constrained to be monotonic.
-TREE_RULES: dict[str, Rule] = {
-    "max_depth": whole(1) | NONE,
-    "max_leaf_nodes": whole(2) | NONE,
-    "min_samples_split": whole(2) | SHARE,
-    "min_samples_leaf": whole(1) | real(0, 1, open_low=True, open_high=True),
-    "min_weight_fraction_leaf": real(0, 0.5),
-    "min_impurity_decrease": real(0),
-    "max_features": whole(1) | SHARE | one_of("sqrt", "log2", None),
-    "interaction_cst": CONSTRAINTS["interaction_cst"],
-    "feature_weights": ANYTHING,
-    "max_bins": whole(2, 65_535),
-    "categorical_features": ANYTHING,
-    "random_state": RANDOM_STATE,
-    "n_jobs": ANYTHING,
-}
-RULES = {**TREE_RULES, **CONSTRAINTS, "ccp_alpha": real(0), "categories": CATEGORIES}
-CLASS_RULES = {"criterion": one_of("gini", "entropy", "log_loss"), "class_weight": ANYTHING}
-NUMBER_RULES = {"criterion": one_of("squared_error", "absolute_error", "poisson")}
-SPLITTER = {"splitter": one_of("best", "random")}
+NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
+CLASS_CRITERION = one_of("gini", "entropy", "log_loss")
+NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson")
 
 
 @with_parameters
 class TreeParameters:
     """The parameters that single trees and forests share."""
 
-    criterion: str = "squared_error"
-    max_depth: int | None = None
-    min_samples_split: int | float = 2
-    min_samples_leaf: int | float = 1
-    min_weight_fraction_leaf: float = 0.0
-    max_features: int | float | str | None = None
-    max_leaf_nodes: int | None = None
-    min_impurity_decrease: float = 0.0
-    interaction_cst: Any = None
-    feature_weights: Any = None
-    categorical_features: Any = "from_dtype"
-    max_bins: int = 255
-    random_state: Any = None
-    n_jobs: int | None = None
+    criterion: str = parameter(NUMBER_CRITERION, default="squared_error")
+    max_depth: int | None = parameter(whole(1) | NONE, default=None)
+    min_samples_split: int | float = parameter(whole(2) | SHARE, default=2)
+    min_samples_leaf: int | float = parameter(whole(1) | real(0, 1, open_low=True, open_high=True), default=1)
+    min_weight_fraction_leaf: float = parameter(real(0, 0.5), default=0.0)
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
+    max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
+    min_impurity_decrease: float = parameter(real(0), default=0.0)
+    interaction_cst: Any = parameter(ANYTHING, default=None)
+    feature_weights: Any = parameter(ANYTHING, default=None)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    max_bins: int = parameter(whole(2, 65_535), default=255)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
 def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:

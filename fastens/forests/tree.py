@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,8 +25,9 @@ from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.forests.bags import draw_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
-from fastens.forests.parameters import CLASS_RULES, NUMBER_RULES, RULES, SPLITTER, TreeParameters, tree_rules
+from fastens.forests.parameters import CATEGORIES, CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
 from fastens.options import Categories, options_in
+from fastens.parameters import ANYTHING, one_of, parameter, real, whole
 from fastens.tree_model.permutation import growth_of_row_losses
 from fastens.tree_model.tree_model import TreeModel
 
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 class BaseDecisionTree(TreeParameters, TreeModel):
     """What single trees share: growing the one tree, and its shape."""
 
-    splitter: str = "best"
+    splitter: str = parameter(one_of("best", "random"), default="best")
 
     _takes_several_targets = True
     # ClassTargets or NumberTargets.
@@ -188,14 +188,13 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     True
     """
 
-    criterion: str = field(default="gini", kw_only=False)
-    class_weight: Any = None
-    ccp_alpha: float = 0.0
-    monotonic_cst: Any = None
-    categories: Categories | None = None
-    max_bins: int = 65_535
+    criterion: str = parameter(CLASS_CRITERION, default="gini", kw_only=False)
+    class_weight: Any = parameter(ANYTHING, default=None)
+    ccp_alpha: float = parameter(real(0), default=0.0)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    categories: Categories | None = parameter(CATEGORIES, default=None)
+    max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
-    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, **SPLITTER}
     _docs: ClassVar[Docs] = CLASS_DOCS | TREE_CLASS_DOCS
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
@@ -236,13 +235,12 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     True
     """
 
-    criterion: str = field(default="squared_error", kw_only=False)
-    ccp_alpha: float = 0.0
-    monotonic_cst: Any = None
-    categories: Categories | None = None
-    max_bins: int = 65_535
+    criterion: str = parameter(NUMBER_CRITERION, default="squared_error", kw_only=False)
+    ccp_alpha: float = parameter(real(0), default=0.0)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    categories: Categories | None = parameter(CATEGORIES, default=None)
+    max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, **SPLITTER}
     _value_dtype: ClassVar[Any] = np.float64
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:

@@ -32,7 +32,6 @@ class SavedEnsemble:
     """What an estimator has whose fitted state is the input encoder's, a TreeEnsemble and a few numbers."""
 
     _ensemble: TreeEnsemble
-    feature_names_in_: NDArray[Any]
 
     if TYPE_CHECKING:  # of the estimator
         n_jobs: int | None

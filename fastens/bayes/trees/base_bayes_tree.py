@@ -22,10 +22,10 @@ from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.engine.trees.unpack import sum_up
 from fastens.forests.bags import draw_seed
 from fastens.forests.forest_members import single_tree
-from fastens.forests.parameters import SPLITTER, TREE_RULES, features_per_split
+from fastens.forests.parameters import features_per_split
 from fastens.forests.posterior_averaging import SPLIT_PRIOR, TRAIN
 from fastens.forests.tree import BaseDecisionTree
-from fastens.parameters import Rule, one_of, real, whole
+from fastens.parameters import POSITIVE, one_of, parameter, real, whole
 from fastens.posterior.averaging import PruningPrior
 from fastens.posterior.leaf_priors import LeafPrior
 from fastens.posterior.prunings import Prunings
@@ -33,14 +33,6 @@ from fastens.posterior.split_priors import NodeSearch, n_splits_of, n_splittable
 
 Array = NDArray[np.float64]
 HONEST = "honest"
-
-RULES: dict[str, Rule] = {
-    **TREE_RULES,
-    **SPLITTER,
-    "split_prior": SPLIT_PRIOR,
-    "temperature": real(0, open_low=True),
-    "evidence": one_of(TRAIN, HONEST),
-}
 
 POSTERIOR_DOCS = entries("""\
 split_prior : {"search", "strict", "features"}, float or pair
@@ -75,9 +67,9 @@ map_log_joint_ : float
 class BaseBayesTree(BaseDecisionTree):
     """The average over all prunings of one grown tree."""
 
-    split_prior: Any = "search"
-    evidence: str = "train"
-    temperature: float = 1.0
+    split_prior: Any = parameter(SPLIT_PRIOR, default="search")
+    evidence: str = parameter(one_of(TRAIN, HONEST), default="train")
+    temperature: float = parameter(POSITIVE, default=1.0)
 
     _takes_several_targets = False
     _with_search = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,15 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
 from fastens.bayes.rollback import keeps_model
-from fastens.bayes.trees.base_bayes_tree import POSTERIOR_DOCS, RULES, BaseBayesTree, interval_levels
+from fastens.bayes.trees.base_bayes_tree import POSTERIOR_DOCS, BaseBayesTree, interval_levels
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
 from fastens.engine.trees.trees import Tree
 from fastens.engine.whole import are_copies
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, DOCS
-from fastens.forests.parameters import CLASS_RULES
-from fastens.parameters import one_of, real
+from fastens.forests.parameters import CLASS_CRITERION
+from fastens.parameters import ANYTHING, NONE, POSITIVE, one_of, parameter, whole
 from fastens.posterior.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 
@@ -82,12 +81,11 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     True
     """
 
-    alpha: float | None = field(default=None, kw_only=False)
-    criterion: str = "entropy"
-    class_weight: Any = None
+    alpha: float | None = parameter(NONE | POSITIVE, default=None, kw_only=False)
+    criterion: str = parameter(CLASS_CRITERION, default="entropy")
+    class_weight: Any = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = CLASS_DOCS | CLASS_PRIOR_DOCS
-    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, "alpha": one_of(None) | real(0, open_low=True)}
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
     _modes = MODES
 
@@ -210,19 +208,13 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     (3, 2)
     """
 
-    prior_weight: float = 1.0
-    prior_shape: float = 4.0
-    prior_scale: float = 0.1
-    max_bins: int = 65_535
+    prior_weight: float = parameter(POSITIVE, default=1.0)
+    prior_shape: float = parameter(POSITIVE, default=4.0)
+    prior_scale: float = parameter(POSITIVE, default=0.1)
+    criterion: str = parameter(one_of("squared_error", "poisson"), default="squared_error")
+    max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
     _docs: ClassVar[Docs] = DOCS | NUMBER_PRIOR_DOCS
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "criterion": one_of("squared_error", "poisson"),
-        "prior_weight": real(0, open_low=True),
-        "prior_shape": real(0, open_low=True),
-        "prior_scale": real(0, open_low=True),
-    }
     _PRIOR = ("prior_weight", "prior_shape", "prior_scale", *BaseBayesTree._PRIOR)
     _value_dtype = np.float64
 
