@@ -97,7 +97,18 @@ FOLDER_CYCLES = []
 
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
-BAYES_ROOMS = {"warn", "parameters", "base", "saving", "table", "table.columns", "engine", "engine.bins"}
+BAYES_ROOMS = {
+    "warn",
+    "docstrings",
+    "parameters",
+    "checked_parameters",
+    "base",
+    "saving",
+    "table",
+    "table.columns",
+    "engine",
+    "engine.bins",
+}
 MORE_OF_BAYES = {
     "bayes.networks": {"inspection"},
     "bayes.concepts": {"inspection"},
