@@ -238,21 +238,11 @@ class FoldFit:
 
 @dataclass
 class LevelPlan:
-    """How the members of a level are fitted.
+    """How the members of a level are fitted."""
 
-    Attributes
-    ----------
-    refit : bool
-        Fit each member on all rows besides, and keep that model in place of the folds' models.
-    n_threads : int
-        Threads for all of it.
-    fold_fits : dict
-        Finished fits by member and fold; `fit_level` adds to it, and skips what is in it.
-    """
-
-    refit: bool
+    refit: bool  # fit each member on all rows besides, and keep that model in place of the folds' models
     n_threads: int
-    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)
+    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits, to add to
 
 
 def fit_level(

@@ -47,10 +47,8 @@ prior_ : array of shape (n_members,)
     The prior, summing to 1.
 noise_ : array of shape (n_members,)
     The probability of a wrong vote, given or expected; empty for probabilities.
-map_estimator_, ml_estimator_ : estimators
-    The most probable member, and that of the greatest likelihood.
-chosen_index_, chosen_estimator_ : int, estimator
-    The member that predicts.
+chosen_index_ : int
+    Place of the member that predicts.
 """)
 
 
