@@ -26,7 +26,8 @@ _MISSING = (
 )
 # Files written with ", " between the values have a blank before each.
 MISSING_CODES = [*_MISSING, *(" " + text for text in _MISSING if text), " "]
-NOT_UTF8 = "latin-1"
+# The first that fits. Latin-1 gives every byte a letter, so that equal values stay equal whatever the encoding was.
+ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,16 @@ def read_csv(
     open_file: Callable[[], Any], schema: TableSchema, text_columns: Sequence[str]
 ) -> tuple[pa.Table, Dialect, list[str]]:
     """The table, how it was written, and notes on the header. `text_columns` are read as text."""
-    try:
-        dialect = _dialect(open_file, schema, schema.encoding or "utf-8-sig")
-        table = _read(open_file, dialect, schema, text_columns)
-    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-        if schema.encoding is not None or not _is_about_encoding(error):
-            raise
-        table = None
-    if table is None or any(pa.types.is_binary(field.type) for field in table.schema):
-        # Not UTF-8. Latin-1 gives every byte a letter, so that equal values stay equal whatever the encoding was.
-        dialect = _dialect(open_file, schema, NOT_UTF8)
-        table = _read(open_file, dialect, schema, text_columns)
+    for encoding in ENCODINGS if schema.encoding is None else [schema.encoding]:
+        try:
+            dialect = _dialect(open_file, schema, encoding)
+            table = _read(open_file, dialect, schema, text_columns)
+        except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+            if schema.encoding is not None or encoding == ENCODINGS[-1] or not _is_about_encoding(error):
+                raise
+            continue
+        if not any(pa.types.is_binary(field.type) for field in table.schema):
+            break
     names, notes = unique_names(dialect.names)
     return table.rename_columns(names), dialect, notes
 

@@ -83,6 +83,15 @@ def test_encodings(tmp_path, encoding, types):
     assert table.to_pylist()[0] == {"größe": "1" if types else 1, "ort": "Köln"}
 
 
+def test_the_euro_sign_of_windows(tmp_path):
+    found = found_in("p;x\n1.234,50 €;\u201ex\u201c\n9,90 €;ü\n".encode("cp1252"), tmp_path)
+    assert found.table.to_pylist() == [{"p": 1234.5, "x": "\u201ex\u201c"}, {"p": 9.9, "x": "ü"}]
+
+
+def test_any_byte_is_read(tmp_path):
+    assert found_in(b"a,b\n1,\x81\n2,\xfc\n", tmp_path).table["b"].to_pylist() == ["\x81", "ü"]
+
+
 def test_a_given_encoding_is_used(tmp_path):
     content = "a,b\n1,я\n".encode("cp1251")
     assert found_in(content, tmp_path, encoding="cp1251").table["b"].to_pylist() == ["я"]
