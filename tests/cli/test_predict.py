@@ -46,6 +46,43 @@ def test_values_are_in_the_order_of_the_rows_whatever_the_format(run, train, hou
     assert np.corrcoef(a, np.array(houses["price"]))[0, 1] > 0.9
 
 
+def test_columns_are_kept_before_the_predictions(run, train, houses):
+    path = train("price")
+    assert run("predict", "model.fastens", path, "-o", "out.parquet", "--keep", "town,price").code == 0
+    table = fastens.read_table("out.parquet")
+    assert table.column_names == ["town", "price", "prediction"]
+    assert table["price"].to_pylist() == pytest.approx(houses["price"].to_pylist())
+    run("predict", "model.fastens", path, "-o", "out.parquet", "--keep-all")
+    assert fastens.read_table("out.parquet").column_names == [*houses.column_names, "prediction"]
+    result = run("predict", "model.fastens", "out.parquet", "-o", "again.parquet", "--keep-all")
+    assert fastens.read_table("again.parquet").column_names[-2:] == ["prediction", "prediction.1"], result.err
+    assert "no column 'size'" in run("predict", "model.fastens", path, "-o", "o.csv", "--keep", "size").err
+
+
+@pytest.mark.parametrize("target", ["price", "sold"])
+def test_intervals_and_sets(run, houses, write_csv, target):
+    path = write_csv(houses, "houses.csv")
+    forest = ("--model", "forest", "--oob-score", "--n-estimators", 50, "--test-fraction", 0)
+    run("train", path, "--target", target, *forest)
+    assert run("predict", "model.fastens", path, "-o", "out.parquet", "--coverage", 0.8).code == 0
+    table = fastens.read_table("out.parquet")
+    model = fastens.load("model.fastens")
+    if target == "price":
+        lower, upper = (table[f"{end} of 0.8"].to_numpy() for end in ("lower", "upper"))
+        price = houses["price"].to_numpy()
+        assert ((lower <= price) & (price <= upper)).mean() > 0.75
+    else:
+        assert table.column_names[-2:] == [f"set has {label}" for label in model.classes_]
+    for share, message in [("1", "--coverage must be above 0 and below 1"), ("x", "invalid float")]:
+        assert message in run("predict", "model.fastens", path, "-o", "out.parquet", "--coverage", share).err
+
+
+def test_a_model_without_intervals(run, train):
+    path = train("price")
+    result = run("predict", "model.fastens", path, "-o", "out.csv", "--coverage", 0.9)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+
+
 def test_columns_are_found_by_name(run, train, houses, write_csv):
     train("price")
     others = houses.drop_columns("price").append_column("extra", houses["rooms"])

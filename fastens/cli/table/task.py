@@ -150,14 +150,14 @@ def add_text(parser: argparse.ArgumentParser) -> None:
 
 def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
     """The columns to learn from, and what they hold."""
-    dropped = {target, options.weight, *_named(options.drop, table, "--drop")}
+    dropped = {target, options.weight, *named_columns(options.drop, table, "--drop")}
     if options.text is not None:
         found = kind_of(required(table, options.text, "--text").type)
         if found != TEXT or options.text in dropped:
             raise CommandError(f"--text must name a column of texts other than the target; got {options.text!r}")
         return table.select([options.text]), {options.text: WORDS}
     candidates = table.select([name for name in table.column_names if name not in dropped])
-    return candidates, column_kinds(candidates, _named(options.categorical, table, "--categorical"))
+    return candidates, column_kinds(candidates, named_columns(options.categorical, table, "--categorical"))
 
 
 def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
@@ -186,7 +186,7 @@ def _without_missing_targets(table: pa.Table, target: str, option: str) -> tuple
     return table.filter(pc.invert(is_missing)), [f"Left out, as the target {target!r} is missing: {rows}."]
 
 
-def _named(values: list[str], table: pa.Table, option: str) -> list[str]:
+def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
     """The columns that an option names; a column may have a comma in its own name."""
     names = []
     for value in values:
