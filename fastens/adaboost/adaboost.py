@@ -17,8 +17,8 @@ from fastens.adaboost.weak_learners import (
     class_indices,
     models_from_arrays,
     models_to_arrays,
-    tree_importances,
     tree_values,
+    weighted_importances,
 )
 from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
@@ -45,18 +45,17 @@ from fastens.tree_model.column_rules import (
     monotone_columns,
     path_rules,
 )
-from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 
 # Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
 _LOGIT_STEP = 4.0
-_DEPTH = OF_OWN_TREES["max_depth"]
+_DEPTH, _VOTES = OF_OWN_TREES["max_depth"], read_with("algorithm", *VOTING)
 RULES = BoostedTrees._parameter_rules
 
 
 @with_parameters
-class AdaBoostClassifier(AdditiveVotes, TreeModel):
+class AdaBoostClassifier(AdditiveVotes):
     """AdaBoost on decision stumps, shallow trees, or any other classifier.
 
     Each round fits a weak classifier to weighted rows, measures its weighted error e, and multiplies the weights of the
@@ -140,16 +139,14 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
     True
     """
 
-    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    estimator: Any = parameter(ESTIMATOR | NONE, default=None, needs=_VOTES, kw_only=False)
     n_estimators: int = parameter(RULES["n_estimators"], default=50)
     learning_rate: float = parameter(RULES["learning_rate"], default=1.0)
     algorithm: str = parameter(one_of(*VOTING, "gentle", "logit"), default="discrete")
-    resample: bool = parameter(FLAG, default=False)
-    restart: bool | str = parameter(AUTO, default="auto")
+    resample: bool = parameter(FLAG, default=False, needs=_VOTES)
+    restart: bool | str = parameter(AUTO, default="auto", needs=_VOTES)
     max_depth: int = parameter(whole(1, 30), default=1, needs=_DEPTH)
-    criterion: str = parameter(
-        one_of("gini", "entropy", "error"), default="gini", needs=(*_DEPTH, *read_with("algorithm", *VOTING))
-    )
+    criterion: str = parameter(one_of("gini", "entropy", "error"), default="gini", needs=(*_DEPTH, *_VOTES))
     max_bins: int = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
     early_stopping: bool | str = parameter(AUTO, default="auto")
     validation_fraction: float = parameter(RULES["validation_fraction"], default=0.1, needs=SPLITS)
@@ -160,7 +157,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     categorical_encoding: str = parameter(ENCODING, default="auto")
     categorical_missing: str = parameter(MISSING, default="missing")
-    warm_start: bool = parameter(FLAG, default=False)
+    warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)
     verbose: int = parameter(RULES["verbose"], default=0)
     random_state: Any = parameter(RANDOM, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
@@ -178,16 +175,6 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         check_no_constraints(self)
         if self.estimator is not None:
             check_kind("estimator", self.estimator, wants_classifier=True)
-        if not self._votes:
-            for name, default in (
-                ("estimator", None),
-                ("resample", False),
-                ("restart", "auto"),
-                ("warm_start", False),
-            ):
-                value = getattr(self, name)
-                if value is not default and value != default:
-                    raise ValueError(f"{name} must be {default!r} with algorithm={self.algorithm!r}; got {value!r}.")
 
     @property
     def _votes(self) -> bool:
@@ -407,12 +394,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         self._check_fitted()
         if not self._votes:
             return super().feature_importances_
-        if getattr(self, "estimators_", None) is not None:
-            importances = np.array([model.feature_importances_ for model in self.estimators_])
-        else:
-            importances = tree_importances(self._ensemble)
-        total = self._by_columns(self.estimator_weights_ @ importances)
-        return total / total.sum() if total.sum() > 0 else total
+        return weighted_importances(self)
 
 
 def _reporter(verbose: int) -> OnRound | None:

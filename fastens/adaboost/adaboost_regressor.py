@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from fastens.adaboost.weak_learners import (
     models_from_arrays,
     models_to_arrays,
     takes_weights,
-    tree_importances,
+    weighted_importances,
 )
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
@@ -185,19 +186,13 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
-        """Fit one regressor after another to the weights of the moment; with its predictions."""
-        drawing = self.resample or not (self.estimator is None or takes_weights(self.estimator))
-        if not drawing:
-            index = 0
-            while True:
-                yield learner.fit(weights, None, index)
-                index += 1
+        """Fit one regressor after another to the current weights; with its predictions."""
+        if not self.resample and (self.estimator is None or takes_weights(self.estimator)):
+            yield from (learner.fit(weights, None, index) for index in count())
         order = content_order(learner.content(), weights.classes)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        index = 0
-        while True:
+        for index in count():
             yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
-            index += 1
 
     def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
         """A regressor's weight, its mean loss, and what the logarithms of the weights take; None: it is perfect."""
@@ -291,12 +286,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def feature_importances_(self) -> Array:
         """Share of each feature in the gain of the trees, each by its weight, shape (n_features,)."""
         self._check_fitted()
-        if self.estimator is not None:
-            importances = np.array([model.feature_importances_ for model in self.estimators_])
-        else:
-            importances = tree_importances(self._ensemble)
-        total = self._by_columns(self.estimator_weights_ @ importances)
-        return total / total.sum() if total.sum() > 0 else total
+        return weighted_importances(self)
 
 
 class _TreeRegressors:
