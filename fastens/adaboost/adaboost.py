@@ -36,10 +36,10 @@ from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
+from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, one_of, parameter, read_with, whole
 from fastens.tree_model.column_rules import (
-    ENCODING,
-    MISSING,
+    CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
@@ -155,8 +155,7 @@ class AdaBoostClassifier(AdditiveVotes):
     monotonic_cst: Any = parameter(ANYTHING, default=None)
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
-    categorical_encoding: str = parameter(ENCODING, default="auto")
-    categorical_missing: str = parameter(MISSING, default="missing")
+    categories: Categories | None = parameter(CATEGORIES, default=None)
     warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)
     verbose: int = parameter(RULES["verbose"], default=0)
     random_state: Any = parameter(RANDOM, default=None)

@@ -37,10 +37,10 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.medians import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.stages import staged_scores
+from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, one_of, parameter, whole
 from fastens.tree_model.column_rules import (
-    ENCODING,
-    MISSING,
+    CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
@@ -121,8 +121,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     monotonic_cst: Any = parameter(ANYTHING, default=None)
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
-    categorical_encoding: str = parameter(ENCODING, default="auto")
-    categorical_missing: str = parameter(MISSING, default="missing")
+    categories: Categories | None = parameter(CATEGORIES, default=None)
     random_state: Any = parameter(RANDOM, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 

@@ -202,10 +202,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
         check_together(self)
 
-    def _category_options(self) -> Categories:
-        found: Categories = self._options("categories")
-        return found
-
     @property
     def _stopping(self) -> EarlyStopping:
         """The options of early stopping."""
