@@ -78,7 +78,6 @@ LONG_SIGNATURES = {
     "GradientBoostingRanker.permutation_importance": 8,
     "GradientBoostingRanker.refit_leaves": 7,
     "_add_block": 12,
-    "_add_families_of": 9,
     "_add_wide": 9,
     "_consider": 9,
     "_search_side": 9,
