@@ -77,7 +77,6 @@ LONG_SIGNATURES = {
     "BoostedTrees.fit": 10,
     "GradientBoostingRanker.fit": 15,
     "_add_block": 12,
-    "_add_families_of": 9,
     "_add_wide": 9,
     "_consider": 9,
     "_search_side": 9,
