@@ -79,8 +79,6 @@ LONG_SIGNATURES = {
     "_add_block": 12,
     "_add_families_of": 9,
     "_add_wide": 9,
-    "_consider": 9,
-    "_search_side": 9,
     "add_family_entries": 9,
     "add_linear": 9,
     "add_products_loop": 11,
