@@ -14,8 +14,7 @@ from fastens.engine.parts import MappedRows, RowSource
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
-from fastens.table.columns.date_columns import with_parts
-from fastens.table.columns.dates import parts_in
+from fastens.table.columns.dates import parts_in, with_parts
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
     Categories,
