@@ -16,16 +16,16 @@ from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_f
 
 def open_table(X: Any, owner: str) -> Table:
     """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes."""
-    if is_plain(X):
-        return Table(X, array=X)
+    return Table(X, array=X) if is_plain(X) else with_rows(_opened(X, owner))
+
+
+def _opened(X: Any, owner: str) -> Table:
     if is_frame(X):
-        return with_rows(table_from_frame(X))
+        return table_from_frame(X)
     if is_source(X):
         X = open_batches(X)
-    if isinstance(X, Batches):
-        return with_rows(StreamedTable(X))
     if isinstance(X, RowSource):
-        return with_rows(PartedTable(X))
+        return StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
     array = checked_array(X, owner)
     return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
 
