@@ -270,7 +270,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             self._loss.check_measured()
         rounds.validate_on(validation)
         assert rounds.validation is not None
-        rounds.measure_by(Metrics(metric, self, rounds.validation.rows, rounds.loss, labels))
+        rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
 
     # After the rounds --------------------------------------------------
 

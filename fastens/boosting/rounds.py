@@ -20,7 +20,7 @@ from fastens.boosting.side_by_side import SideBySide
 from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.monitoring.measuring import History, Rows, Validation
+from fastens.monitoring.measuring import History, Rows
 from fastens.options import Dart
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Rounds:
         self.train = Rows(data.y, data.sample_weight, self._start(data))
         self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
-        self.validation: Validation | None = None
+        self.validation: Rows | None = None
         self.metrics: Metrics | None = None
         self.trees: list[Tree] = []
         self.history = History()
@@ -134,19 +134,20 @@ class Rounds:
     def validate_on(self, data: TrainingData) -> None:
         """Watch other rows."""
         codes = self.binning.codes(data.X, self.rules.n_threads)
-        self.validation = Validation(codes, Rows(data.y, data.sample_weight, self._start(data)))
+        self.validation = Rows(data.y, data.sample_weight, self._start(data))
         self._watched = self.leaves.table_of(codes, data.X)
 
     def measure_by(self, metrics: Metrics) -> None:
         """Let metrics of the rows to validate on decide when to stop, in place of their loss."""
-        assert self.validation is not None
-        self.metrics, self.validation.measure = metrics, metrics.measure
+        self.metrics = metrics
         self.history.rises = metrics.rises[metrics.names[0]]
 
     def _measure(self) -> None:
         self.history.train.append(self._train_loss())
         if self.validation is not None:
-            self.history.validation.append(self.validation.score(self.loss, self.rules.n_threads))
+            n_threads, metrics = self.rules.n_threads, self.metrics
+            score = self.validation.loss(self.loss, n_threads) if metrics is None else metrics.measure()
+            self.history.validation.append(score)
             if self.dropout is not None and self.history.best_round == self.n_rounds:
                 self.dropout.best = list(self.trees)
 
@@ -194,7 +195,7 @@ class Rounds:
             sample,
             (self.rules.seed << 32) + index * self.leaves.n_trees,
             self.rules.learning_rate * dropped.factor_of_new,
-            None if self.validation is None else (self._watched, self.validation.rows.raw),
+            None if self.validation is None else (self._watched, self.validation.raw),
         )
         with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
             if self._side_by_side is not None:
@@ -223,7 +224,7 @@ class Rounds:
         outputs = self.leaves.outputs[number]
         self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
         if self.validation is not None:
-            self.leaves.add(tree, self._watched, self.validation.rows.raw[outputs])
+            self.leaves.add(tree, self._watched, self.validation.raw[outputs])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
         """Begin after rounds that were run before, as if these had made them."""
