@@ -34,7 +34,7 @@ class ChecksParameters(BaseEstimator):
     _docs: ClassVar[Docs] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let errors of unknown names say what is meant."""
+        """Complete errors of unknown names by a hint."""
         super().__init_subclass__(**kwargs)
         for name in ("__init__", "fit"):
             if name in vars(cls):
@@ -164,7 +164,7 @@ def _hint(kind: type, name: str) -> str:
 
 
 def _knowing_names(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor or `fit` whose TypeError for an unknown name says what is meant."""
+    """A constructor or `fit` whose TypeError for an unknown name has a hint."""
     parameters = signature(method).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
         return method

@@ -194,7 +194,7 @@ class Growth(Options):
     path_smooth : float, default=0
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
-        Largest absolute value of a leaf, or of what its line says, before the learning rate.
+        Largest absolute value of a leaf, or of its linear model, before the learning rate.
 
     Examples
     --------
@@ -319,7 +319,7 @@ class LambdaRankLoss(Options):
     truncation_level : int, default=30
         Places whose documents are compared with all below; a little more than `ndcg_at` is good.
     label_gain : {"exponential", "linear"}, default="exponential"
-        What a document of relevance r is worth: 2**r - 1 or r.
+        The gain of a document of relevance r: 2**r - 1 or r.
     normalize : bool, default=True
         Whether close pairs count more than those far apart, and queries of many pairs no more than others.
 

@@ -23,7 +23,7 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, taken
+from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, subset
 from fastens.boosting.parameters import AUTO, DOCS, RANDOM, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.start import start_rounds
@@ -213,7 +213,7 @@ class AdaBoostClassifier(AdditiveVotes):
         validation = GivenValidation(X_val, y_val).read(self)
         if validation is None and holds_out(self):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            data, validation = (taken(data, rows) for rows in drawn_rows(self, data, seed))
+            data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)
         self._restored()
         run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)

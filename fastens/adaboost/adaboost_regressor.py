@@ -15,7 +15,6 @@ from fastens.adaboost.weak_learners import (
     BinnedRows,
     Trees,
     fitted_copy,
-    limited,
     models_from_arrays,
     models_to_arrays,
     takes_weights,
@@ -183,7 +182,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             "squared_error", max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
         )
         target = number_target(data.y - center)
-        return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
+        return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
         """Fit one regressor after another to the current weights; with its predictions."""

@@ -22,7 +22,7 @@ from fastens.boosting.fit_arguments import (
     checked_offset,
     drawn_rows,
     split_rows,
-    taken,
+    subset,
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
@@ -235,7 +235,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         held_out = None if given.is_given else self._split_rows(data, groups)
         training, validation = data, given.read(self)
         if held_out is not None:
-            training, validation = (taken(data, rows) for rows in held_out)
+            training, validation = (subset(data, rows) for rows in held_out)
         check_validated(self, validation)
         if self._stopping.refit and held_out is None:
             raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")

@@ -45,7 +45,7 @@ split_penalty : float or None
     A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
     pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
     Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
-    None: 2, or 0 where gradients do not tell the noise: for absolute errors, quantiles, Huber's loss and ranking.
+    None: 2, or 0 where the dispersion cannot be estimated: for absolute errors, quantiles, Huber's loss and ranking.
 max_features : int, float, "sqrt", "log2" or None
     Number, or share, of the features drawn for each split; None for all.
 max_features_per_tree : int, float, "sqrt", "log2" or None
@@ -71,7 +71,7 @@ categories : Categories or None
     How trees see categorical columns, such as `Categories(encoding="partition")`.
 early_stopping : bool, "auto" or EarlyStopping
     Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-    gets X_val. A record says what is measured on which rows (`EarlyStopping`).
+    gets X_val. `EarlyStopping` chooses the metric and the rows.
 validation_fraction : float
     Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
 n_iter_no_change : int
@@ -79,7 +79,7 @@ n_iter_no_change : int
 tol : float
     What counts as an improvement of the validation loss.
 oob_score : bool
-    Where rows are drawn, keep what the rounds say of the rows that they leave out.
+    Where rows are drawn, predict each row by the rounds that did not draw it, and measure that.
 callbacks : list of callables or None
     Called after each round with a `CallbackEnv`. One that returns True or raises `StopTraining` ends the training;
     any other exception reaches the caller of `fit`, and the rounds before it are the model.

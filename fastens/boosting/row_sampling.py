@@ -106,15 +106,15 @@ class RowSampler:
     def _is_top(self, size: Array, draws: Array) -> NDArray[np.bool_]:
         """Whether a row is among the share `top_rate` of the weight with the largest sizes; of equals, by number."""
         weight = np.ones(len(size)) if self._weight is None else self._weight
-        wanted = self._rules.top_rate * self._total(weight)
-        limit = self._limit(size, weight, wanted)
+        top_weight = self._rules.top_rate * self._total(weight)
+        limit = self._limit(size, weight, top_weight)
         above, equal = size > limit, np.flatnonzero(size == limit)
-        more = wanted - self._total(weight[above])
+        more = top_weight - self._total(weight[above])
         above[equal] = (draws[equal] >= self._limit(draws[equal], weight[equal], more)) & (more > 0)
         return above
 
     def _mvs_chances(self, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
-        """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that they sum up to the wanted share."""
+        """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that their sum is `share` of the rows."""
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
         weight = np.ones(g.shape[1]) if self._weight is None else self._weight
         factor = self._rules.mvs_lambda
@@ -126,11 +126,11 @@ class RowSampler:
             factor = (means[0] / max(means[1], 1e-30)) ** 2
         # Rows without gradient and hessian have a chance too, but hardly any.
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
-        wanted, n_rows = self._rules.share * self._total(weight), sum_ints(self._comm, len(size))[0]
+        expected, n_rows = self._rules.share * self._total(weight), sum_ints(self._comm, len(size))[0]
         sure, before, n_sure = np.zeros(len(size), dtype=bool), -1, 0
         while before < n_sure < n_rows:
             mean = weighted_mean(size[~sure], weight[~sure], self._comm)
-            limit = mean * self._total(weight[~sure]) / max(wanted - self._total(weight[sure]), 1e-300)
+            limit = mean * self._total(weight[~sure]) / max(expected - self._total(weight[sure]), 1e-300)
             sure |= size >= limit
             before, n_sure = n_sure, sum_ints(self._comm, int(sure.sum()))[0]
         return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
@@ -139,16 +139,16 @@ class RowSampler:
         """The sum of weights, which are whole where there are several ranks."""
         return float(weight.sum()) if self._comm.size == 1 else float(sum_ints(self._comm, int(weight.sum()))[0])
 
-    def _limit(self, values: Array, weight: Array, wanted: float) -> float:
-        """The largest limit with at least the wanted weight at or above it; infinite where none is wanted."""
+    def _limit(self, values: Array, weight: Array, least: float) -> float:
+        """The largest limit with a weight of at least `least` at or above it; infinite for a weight of 0."""
         total = self._total(weight)
-        if wanted <= 0 or total == 0:
+        if least <= 0 or total == 0:
             return np.inf
-        needed = wanted * (1 - 1e-12)
+        needed = least * (1 - 1e-12)
         if self._comm.size > 1:
             group = np.zeros(len(values), dtype=np.intp)
-            least = np.array([min(np.ceil(needed), total)])
-            return -float(smallest_reaching(self._comm, -values, weight.astype(np.int64), group, least)[0])
+            quantile = np.array([min(np.ceil(needed), total)])
+            return -float(smallest_reaching(self._comm, -values, weight.astype(np.int64), group, quantile)[0])
         order = np.argsort(-values, kind="stable")
         place = int(np.searchsorted(np.cumsum(weight[order]), needed))
         return float(values[order[min(place, len(order) - 1)]])

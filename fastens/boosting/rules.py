@@ -1,4 +1,4 @@
-"""What the parameters of boosting say to the engine, and which of them do not go together."""
+"""The rules of the engine from the parameters of boosting, and which of these exclude each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AKAIKE = 2.0
 
 
 def growth_rules(model: Any) -> GrowthRules:
-    """The limits of trees, with constraints on columns of X said of the columns that trees see."""
+    """The limits of trees, with constraints on columns of X translated to the columns that trees see."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of))
     growth, categories = model._options("growth"), model._options("categories")
     return GrowthRules(
@@ -117,7 +117,7 @@ def _check_called_after(callbacks: Iterable[Any]) -> None:
 
 
 def check_together(model: Any) -> None:
-    """Raise ValueError for parameters that do not go together."""
+    """Raise ValueError for parameters that exclude each other."""
     _check_called_after(model.callbacks or ())
     if model._options("growth").split_criterion == "squared_error" and (
         model.linear_leaves or not model._has_plain_form
