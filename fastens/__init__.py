@@ -45,7 +45,8 @@ from fastens.combining.voting import VotingClassifier, VotingRegressor
 from fastens.combining.weighted_majority import WeightedMajorityClassifier
 from fastens.forests.embedding import RandomTreesEmbedding
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.isolation import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance

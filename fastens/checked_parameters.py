@@ -135,9 +135,9 @@ def with_parameters(kind: Kind) -> Kind:
     """
     made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
     made.__init__ = _knowing_names(made.__init__)
-    made._parameter_rules = {**made._parameter_rules, **declared(made, "rule")}
-    made._parameter_needs = {**made._parameter_needs, **declared(made, "needs")}
-    complete_docstring(made, made._docs)
+    made._parameter_rules = {**getattr(made, "_parameter_rules", {}), **declared(made, "rule")}
+    made._parameter_needs = {**getattr(made, "_parameter_needs", {}), **declared(made, "needs")}
+    complete_docstring(made, getattr(made, "_docs", {}))
     return made
 
 

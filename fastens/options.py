@@ -231,7 +231,7 @@ class LinearLeaves(Options):
 
 @dataclass(frozen=True, repr=False)
 class Categories(Options):
-    """How the trees of boosting see categorical columns.
+    """How trees see categorical columns; single trees and forests have the first two options.
 
     Parameters
     ----------

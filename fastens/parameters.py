@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
+import numpy as np
+
 # Python's own types come first: tests of abstract ones take longer.
 _WHOLE = (int, numbers.Integral)
 _REAL = (float, int, numbers.Real)
@@ -106,6 +108,7 @@ ANYTHING = Rule("anything", lambda value: True)
 FUNCTION = Rule("a function", callable)
 ESTIMATOR = Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params"))
 POSITIVE = real(0, open_low=True)
+RANDOM_STATE = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE
 # Prior probabilities that nodes of a tree split.
 PROBABILITY = real(0, 1, open_low=True, open_high=True)
 DECLINE = Rule(

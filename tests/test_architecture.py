@@ -69,7 +69,7 @@ MAX_PARAMETERS = {".py": 6, ".pyx": 8, ".pxd": 8, ".h": 8}
 MAX_CONSTRUCTOR_PARAMETERS = 32
 COPIED_LINES = 10
 # By folder: the most own classes that a public estimator inherits from, and the longest line of them, itself included.
-INHERITANCE = {"boosting": (8, 5), "adaboost": (8, 5), "combining": (8, 6), "forests": (16, 7), "bayes": (12, 7)}
+INHERITANCE = {"boosting": (8, 5), "adaboost": (8, 5), "combining": (8, 6), "forests": (11, 6), "bayes": (12, 7)}
 
 # Exceptions. These lists only shrink: an entry that is no longer needed fails its test.
 LONG_SIGNATURES = {
@@ -95,7 +95,10 @@ FOLDER_CYCLES = []
 
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
-BAYES_ROOMS = {"warn", "parameters", "base", "saving", "table", "table.columns", "engine", "engine.bins"}
+BAYES_ROOMS = {
+    *("warn", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
+    *("engine", "engine.bins"),
+}
 MORE_OF_BAYES = {
     "bayes.networks": {"inspection"},
     "bayes.concepts": {"inspection"},

@@ -31,6 +31,14 @@ class Base(ChecksParameters):
     def weight_(self):
         return 1
 
+    @property
+    def ratio_(self) -> float:
+        """A share.
+
+        Between 0 and 1.
+        """
+        return 0.5
+
 
 @with_parameters
 class Shared(Base):
@@ -68,6 +76,10 @@ def test_table_completes_docstring():
     ----------
     size_, weight_ : int
         Two of them.
+    ratio_ : float
+        A share.
+
+        Between 0 and 1.
     """)
 
 

@@ -26,18 +26,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; those of the process by default.
-
-    Returns
-    -------
-    int
-        0, or 2 after a user error, reported in one line on standard error.
-    """
+    """Run the command line; return 0, or 2 after a user error, which is one line on standard error."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that knows no bars or names shows question marks; it does not end the run.

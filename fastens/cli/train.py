@@ -106,8 +106,8 @@ def _describe(model: Any, task: Task, report: Report) -> None:
     shares = getattr(model, "feature_importances_", None)
     if shares is not None:
         report.importances(zip(task.rows.X.column_names, shares, strict=True))
-    if hasattr(model, "most_telling_words"):
-        report.telling_words(model.most_telling_words())
+    if hasattr(model, "most_informative_terms"):
+        report.telling_words(model.most_informative_terms())
 
 
 def _save(trained: Trained, output: str, task: Task) -> None:

@@ -123,7 +123,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     def _tree_responses(self, X: Any) -> Iterator[Array]:
         for values in self._forest._each_tree(X):
-            shares = self._forest._probabilities(values)
+            shares = self._forest._targets.probabilities(values)
             yield shares if self.voting == "soft" else np.eye(shares.shape[1])[shares.argmax(axis=1)]
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from fastens.base import BaseFastens
@@ -29,9 +28,11 @@ from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
 from fastens.engine.rows.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
-from fastens.forests.bags import CHOOSING, DRAWING, GROWING, DrawingRules
+from fastens.forests.bags import CHOOSING, DRAWING, GROWING, check_continued, draw_seed, plan_draws
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
+from fastens.forests.forest_uncertainty import deviations
 from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
@@ -150,16 +151,11 @@ class BaseBagging(BaseOneEstimator):
             check_metadata(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
-        if len(kept) > self.n_estimators:
-            raise ValueError(
-                f"n_estimators must be at least the {len(kept)} members that there are, with warm_start=True; "
-                f"got {self.n_estimators}."
-            )
-        if len(kept) == self.n_estimators:
-            warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
+        if kept:
+            check_continued(self.n_estimators, len(kept), "members")
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         if not kept:
-            self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            self._seed = draw_seed(self.random_state)
         self._draws = self._plan(data)
         self._members = kept + self._fit_members(data, len(kept))
         for name in ("oob_score_", "oob_scores_", "_oob_mean"):
@@ -209,7 +205,7 @@ class BaseBagging(BaseOneEstimator):
             return None
         hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
-            return Draws(self._seed, DrawingRules(None, self.max_samples).plan(hashes, weight, None, None))
+            return Draws(self._seed, plan_draws(self.max_samples, hashes, weight))
         copies = Copies.of(hashes, weight)
         n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * copies.total))
         if n_drawn > copies.total:
@@ -332,14 +328,8 @@ class BaseBagging(BaseOneEstimator):
         return total / len(self._members)
 
     def _spread(self, X: Any) -> Array:
-        """Standard deviation over the members, by Welford's updates: no two responses are in memory at once."""
-        mean, squares, n = np.zeros(1), np.zeros(1), 0
-        for response in self._responses(X):
-            n += 1
-            distance = response - mean
-            mean = mean + distance / n
-            squares = squares + distance * (response - mean)
-        return np.sqrt(squares / n)
+        """Standard deviation over the members."""
+        return deviations([response] for response in self._responses(X))[0]
 
     @property
     def estimators_(self) -> Sequence[Any]:

@@ -37,8 +37,7 @@ class History:
     """What was measured after each round."""
 
     train: list[float] = field(default_factory=list)  # loss of the training rows
-    # The metric that decides when to stop, on the validation rows.
-    validation: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)  # the metric that decides when to stop
     rises: bool = False  # whether larger is better there
 
     @property

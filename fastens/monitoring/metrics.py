@@ -49,15 +49,7 @@ def metric_name(metric: Any) -> str:
 
 
 class FixedPredictions(BaseEstimator):
-    """A model with fixed predictions, for scorers to call.
-
-    Parameters
-    ----------
-    model : estimator
-        The model.
-    raw : float64 array of shape (n_outputs, n_rows)
-        Its raw predictions.
-    """
+    """A model with fixed raw predictions, (n_outputs, n_rows), for scorers to call."""
 
     def __init__(self, model: Any, raw: Array) -> None:
         self.model, self.raw = model, raw
@@ -94,18 +86,8 @@ class FixedPredictions(BaseEstimator):
 class Metrics:
     """Several metrics on the same rows; the first one decides when to stop.
 
-    Parameters
-    ----------
-    given : str, callable or list of such
-        The parameter `eval_metric`.
-    model : estimator
-        Turns raw predictions into predictions.
-    rows : Rows
-        The rows.
-    loss : Loss
-        The loss.
-    labels : array of shape (n_rows,) or (n_rows, n_targets)
-        Their targets as the user gave them.
+    `given` is the parameter `eval_metric`; `model` turns raw predictions into predictions; `labels` are the targets as
+    the user gave them.
     """
 
     def __init__(self, given: Any, model: Any, rows: Rows, loss: Loss, labels: NDArray[Any]) -> None:

@@ -31,7 +31,7 @@ def monotone_columns(model: Any) -> NDArray[np.int8] | None:
     ValueError
         With more than two classes.
     """
-    signs = monotone_signs(model.monotonic_cst, _columns(model), model._encoder.is_categorical)
+    signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
     if signs is None:
         return None
     classes = getattr(model, "classes_", [])
