@@ -231,7 +231,7 @@ class LinearLeaves(Options):
 
 @dataclass(frozen=True, repr=False)
 class Categories(Options):
-    """How trees see categorical columns; single trees and forests have the first two options.
+    """How trees see categorical columns; AdaBoost, trees and forests have the first two options.
 
     Parameters
     ----------

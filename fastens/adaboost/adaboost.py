@@ -24,7 +24,7 @@ from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, subset
-from fastens.boosting.parameters import AUTO, DOCS, RANDOM, SPLITS, STOPS
+from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.start import start_rounds
 from fastens.checked_parameters import with_parameters
@@ -36,10 +36,10 @@ from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
-from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, one_of, parameter, read_with, whole
+from fastens.options import Categories
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.tree_model.column_rules import (
-    ENCODING,
-    MISSING,
+    CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
@@ -119,8 +119,6 @@ class AdaBoostClassifier(AdditiveVotes):
     train_score_, validation_score_ : arrays
         Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
         exp(all votes / K - votes for the row's class); "logit": log loss. Restarts do not change what is counted.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the trees' gain, each tree weighted as it votes.
 
     References
     ----------
@@ -155,11 +153,10 @@ class AdaBoostClassifier(AdditiveVotes):
     monotonic_cst: Any = parameter(ANYTHING, default=None)
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
-    categorical_encoding: str = parameter(ENCODING, default="auto")
-    categorical_missing: str = parameter(MISSING, default="missing")
+    categories: Categories | None = parameter(CATEGORIES, default=None)
     warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)
     verbose: int = parameter(RULES["verbose"], default=0)
-    random_state: Any = parameter(RANDOM, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS

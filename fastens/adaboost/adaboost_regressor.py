@@ -23,7 +23,6 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.parameters import RANDOM
 from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
@@ -36,10 +35,10 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.medians import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.stages import staged_scores
-from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, one_of, parameter, whole
+from fastens.options import Categories
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
 from fastens.tree_model.column_rules import (
-    ENCODING,
-    MISSING,
+    CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
@@ -93,8 +92,6 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         Weight and mean loss of each regressor.
     estimators_ : list
         The regressors, where `estimator` is given.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the trees' gain, each tree by its weight.
 
     References
     ----------
@@ -120,9 +117,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     monotonic_cst: Any = parameter(ANYTHING, default=None)
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
-    categorical_encoding: str = parameter(ENCODING, default="auto")
-    categorical_missing: str = parameter(MISSING, default="missing")
-    random_state: Any = parameter(RANDOM, default=None)
+    categories: Categories | None = parameter(CATEGORIES, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS

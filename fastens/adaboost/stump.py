@@ -121,10 +121,6 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     Attributes
     ----------
     {attributes}
-    feature_, threshold_, categories_left_, missing_left_
-        The split.
-    feature_importances_ : array of shape (n_features_in_,)
-        1 for the feature split on.
 
     References
     ----------
@@ -178,10 +174,6 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
     Attributes
     ----------
     {attributes}
-    feature_, threshold_, categories_left_, missing_left_
-        The split.
-    feature_importances_ : array of shape (n_features_in_,)
-        1 for the feature split on.
 
     References
     ----------

@@ -26,7 +26,7 @@ from fastens.boosting.fit_arguments import (
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, RANDOM, SPLITS, STOPS
+from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
 from fastens.boosting.start import start_rounds
@@ -43,7 +43,7 @@ from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.monitoring.stages import score_of
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
+from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
@@ -84,7 +84,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     callbacks: Any = parameter(CALLBACKS | NONE, default=None)
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool | str = parameter(whole(0) | FLAG | one_of("bar"), default=0)
-    random_state: Any = parameter(RANDOM, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
@@ -201,10 +201,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         super()._check_parameters()
         self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
         check_together(self)
-
-    def _category_options(self) -> Categories:
-        found: Categories = self._options("categories")
-        return found
 
     @property
     def _stopping(self) -> EarlyStopping:

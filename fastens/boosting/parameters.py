@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fastens.docstrings import entries
 from fastens.engine.losses.loss_names import is_custom
-from fastens.parameters import FLAG, NONE, Need, Rule, instance, one_of, real, whole
+from fastens.parameters import FLAG, Need, Rule, one_of, real, whole
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 CALLBACKS = Rule(
@@ -14,7 +12,6 @@ CALLBACKS = Rule(
 )
 NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None)
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
-RANDOM = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE
 
 AUTO = FLAG | one_of("auto")
 # When parameters of early stopping are read.
@@ -89,8 +86,6 @@ verbose : int or "bar"
     Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
 random_state : int, RandomState or None
     Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
-n_outputs_ : int
-    Number of targets.
 n_estimators_, n_iter_ : int
     Rounds kept.
 best_iteration_ : int
@@ -104,6 +99,4 @@ oob_improvement_ : array of shape (n_rounds,)
     With oob_score=True: by how much each round lowered the loss of the rows that it left out.
 oob_prediction_ : array of the shape of predictions
     And the prediction of each row by the rounds that left it out, which stand for all.
-feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-    Share of the total gain, and number of splits.
 """)

@@ -26,14 +26,14 @@ from fastens.forests.bags import Bags, Reweight, Samples, Weighting, check_conti
 from fastens.forests.forest_members import Members, mean_importances
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
-from fastens.forests.parameters import CATEGORIES, NUMBER_OF_FEATURES, TreeParameters, tree_rules
+from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
 from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
-from fastens.tree_model.column_rules import column_chances
+from fastens.tree_model.column_rules import CATEGORIES, column_chances
 from fastens.tree_model.permutation import growth_of_row_losses
 from fastens.tree_model.tree_model import TreeModel
 
@@ -119,10 +119,6 @@ class BaseForest(TreeParameters, TreeModel):
             raise ValueError(f"max_samples must be None without bootstrap; got {self.max_samples!r}.")
         if self.oob_score:
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
-
-    def _category_options(self) -> Categories:
-        found: Categories = self._options("categories")
-        return found
 
     def _continues(self) -> bool:
         """Whether trees are added to those of the last fit."""

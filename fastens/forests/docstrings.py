@@ -38,8 +38,6 @@ keep_leaves : bool
 ccp_alpha : float
     Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
     pruning, Breiman et al. 1984).
-categories : Categories or None
-    What trees see of categorical columns: the options `encoding` and `missing` of `Categories`.
 criterion : {"squared_error", "absolute_error", "poisson"}
     What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
 bootstrap : bool

@@ -9,17 +9,12 @@ from typing import Any
 from fastens.checked_parameters import with_parameters
 from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
-from fastens.options import Categories
 from fastens.parameters import ANYTHING, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
 _PART = real(0, 1, open_low=True)
 SHARE = Rule(
     "a share above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
-)
-CATEGORIES = NONE | Rule(
-    "Categories with an encoding and missing alone",
-    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
 )
 NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
 CLASS_CRITERION = one_of("gini", "entropy", "log_loss")

@@ -25,9 +25,10 @@ from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.forests.bags import draw_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
-from fastens.forests.parameters import CATEGORIES, CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
+from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
 from fastens.options import Categories, options_in
 from fastens.parameters import ANYTHING, one_of, parameter, real, whole
+from fastens.tree_model.column_rules import CATEGORIES
 from fastens.tree_model.permutation import growth_of_row_losses
 from fastens.tree_model.tree_model import TreeModel
 

@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.grow.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
-from fastens.parameters import ANYTHING, Rule, one_of, read_with
+from fastens.options import Categories
+from fastens.parameters import ANYTHING, NONE, Rule, read_with
 
 # The parameters of trees that an `estimator` given in their place has of its own.
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
 CONSTRAINTS: dict[str, Rule] = {"monotonic_cst": ANYTHING, "interaction_cst": ANYTHING}
-ENCODING, MISSING = one_of("auto", "partition", "target", "ordered"), one_of("missing", "category")
+# Of trees that are not grown on gradients.
+CATEGORIES = NONE | Rule(
+    "Categories with an encoding and missing alone",
+    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
+)
 
 
 def check_no_constraints(model: Any) -> None:

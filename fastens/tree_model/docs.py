@@ -16,12 +16,8 @@ interaction_cst : "no_interactions", "pairwise", list of groups of names or indi
     in no group are one more group.
 categorical_features : "from_dtype", list of names or indices, mask, or None
     Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-categorical_encoding : {"auto", "partition", "target", "ordered"}
-    What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
-    row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-    "target" for columns of more than 32 categories, unless there are three or more classes.
-categorical_missing : {"missing", "category"}
-    Whether a missing value in a categorical column is missing, or a category of its own.
+categories : Categories or None
+    What trees see of categorical columns: the options `encoding` and `missing` of `Categories`.
 class_weight : dict, "balanced" or None
     Weights of the classes, multiplied with `sample_weight`.
 random_state : int, RandomState or None

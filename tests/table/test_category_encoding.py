@@ -49,10 +49,9 @@ def table():
     return frame, score
 
 
-def encoding(model, method):
-    """How categories are encoded, as the model's parameters name it."""
-    has_record = "categories" in model.get_params(deep=False)
-    return {"categories": Categories(method)} if has_record else {"categorical_encoding": method}
+def encoding(method):
+    """Parameters of a model that encodes categories so."""
+    return {"categories": Categories(method)}
 
 
 def ids(model):
@@ -64,7 +63,7 @@ def ids(model):
 def test_categories_that_say_nothing_do_no_harm(table, model, method):
     frame, score = table
     y = (score > 0).astype(int) if hasattr(model, "predict_proba") else score
-    model.set_params(**encoding(model, method)).fit(frame[:2000], y[:2000])
+    model.set_params(**encoding(method)).fit(frame[:2000], y[:2000])
     assert model.n_features_in_ == 3
     importances = model.feature_importances_
     assert importances.shape == (3,)
@@ -81,7 +80,7 @@ def test_default_encodes_columns_of_many_categories(table, model):
     y = score > 0
     fits = {}
     for method in ("auto", "target", "partition"):
-        model.set_params(**encoding(model, method)).fit(frame[:2000], y[:2000])
+        model.set_params(**encoding(method)).fit(frame[:2000], y[:2000])
         fits[method] = model.predict_proba(frame[2000:])
     np.testing.assert_array_equal(fits["auto"], fits["target"])
     loss = {name: -np.log(np.clip(p[np.arange(1000), y[2000:] * 1], 1e-6, 1)).mean() for name, p in fits.items()}
@@ -92,7 +91,7 @@ def test_default_encodes_columns_of_many_categories(table, model):
 def test_a_column_for_each_of_three_classes(table, model, tmp_path):
     frame, score = table
     y = np.digitize(score, [-0.7, 0.7])
-    model.set_params(**encoding(model, "target"), random_state=0).fit(frame[:2000], y[:2000])
+    model.set_params(**encoding("target"), random_state=0).fit(frame[:2000], y[:2000])
     assert model.feature_importances_.shape == (3,)
     assert model.score(frame[2000:], y[2000:]) > 0.42
     model.save(tmp_path / "model.fastens")
@@ -123,7 +122,7 @@ def test_forest_out_of_bag_is_honest(table):
     "model",
     [
         RandomForestClassifier(10, warm_start=True, random_state=0, categories=Categories("target")),
-        AdaBoostClassifier(n_estimators=10, warm_start=True, categorical_encoding="target"),
+        AdaBoostClassifier(n_estimators=10, warm_start=True, categories=Categories("target")),
     ],
     ids=ids,
 )
@@ -146,7 +145,7 @@ def test_trees_of_a_forest_encode_as_it_does(table):
 
 def test_curves_of_encoded_columns_add_up(table):
     frame, score = table
-    model = AdaBoostClassifier(n_estimators=30, categorical_encoding="target").fit(frame, score > 0)
+    model = AdaBoostClassifier(n_estimators=30, categories=Categories("target")).fit(frame, score > 0)
     parts = 0
     for name in frame:
         curve = model.contribution_curve(name)
@@ -172,12 +171,10 @@ def test_missing_may_be_a_category(model):
 
 @pytest.mark.parametrize("model", CLASSIFIERS + REGRESSORS, ids=ids)
 def test_wrong_values(model):
-    with pytest.raises(ValueError, match=r"categor.*encoding must be .*; got 'mean'"):
-        type(model)(**encoding(model, "mean")).fit([[0.0], [1.0]], [0, 1])
-    has_record = "categories" in model.get_params(deep=False)
-    missing = {"categories": Categories(missing="none")} if has_record else {"categorical_missing": "none"}
-    with pytest.raises(ValueError, match=r"categor.*missing must be .*; got 'none'"):
-        type(model)(**missing).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match=r"categories.encoding must be .*; got 'mean'"):
+        type(model)(**encoding("mean")).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match=r"categories.missing must be .*; got 'none'"):
+        type(model)(categories=Categories(missing="none")).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestRegressor, ExtraTreesClassifier])

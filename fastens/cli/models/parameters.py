@@ -134,8 +134,6 @@ GROUPS = {
         Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
         Parameter("categories.missing", str, "KIND", "a missing category is missing, or a category"),
         Parameter("categories.encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
-        Parameter("categorical_missing", str, "KIND", "the same of AdaBoost: missing, or category"),
-        Parameter("categorical_encoding", str, "KIND", "the same of AdaBoost: auto, partition, target or ordered"),
         Parameter(
             "monotonic_cst",
             directions,
