@@ -26,7 +26,7 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, subset
 from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
-from fastens.boosting.start import start_rounds
+from fastens.boosting.rules import start_rounds
 from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.engine.grow.growth import GrowthRules

@@ -28,8 +28,14 @@ from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
 from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
-from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
-from fastens.boosting.start import start_rounds
+from fastens.boosting.rules import (
+    boosting_rules,
+    check_together,
+    draws_features,
+    growth_rules,
+    row_sampling,
+    start_rounds,
+)
 from fastens.boosting.watching import watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
