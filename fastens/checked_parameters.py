@@ -22,15 +22,12 @@ Kind = TypeVar("Kind", bound=type)
 
 
 class ChecksParameters(BaseEstimator):
-    """An estimator whose parameters have rules.
-
-    A subclass declares `_parameter_rules`, and in `_parameter_needs` the parameters that are read only where another
-    has certain values.
-    """
+    """An estimator whose parameters have rules; `with_parameters` collects them from its fields."""
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
+    # Of the parameters that are read only where another has certain values.
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
-    # For `with_parameters`: parameters and fitted attributes that several classes share.
+    # Descriptions of parameters and fitted attributes that several classes share.
     _docs: ClassVar[Docs] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -90,7 +87,7 @@ class ChecksParameters(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
-        defaults = constructor_defaults(self)
+        defaults = constructor_defaults(type(self))
         for name, rule in self._parameter_rules.items():
             value = getattr(self, name)
             if name not in defaults or value is not defaults[name]:
@@ -101,8 +98,17 @@ class ChecksParameters(BaseEstimator):
     def _check_all_read(self) -> None:
         """Raise ValueError, or warn, for parameters of a fit that would be ignored."""
         for name, needs in self._parameter_needs.items():
-            if not self._is_default(name):
-                self._check_read(name, needs)
+            if self._is_default(name):
+                continue
+            value, default = getattr(self, name), constructor_defaults(type(self))[name]
+            for need in needs:
+                other = getattr(self, need.parameter, None)
+                if not need.met(other):
+                    self._not_read(
+                        name,
+                        f"{name} is read where {need.text}, and must be {default!r} with {need.parameter}={other!r}; "
+                        f"got {value!r}.",
+                    )
 
     def _not_read(self, name: str, text: str) -> None:
         """Raise ValueError for a parameter that would be ignored, or warn if scikit-learn's checks set it."""
@@ -112,19 +118,8 @@ class ChecksParameters(BaseEstimator):
 
     def _is_default(self, name: str) -> bool:
         """Whether a parameter has the value that it has unless another is given."""
-        value, default = getattr(self, name), constructor_defaults(self)[name]
+        value, default = getattr(self, name), constructor_defaults(type(self))[name]
         return value is default or (isinstance(value, type(default)) and bool(value == default))
-
-    def _check_read(self, name: str, needs: tuple[Need, ...]) -> None:
-        value, default = getattr(self, name), constructor_defaults(self)[name]
-        for need in needs:
-            other = getattr(self, need.parameter, None)
-            if not need.met(other):
-                self._not_read(
-                    name,
-                    f"{name} is read where {need.text}, and must be {default!r} with {need.parameter}={other!r}; "
-                    f"got {value!r}.",
-                )
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(parameter, field))
@@ -141,14 +136,9 @@ def with_parameters(kind: Kind) -> Kind:
     return made
 
 
-def constructor_defaults(model: Any) -> dict[str, Any]:
-    """The defaults of the parameters of an estimator's constructor."""
-    kind: Any = type(model)
-    return _defaults_of(kind)
-
-
 @cache
-def _defaults_of(kind: Any) -> dict[str, Any]:
+def constructor_defaults(kind: Any) -> dict[str, Any]:
+    """The defaults of the parameters of an estimator's constructor."""
     found = signature(kind.__init__).parameters.values()
     return {each.name: each.default for each in found if each.default is not Parameter.empty}
 
