@@ -87,7 +87,7 @@ class ChecksParameters(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
-        defaults = constructor_defaults(type(self))
+        defaults = constructor_defaults(self)
         for name, rule in self._parameter_rules.items():
             value = getattr(self, name)
             if name not in defaults or value is not defaults[name]:
@@ -100,7 +100,7 @@ class ChecksParameters(BaseEstimator):
         for name, needs in self._parameter_needs.items():
             if self._is_default(name):
                 continue
-            value, default = getattr(self, name), constructor_defaults(type(self))[name]
+            value, default = getattr(self, name), constructor_defaults(self)[name]
             for need in needs:
                 other = getattr(self, need.parameter, None)
                 if not need.met(other):
@@ -118,7 +118,7 @@ class ChecksParameters(BaseEstimator):
 
     def _is_default(self, name: str) -> bool:
         """Whether a parameter has the value that it has unless another is given."""
-        value, default = getattr(self, name), constructor_defaults(type(self))[name]
+        value, default = getattr(self, name), constructor_defaults(self)[name]
         return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 
@@ -136,9 +136,14 @@ def with_parameters(kind: Kind) -> Kind:
     return made
 
 
-@cache
-def constructor_defaults(kind: Any) -> dict[str, Any]:
+def constructor_defaults(model: Any) -> dict[str, Any]:
     """The defaults of the parameters of an estimator's constructor."""
+    kind: Any = type(model)
+    return _defaults_of(kind)
+
+
+@cache
+def _defaults_of(kind: Any) -> dict[str, Any]:
     found = signature(kind.__init__).parameters.values()
     return {each.name: each.default for each in found if each.default is not Parameter.empty}
 

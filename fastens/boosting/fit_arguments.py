@@ -68,7 +68,7 @@ def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, R
 
 def check_validated(model: Any, validation: TrainingData | None) -> None:
     """Raise ValueError, or warn, for parameters that need validation rows, where there are none."""
-    known = constructor_defaults(type(model))
+    known = constructor_defaults(model)
     for name in ("n_iter_no_change", "tol") if validation is None else ():
         if name in known and not model._is_default(name):
             model._not_read(
