@@ -96,8 +96,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     _docs: ClassVar[Docs] = DOCS
     # What `calibrate` learns, if there is such a method.
     _calibration_type: ClassVar[Any] = None
-    # Whether trees may be fitted by least squares.
-    _has_plain_form: ClassVar[bool] = False
     _metrics_rule: ClassVar[Rule] = METRICS
 
     n_estimators_: int = field(init=False)
@@ -210,7 +208,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     @property
     def _stopping(self) -> EarlyStopping:
-        """The options of early stopping."""
         return self._options("early_stopping") or EarlyStopping()
 
     def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
@@ -221,7 +218,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
-        """A number for all that is random; 0 where nothing is, and that of the fit that this one continues."""
+        """The seed of all draws; 0 where nothing is drawn, and that of the fit that this one continues."""
         if earlier is not None:
             return earlier._seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
@@ -265,7 +262,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return rounds
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
-        """Let rows to validate on be measured by `eval_metric`."""
+        """Measure the validation rows by `eval_metric` after each round."""
         labels = self._labels_of_targets(validation.y)
         metric = self._stopping.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
@@ -304,7 +301,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._forget("_calibration")
 
     def _forget(self, *names: str) -> None:
-        """Drop attributes of an earlier fit."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -344,7 +340,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return model
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Let what follows from the leaves lean towards new rows, which are encoded."""
+        """Update what was computed from the leaves, given the new rows."""
         self._forget("_best_trees", "_calibration")
 
     # Saving --------------------------------------------------
@@ -448,7 +444,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
-        """The same after each round."""
         X = self._check_table(X)
         for raw in self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)

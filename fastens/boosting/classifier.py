@@ -81,7 +81,6 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     class_weight: Any = parameter(ANYTHING, default=None)
 
     _takes_parts = _takes_several_targets = True
-    _has_plain_form = True
     plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = SetCalibration
 

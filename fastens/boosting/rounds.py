@@ -59,15 +59,6 @@ class BoostingRules:
     jointly: bool = False  # grow one tree a round, with a value for each output in every leaf
 
 
-@dataclass(frozen=True)
-class Start:
-    """What the rounds begin with besides the data."""
-
-    # What the rows' random numbers follow from; where it is given, rows are drawn.
-    hashes: NDArray[np.uint64] | None = None
-    baseline: Array | None = None  # the raw prediction before the first tree; None for that of least loss
-
-
 class Rounds:
     """The loop of one fit: which rows a round sees, its trees, what is measured, when to stop.
 
@@ -82,11 +73,12 @@ class Rounds:
         loss: Loss,
         growth: GrowthRules,
         rules: BoostingRules,
-        start: Start | None = None,
+        *,
+        hashes: NDArray[np.uint64] | None = None,  # of the rows, where they are drawn
+        baseline: Array | None = None,  # the raw prediction before the first tree; None for that of least loss
     ) -> None:
-        start = start or Start()
         self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
-        baseline = self._baseline(data) if start.baseline is None else start.baseline
+        baseline = self._baseline(data) if baseline is None else baseline
         self.dropout, grid = None, None
         if rules.dart is not None:
             self.dropout = Dropout(rules.dart, rules.learning_rate, rules.seed)
@@ -100,8 +92,8 @@ class Rounds:
         self.trees: list[Tree] = []
         self.history = History()
         self._sampler = None
-        if start.hashes is not None:
-            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed, data.comm)
+        if hashes is not None:
+            self._sampler = RowSampler(rules.sampling, hashes, data.sample_weight, rules.seed, data.comm)
         self.leaves = self._new_leaves(data, growth)
         self._side_by_side = SideBySide.of(self.leaves)
         if self._side_by_side is not None and not self._side_by_side.needs_others:

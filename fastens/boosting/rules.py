@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastens.base import TrainingData
-from fastens.boosting.rounds import BoostingRules, Rounds, Start
+from fastens.boosting.rounds import BoostingRules, Rounds
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.constraints import count_of
@@ -117,7 +117,7 @@ def check_together(model: Any) -> None:
     """Raise ValueError for parameters that exclude each other."""
     _check_called_after(model.callbacks or ())
     if model._options("growth").split_criterion == "squared_error" and (
-        model.linear_leaves or not model._has_plain_form
+        model.linear_leaves or not hasattr(model, "plain")
     ):
         found = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
         raise ValueError(f"growth.split_criterion must be 'newton' with {found}; got 'squared_error'.")
@@ -157,5 +157,5 @@ def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: 
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
         data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
-    start = Start(hashes, None if earlier is None else earlier._ensemble.baseline)
-    return Rounds(binning, data, loss, model._growth_rules(), rules, start)
+    baseline = None if earlier is None else earlier._ensemble.baseline
+    return Rounds(binning, data, loss, model._growth_rules(), rules, hashes=hashes, baseline=baseline)
