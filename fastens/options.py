@@ -226,7 +226,7 @@ class LinearLeaves(Options):
 
 
 class Categories(Options):
-    """How trees see categorical columns; AdaBoost, trees and forests have the first two options.
+    """How trees see categorical columns; single trees, forests and AdaBoost have the first two options.
 
     Parameters
     ----------

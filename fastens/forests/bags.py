@@ -72,6 +72,12 @@ def plan_draws(
     return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
 
 
+def n_drawn(max_samples: Any, n_rows: int) -> int:
+    """The number of rows that a number or a share of them is."""
+    is_count = isinstance(max_samples, int | np.integer)
+    return int(max_samples) if is_count else max(1, int(max_samples * n_rows))
+
+
 def _n_draws(max_samples: Any, total: float) -> float:
     if max_samples is None:
         return total

@@ -75,4 +75,4 @@ class TreesRegressor(BaseRegressor):
     def predict(self, X: ArrayLike) -> NDArray[np.floating]:
         """Return the predicted number of each row, (n_samples,) or (n_samples, n_targets)."""
         mean = self._mean(X)
-        return self._targets.decoded(mean)
+        return mean[:, 0] if self._n_targets == 1 else mean

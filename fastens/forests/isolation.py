@@ -17,7 +17,7 @@ from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.trees.paths import depths
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import DRAWING, GROWING, Bags
+from fastens.forests.bags import DRAWING, GROWING, Bags, n_drawn
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.random_splits import RandomSplits
 from fastens.parameters import one_of, parameter, real, whole
@@ -111,9 +111,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def _n_drawn(self, n_rows: int) -> int:
         if isinstance(self.max_samples, str):
             return min(256, n_rows)
-        if isinstance(self.max_samples, int | np.integer):
-            return min(int(self.max_samples), n_rows)
-        return max(1, int(self.max_samples * n_rows))
+        return min(n_drawn(self.max_samples, n_rows), n_rows)
 
     def _rules(self) -> TreeRules:
         return TreeRules(

@@ -52,14 +52,13 @@ class ClassTargets(NamedTuple):
 
     def by_target(self, mean: Values) -> list[Values]:
         """Leaf values split by targets."""
-        widths = self.widths
-        return [mean] if len(widths) == 1 else np.split(mean, np.cumsum(widths)[:-1], axis=1)
+        return np.split(mean, np.cumsum(self.widths)[:-1], axis=1) if isinstance(self.classes, list) else [mean]
 
     def answers(self, mean: Values) -> Array:
         """The index of the most probable class, (n_samples, n_targets)."""
-        return np.column_stack(
-            [part[:, 0] > 0.5 if part.shape[1] == 1 else part.argmax(axis=1) for part in self.by_target(mean)]
-        ).astype(np.float64)
+        if isinstance(self.classes, list):
+            return np.column_stack([_most_probable(part) for part in self.by_target(mean)]).astype(np.float64)
+        return _most_probable(mean)[:, None].astype(np.float64)
 
     def decoded(self, answers: Array) -> NDArray[Any]:
         """The labels of answers."""
@@ -70,8 +69,7 @@ class ClassTargets(NamedTuple):
 
     def probabilities(self, mean: Values) -> Any:
         """The probabilities of the classes; a list of them with several targets."""
-        found = self.parts(mean)
-        return found if isinstance(self.classes, list) else found[0]
+        return self.parts(mean) if isinstance(self.classes, list) else _shares(mean)
 
     def parts(self, mean: Values) -> list[Array]:
         """The probabilities of the classes of each target."""
@@ -145,6 +143,11 @@ def check_counts(y: Array) -> Array:
             f"got {'a value' if y.min() < 0 else 'a sum'} of {found}."
         )
     return y
+
+
+def _most_probable(values: Values) -> NDArray[Any]:
+    """The index of the largest share, the first of equals."""
+    return values[:, 0] > 0.5 if values.shape[1] == 1 else values.argmax(axis=1)
 
 
 def _shares(values: Values) -> Array:

@@ -26,7 +26,7 @@ from fastens.forests.bags import draw_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
-from fastens.options import Categories, options_in
+from fastens.options import Categories
 from fastens.parameters import ANYTHING, one_of, parameter, real, whole
 from fastens.tree_model.column_rules import CATEGORIES
 from fastens.tree_model.permutation import growth_of_row_losses
@@ -118,9 +118,6 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     @property
     def _has_random_thresholds(self) -> bool:
         return self.splitter == "random"
-
-    def _category_options(self) -> Categories:
-        return options_in("categories", getattr(self, "categories", None)) or Categories()
 
     def _mean(self, X: Any) -> Array:
         """The values of leaves, (n_samples, n_values)."""

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.options import Categories, options_in
+from fastens.options import Categories
 from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, TargetStatistics
 
-# With encoding="auto", columns of more categories are encoded by target statistics.
+# With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
 MOST_PARTITIONED = 32
 
 
 class EncodesCategories:
-    """An estimator with the parameter `categories`; without it, categories stay as they are.
+    """An estimator that encodes categories by its `Categories`; by default they stay as they are.
 
     `fit` gives its training rows to `_learn_statistics`, and its validation rows to `_apply_statistics`.
     """
@@ -27,10 +27,7 @@ class EncodesCategories:
 
     def _category_options(self) -> Categories:
         """How trees see categories."""
-        if not hasattr(self, "categories"):
-            return Categories(encoding="partition")
-        found: Categories = options_in("categories", self.categories)
-        return found
+        return Categories(encoding="partition")
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         """Encode TrainingData, each row from other rows than itself."""

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from fastens.engine.grow.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.options import Categories
-from fastens.parameters import ANYTHING, NONE, Rule, read_with
+from fastens.parameters import NONE, Rule, read_with
 
 # The parameters of trees that an `estimator` given in their place has of its own.
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
-CONSTRAINTS: dict[str, Rule] = {"monotonic_cst": ANYTHING, "interaction_cst": ANYTHING}
-# Of trees that are not grown on gradients.
+CONSTRAINTS = ("monotonic_cst", "interaction_cst")
 CATEGORIES = NONE | Rule(
     "Categories with an encoding and missing alone",
     lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),

@@ -49,11 +49,6 @@ def table():
     return frame, score
 
 
-def encoding(method):
-    """Parameters of a model that encodes categories so."""
-    return {"categories": Categories(method)}
-
-
 def ids(model):
     return type(model).__name__ + getattr(model, "algorithm", "")
 
@@ -63,7 +58,7 @@ def ids(model):
 def test_categories_that_say_nothing_do_no_harm(table, model, method):
     frame, score = table
     y = (score > 0).astype(int) if hasattr(model, "predict_proba") else score
-    model.set_params(**encoding(method)).fit(frame[:2000], y[:2000])
+    model.set_params(categories=Categories(method)).fit(frame[:2000], y[:2000])
     assert model.n_features_in_ == 3
     importances = model.feature_importances_
     assert importances.shape == (3,)
@@ -80,7 +75,7 @@ def test_default_encodes_columns_of_many_categories(table, model):
     y = score > 0
     fits = {}
     for method in ("auto", "target", "partition"):
-        model.set_params(**encoding(method)).fit(frame[:2000], y[:2000])
+        model.set_params(categories=Categories(method)).fit(frame[:2000], y[:2000])
         fits[method] = model.predict_proba(frame[2000:])
     np.testing.assert_array_equal(fits["auto"], fits["target"])
     loss = {name: -np.log(np.clip(p[np.arange(1000), y[2000:] * 1], 1e-6, 1)).mean() for name, p in fits.items()}
@@ -91,7 +86,7 @@ def test_default_encodes_columns_of_many_categories(table, model):
 def test_a_column_for_each_of_three_classes(table, model, tmp_path):
     frame, score = table
     y = np.digitize(score, [-0.7, 0.7])
-    model.set_params(**encoding("target"), random_state=0).fit(frame[:2000], y[:2000])
+    model.set_params(categories=Categories("target"), random_state=0).fit(frame[:2000], y[:2000])
     assert model.feature_importances_.shape == (3,)
     assert model.score(frame[2000:], y[2000:]) > 0.42
     model.save(tmp_path / "model.fastens")
@@ -172,13 +167,13 @@ def test_missing_may_be_a_category(model):
 @pytest.mark.parametrize("model", CLASSIFIERS + REGRESSORS, ids=ids)
 def test_wrong_values(model):
     with pytest.raises(ValueError, match=r"categories.encoding must be .*; got 'mean'"):
-        type(model)(**encoding("mean")).fit([[0.0], [1.0]], [0, 1])
+        type(model)(categories=Categories("mean")).fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(ValueError, match=r"categories.missing must be .*; got 'none'"):
         type(model)(categories=Categories(missing="none")).fit([[0.0], [1.0]], [0, 1])
 
 
-@pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestRegressor, ExtraTreesClassifier])
-def test_trees_and_forests_refuse_options_of_boosting(kind):
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestRegressor, AdaBoostClassifier])
+def test_only_boosting_has_the_other_options(kind):
     model = kind(categories=Categories(smoothing=1.0))
     with pytest.raises(ValueError, match=r"categories must be .* alone; got Categories\(smoothing=1.0\)"):
         model.fit([[0.0], [1.0]], [0, 1])
