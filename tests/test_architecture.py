@@ -102,7 +102,7 @@ BAYES_ROOMS = {
 MORE_OF_BAYES = {
     "bayes.networks": {"inspection"},
     "bayes.concepts": {"inspection"},
-    "bayes.trees": {"engine.rows", "engine.trees", "engine.grow", "posterior", "forests"},
+    "bayes.trees": {"engine.rows", "engine.trees", "engine.grow", "posterior", "tree_model", "forests"},
     "bayes.hypotheses": {"inspection", "combining"},
 }
 
