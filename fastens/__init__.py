@@ -43,6 +43,7 @@ from fastens.combining.conformal import ConformalClassifier, ConformalRegressor
 from fastens.combining.stacking import StackingClassifier, StackingRegressor
 from fastens.combining.voting import VotingClassifier, VotingRegressor
 from fastens.combining.weighted_majority import WeightedMajorityClassifier
+from fastens.files import Column, TableFileError, TableSchema, read_table
 from fastens.forests.embedding import RandomTreesEmbedding
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest_classifier import RandomForestClassifier
@@ -87,6 +88,7 @@ __all__ = [
     "CategoricalNB",
     "Categories",
     "Checkpoint",
+    "Column",
     "ComplementNB",
     "ConformalClassifier",
     "ConformalRegressor",
@@ -127,6 +129,8 @@ __all__ = [
     "StackingRegressor",
     "StopTraining",
     "TANClassifier",
+    "TableFileError",
+    "TableSchema",
     "TextClassifier",
     "TweedieLoss",
     "VersionSpaceClassifier",
@@ -138,6 +142,7 @@ __all__ = [
     "load",
     "plot_bias_variance",
     "plot_decision_boundary",
+    "read_table",
     "sample_complexity",
 ]
 

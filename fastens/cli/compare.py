@@ -17,7 +17,7 @@ from fastens.cli.report.progress import comparison_progress
 from fastens.cli.report.report import Report
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import add_overwrite, check_output, writing
-from fastens.cli.table.tables import table_format, write_table
+from fastens.cli.table.tables import output_format, write_table
 from fastens.cli.table.task import Task, add_task_options, read_task
 
 STACK = "stack of these"
@@ -94,7 +94,7 @@ def leaderboard_table(entries: list[Entry]) -> pa.Table:
 
 def _check(options: argparse.Namespace) -> None:
     if options.output:
-        table_format(options.output)
+        output_format(options.output)
     if options.picture:
         check_picture(options.picture)
     for path in filter(None, (options.output, options.picture)):

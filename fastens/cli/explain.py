@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastens.cli.evaluate import read_truth
 from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.explaining.subject import Subject
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
@@ -21,7 +21,7 @@ from fastens.cli.report.scores import Truth
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import add_overwrite, check_output, writing
-from fastens.cli.table.tables import read_table, table_format, write_tables
+from fastens.cli.table.tables import output_format, read_table, write_tables
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     """Read, explain, write."""
     contributions_path = _check(options)
     model, card = load_model(options.model)
-    table = read_table(options.table, text_columns(card))
+    table = read_table(options.table, table_schema(card)).table
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
     truth = _truth(model, card, table, options)
     everything = Subject(model, card, X, predicted_values(model, X), truth, np.arange(len(table)))
@@ -84,7 +84,7 @@ def _check(options: argparse.Namespace) -> str:
     if options.rows is not None and options.rows < 1:
         raise CommandError(f"--rows must be at least 1, got {options.rows}")
     path = options.contributions or str(Path(options.output).with_suffix("")) + "-contributions.parquet"
-    table_format(path)
+    output_format(path)
     for file in (options.output, path):
         check_output(file, None, [options.model, options.table], options.overwrite)
     return path

@@ -13,7 +13,7 @@ import pytest
 import fastens
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import check_output, writing
-from fastens.cli.table.tables import read_table, write_tables
+from fastens.cli.table.tables import write_tables
 
 # Writes a large table over "out.csv" until it is killed.
 WRITER = """
@@ -91,7 +91,7 @@ def test_commands_do_not_write_over_what_they_read(run, houses, write_csv):
         assert "is read; choose another file, or add --overwrite" in result.err
         assert path.read_bytes() == before
     assert run("predict", "model.fastens", path, "-o", path, "--overwrite").code == 0
-    assert read_table(str(path)).column_names[0] == "prediction"
+    assert fastens.read_table(path).column_names[0] == "prediction"
 
 
 def test_an_error_leaves_the_old_file_and_no_other(tmp_path):
