@@ -222,8 +222,8 @@ def _waterfall(estimator: Any, explained: Explained, row: int, n_top: int, ax: A
     ax.set_ylim(-1.2, len(steps) + 0.2)
     _name_rows(ax, texts, limit=48)
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
-    room = 0.17 * (high - low) or 1.0
-    ax.set_xlim(low - room, high + room)
+    padding = 0.17 * (high - low) or 1.0
+    ax.set_xlim(low - padding, high + padding)
     ax.set_xlabel(plain(explained.what))
     return ax
 

@@ -46,13 +46,13 @@ class NodePosterior(NamedTuple):
         Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
         Posterior means.
-    room : float64 array of shape (n_nodes,)
+    work : float64 array of shape (n_nodes,)
         An array to work in.
     """
 
     split: Array
     values: Array
-    room: Array
+    work: Array
 
 
 def _few(log_range: Array) -> int:
