@@ -184,10 +184,7 @@ def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDA
 def check_prior(name: str, prior: Any, n: int) -> Array:
     """A prior over `n` hypotheses that sums to 1; None is uniform.
 
-    Raises
-    ------
-    ValueError
-        If there is not one finite number for each, not negative, or all of them are zero.
+    ValueError if there is not one finite number for each, not negative, or all of them are zero.
     """
     if prior is None:
         return np.full(n, 1 / n)

@@ -29,23 +29,7 @@ def plot_tree(
     decimals: int = 2,
     ax: Any = None,
 ) -> Any:
-    """Draw a tree and return the axes.
-
-    Parameters
-    ----------
-    trees : TreeEnsemble
-        The trees.
-    tree : int
-        Which one.
-    names : Names
-        Of columns, categories and classes.
-    max_depth : int or None
-        Draw down to this depth; None for all of it.
-    decimals : int
-        Of thresholds and values.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure, large enough for its boxes.
-    """
+    """Draw a tree, down to `max_depth`, and return the axes; a new figure is large enough for its boxes."""
     DEPTH.check("max_depth", max_depth)
     DECIMALS.check("decimals", decimals)
     root = int(trees.node_offsets[tree])

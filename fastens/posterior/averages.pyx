@@ -87,7 +87,7 @@ cdef inline void _average_children(
         averaged[n_values + k] = <value_t> (inside + splits * values_below[n_values + k])
 
 
-def hand_down(
+def average_over_prunings(
     const int32_t[::1] inner, const int32_t[::1] left_child, const float64_t[::1] split, const float64_t[:, ::1] values,
     float64_t[::1] reached, value_t[:, ::1] averaged
 ):

@@ -240,13 +240,7 @@ class _Budget:
 
 
 def compile_clauses(clauses: Bools, attributes: list[int], budget_bits: int = BUDGET_BITS) -> Any:
-    """The tree of all sets of `attributes` that satisfy the clauses.
-
-    Raises
-    ------
-    TooManyError
-        If its bit arrays would take more than the budget.
-    """
+    """The tree of all sets of `attributes` that satisfy the clauses; TooManyError beyond the budget of bits."""
     return _compile(minimal_clauses(clauses), attributes, _Budget(budget_bits), MAX_TABLE)
 
 
@@ -442,21 +436,10 @@ def family_of(clauses: Bools, q: float, random: np.random.Generator, budget_bits
 
 
 def minimal_hitting_sets(clauses: Sequence[int], rivals: Sequence[int], limit: int) -> list[int]:
-    """The minimal sets that meet all clauses, one clause after another (Berge), as bit masks.
+    """The minimal sets that satisfy all clauses, one clause after another (Berge), as bit masks.
 
-    Parameters
-    ----------
-    clauses : sequence of int
-        Bit masks of items.
-    rivals : sequence of int
-        For each item the mask of those that may not stand beside it.
-    limit : int
-        The most sets to hold.
-
-    Raises
-    ------
-    TooManyError
-        If there are more on the way.
+    `rivals` are, for each item, the mask of those that may not stand beside it. TooManyError if there are ever more
+    than `limit` sets.
     """
     found = [0]
     for clause in sorted(set(clauses), key=int.bit_count):
