@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from fastens.docstrings import Docs, complete_docstring
 from fastens.foreign_names import hint
 from fastens.options import Options, options_in
-from fastens.parameters import Need, Rule
+from fastens.parameters import Need, Rule, declared, parameter
 from fastens.warn import warn
 
 # What `sklearn.utils.estimator_checks` sets on every estimator that has such a parameter.
@@ -127,7 +127,7 @@ class ChecksParameters(BaseEstimator):
                 )
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(parameter, field))
 def with_parameters(kind: Kind) -> Kind:
     """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor.
 
@@ -135,6 +135,8 @@ def with_parameters(kind: Kind) -> Kind:
     """
     made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
     made.__init__ = _knowing_names(made.__init__)
+    made._parameter_rules = {**getattr(made, "_parameter_rules", {}), **declared(made, "rule")}
+    made._parameter_needs = {**getattr(made, "_parameter_needs", {}), **declared(made, "needs")}
     complete_docstring(made, getattr(made, "_docs", {}))
     return made
 

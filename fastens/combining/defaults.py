@@ -8,7 +8,8 @@ from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.parameters import NamedMembers
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.options import Growth
 
 # Boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.

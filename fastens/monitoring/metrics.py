@@ -80,7 +80,7 @@ class FixedPredictions(BaseEstimator):
         return self._from_raw("decision_function")
 
     def _from_raw(self, name: str) -> Any:
-        return self.model._answers_from_raw(name, np.ascontiguousarray(self.raw.T))
+        return self.model._response(name, np.ascontiguousarray(self.raw.T))
 
 
 class Metrics:
@@ -143,7 +143,7 @@ class Metrics:
         """A user's function of the targets and predictions: for classes, their probabilities."""
         is_classifier = hasattr(self._model, "predict_proba")
         name = "predict_proba" if is_classifier else "predict"
-        predicted = self._model._answers_from_raw(name, np.ascontiguousarray(self._rows.raw.T))
+        predicted = self._model._response(name, np.ascontiguousarray(self._rows.raw.T))
         if is_classifier and not isinstance(predicted, list) and predicted.shape[1] == 2:
             predicted = predicted[:, 1]
         return metric(self._labels, predicted)
