@@ -69,7 +69,8 @@ class BaseForest(TreeParameters, TreeModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
@@ -107,7 +108,7 @@ class BaseForest(TreeParameters, TreeModel):
                 self._ensemble = store.ensemble()
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
-        self._out_of_bag = OutOfBag.measure(self, matrix, data, len(np.asarray(y))) if self.oob_score else None
+        self._out_of_bag = OutOfBag.measure(self, matrix, data, data.n_given) if self.oob_score else None
         self._keep_leaf_rows(data)
         return self
 
