@@ -28,7 +28,7 @@ def check_no_constraints(model: Any) -> None:
 
 
 def monotone_columns(model: Any) -> NDArray[np.int8] | None:
-    """1 where predictions must not fall with a column, -1 where they must not rise, 0 elsewhere; None: no constraint."""
+    """1 where predictions must not fall with a column, -1 where they must not rise, else 0; None: no constraint."""
     signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
     if signs is None:
         return None
