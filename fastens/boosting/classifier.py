@@ -77,12 +77,10 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     True
     """
 
-    _takes_parts = True
     loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
     class_weight: Any = parameter(ANYTHING, default=None)
 
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = SetCalibration
 

@@ -83,10 +83,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     )
     oob_prediction_: Array = field(init=False)
 
-    _takes_parts = True
-
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = IntervalCalibration
 
