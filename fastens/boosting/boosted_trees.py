@@ -388,12 +388,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     # Targets --------------------------------------------------
 
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
-
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return self._encode_target(y)
 

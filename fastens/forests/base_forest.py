@@ -34,7 +34,6 @@ from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
 from fastens.tree_model.column_rules import CATEGORIES, column_chances
-from fastens.tree_model.permutation import growth_of_row_losses
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -58,8 +57,6 @@ class BaseForest(TreeParameters, TreeModel):
     _takes_several_targets = True
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
-    # ClassTargets or NumberTargets.
-    _targets: ClassVar[Any]
 
     # Fit --------------------------------------------------
 
@@ -236,20 +233,11 @@ class BaseForest(TreeParameters, TreeModel):
     def _contribution_scale(self) -> float:
         return 1 / self._ensemble.n_trees
 
-    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
-        return growth_of_row_losses(self, data, weight, shuffles)
-
     @property
     def feature_importances_(self) -> Array:
         """Share of each feature in the decrease of impurity, the mean over the trees, shape (n_features,)."""
         self._check_fitted()
         return mean_importances(self._ensemble, self._column_of, self.n_features_in_)
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
 
     @property
     def estimators_(self) -> Members:
