@@ -367,17 +367,20 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def oob_score_(self) -> float:
-        """Score out of bag."""
+        """Score out of bag, with `oob_score`."""
         return self._measured().score
 
     @property
     def oob_scores_(self) -> Array:
-        """Score of each tree on the rows out of its bag, (n_estimators,)."""
+        """Score of each tree on the rows out of its bag, (n_estimators,), with `oob_score`; NaN without such rows."""
         return self._measured().tree_scores
 
     @property
     def oob_error_curve_(self) -> Array:
-        """Mean loss out of bag after each tree, (n_estimators,)."""
+        """Error out of bag after each tree, (n_estimators,), with `oob_score`.
+
+        The share of rows predicted wrongly, or the mean squared error.
+        """
         return self._measured().error_curve
 
     def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
