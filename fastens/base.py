@@ -158,7 +158,8 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _set_plain(self) -> None:
-        is_changed = self._encoder.names is not None or self._encoder.is_categorical.any()
+        encoder = self._encoder
+        is_changed = encoder.names is not None or encoder.is_categorical.any() or bool(encoder.zero_is_missing)
         self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:

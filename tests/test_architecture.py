@@ -53,6 +53,8 @@ ROOMS = [
     "bayes.trees",
     "bayes.hypotheses",
     "bayes",
+    "exchange.reading",
+    "exchange",
     "fastens",
     "cli.table",
     "cli.models",
