@@ -94,7 +94,20 @@ def _read_content(content: bytes) -> ForeignModel:
         except UnicodeDecodeError as error:
             raise ModelFileError("a LightGBM model must be text in UTF-8") from error
         return _reader("lightgbm_text.read_lightgbm")(text.replace("\r\n", "\n"))
+    if start.startswith(b"{L"):
+        return _reader("xgboost_json.read_xgboost")(_reader("ubjson.read_ubjson")(content))
+    if start.startswith(b"{"):
+        return _read_json(_reader("xgboost_json.parse_json")(content))
+    if start.startswith(b"binf"):
+        raise ModelFileError("the file is of XGBoost's old binary format; load it with XGBoost and save it as JSON")
     raise ModelFileError(f"the file must be {_EXPECTED}; it begins with {content[:16]!r}")
+
+
+def _read_json(content: Any) -> ForeignModel:
+    """Read JSON by the parts that it has."""
+    if isinstance(content, dict) and "learner" in content:
+        return _reader("xgboost_json.read_xgboost")(content)
+    raise ModelFileError(f"the file must be {_EXPECTED}; it is JSON of another kind")
 
 
 def _read_object(model: Any) -> ForeignModel:
@@ -102,6 +115,8 @@ def _read_object(model: Any) -> ForeignModel:
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     if "lightgbm" in packages:
         return _reader("lightgbm_text.read_booster")(model)
+    if "xgboost" in packages:
+        return _reader("xgboost_json.read_booster")(model)
     raise ModelFileError(
         f"model must be a path, bytes, or a fitted model of LightGBM, XGBoost, CatBoost or scikit-learn; got "
         f"{type(model).__module__}.{type(model).__qualname__}"

@@ -138,7 +138,7 @@ def refuse(message: str) -> ModelFileError:
     return ModelFileError(message)
 
 
-def join_trees(parts: Sequence[dict[str, Any]], output: Sequence[int]) -> FlatTrees:
+def join_trees(parts: Sequence[dict[str, Any]], output: Any) -> FlatTrees:
     """Put trees one after another, each given as arrays by name that count nodes inside the tree.
 
     Parameters
@@ -146,7 +146,7 @@ def join_trees(parts: Sequence[dict[str, Any]], output: Sequence[int]) -> FlatTr
     parts : sequence of dict
         The arrays `left`, `right`, `feature`, `threshold`, `missing_left`, `value`, maybe `weight`, `gain` and
         `n_samples`, and the dicts `sets` and `lines`. The root is node 0.
-    output : sequence of int
+    output : sequence of int or array
         The raw column of each tree.
     """
     if not parts:
