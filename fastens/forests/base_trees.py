@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 Loss = Callable[[Array, Array], Array]
 
 _PART = real(0, 1, open_low=True)
+_ALL_SHARES = "has_all_shares"
 SHARE = Rule(
     "a share above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
 )
@@ -156,6 +157,8 @@ class TreesClassifier(BaseClassifier):
 
     _n_targets: int
     _has_class_shares: ClassVar[bool] = True
+    # Whether two classes have a value each, and values are probabilities as they are: trees of other libraries.
+    _has_all_shares: bool = False
     _parameter_docs: ClassVar[Docs] = CLASS_PARAMETERS
 
     @property
@@ -170,7 +173,16 @@ class TreesClassifier(BaseClassifier):
 
     def _widths(self) -> list[int]:
         """How many values each target has."""
-        return [1 if len(classes) == 2 else len(classes) for classes in self._classes_of_targets()]
+        fewest = 2 if self._has_all_shares else 3
+        return [len(classes) if len(classes) >= fewest else 1 for classes in self._classes_of_targets()]
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return super()._fitted_arrays() | ({_ALL_SHARES: np.array(True)} if self._has_all_shares else {})
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        if _ALL_SHARES in arrays:
+            self._has_all_shares = True
+        super()._restore_fitted(arrays)
 
     def _n_outputs(self) -> int:
         return sum(self._widths())
@@ -205,7 +217,8 @@ class TreesClassifier(BaseClassifier):
         return lambda answers, y: (answers != y).any(axis=1)
 
     def _probabilities(self, mean: NDArray[np.floating]) -> Any:
-        found = [_shares(part) for part in self._by_target(mean)]
+        parts = self._by_target(mean)
+        found = parts if self._has_all_shares else [_shares(part) for part in parts]
         return found if isinstance(self.classes_, list) else found[0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -26,13 +26,13 @@ def less_than(threshold: Any) -> Floats:
 
 def _last_rounded_to(low: NDArray[np.float32]) -> Floats:
     """The largest double that is rounded to `low` or less; ties go to the even of two float32."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         high = np.nextafter(low, np.float32(np.inf))
-    wide, above = low.astype(np.float64), high.astype(np.float64)
-    above = np.where(np.isposinf(above) & np.isfinite(wide), 2.0**128, above)
-    wide = np.where(np.isneginf(wide), -(2.0**128), wide)
-    is_even = (np.ascontiguousarray(low).view(np.uint32) & 1) == 0
-    middle = wide + (above - wide) / 2
-    # -inf takes the tie with the largest number, whose last bit is odd.
-    found = np.where(is_even, middle, np.nextafter(middle, -np.inf))
-    return np.where(np.isposinf(low), np.inf, np.where(np.isnan(low), np.nan, found))
+        wide, above = low.astype(np.float64), high.astype(np.float64)
+        above = np.where(np.isposinf(above) & np.isfinite(wide), 2.0**128, above)
+        wide = np.where(np.isneginf(wide), -(2.0**128), wide)
+        is_even = (np.ascontiguousarray(low).view(np.uint32) & 1) == 0
+        middle = wide + (above - wide) / 2
+        # -inf takes the tie with the largest number, whose last bit is odd.
+        found = np.where(is_even, middle, np.nextafter(middle, -np.inf))
+        return np.where(np.isposinf(low), np.inf, np.where(np.isnan(low), np.nan, found))

@@ -117,6 +117,10 @@ def _read_object(model: Any) -> ForeignModel:
         return _reader("lightgbm_text.read_booster")(model)
     if "xgboost" in packages:
         return _reader("xgboost_json.read_booster")(model)
+    if "sklearn" in packages:
+        is_histogram = hasattr(model, "_predictors") or type(model).__name__.startswith("HistGradientBoosting")
+        name = "sklearn_histograms.read_histogram_boosting" if is_histogram else "sklearn_trees.read_trees"
+        return _reader(name)(model)
     raise ModelFileError(
         f"model must be a path, bytes, or a fitted model of LightGBM, XGBoost, CatBoost or scikit-learn; got "
         f"{type(model).__module__}.{type(model).__qualname__}"
