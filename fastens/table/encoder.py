@@ -78,6 +78,7 @@ class InputEncoder:
     """
 
     unseen: float = np.nan
+    hashed: Sequence[int] = ()  # columns whose categories are known by `category_hash`, as texts or as the hashes
     zero_is_missing: Sequence[int] = ()  # columns of numbers where 0 is missing
     has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
 
@@ -179,7 +180,7 @@ class InputEncoder:
             [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
             missing_is_category=self.missing_is_category,
         )
-        encoder.unseen, encoder.zero_is_missing = self.unseen, self.zero_is_missing
+        encoder.unseen, encoder.zero_is_missing, encoder.hashed = self.unseen, self.zero_is_missing, self.hashed
         return encoder
 
     @property
@@ -202,6 +203,8 @@ class InputEncoder:
                 takes_dates = table.names is None or self.names is None  # else they have become their parts
                 out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
             else:
+                if index in self.hashed:
+                    categories = table.named_by_hash(index, categories)
                 missing = float(len(categories)) if self.missing_is_category else np.nan
                 table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
 
@@ -270,7 +273,8 @@ class InputEncoder:
         """Plain lists, for saving."""
         state: dict[str, Any] = {"names": self.names, "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
-        return state | ({"zero_is_missing": list(self.zero_is_missing)} if self.zero_is_missing else {})
+        columns = {"zero_is_missing": list(self.zero_is_missing), "hashed": list(self.hashed)}
+        return state | {name: chosen for name, chosen in columns.items() if chosen}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
@@ -282,8 +286,9 @@ class InputEncoder:
         ):
             raise ValueError("the state of the columns is malformed")
         encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
-        encoder.zero_is_missing = state.get("zero_is_missing", [])
-        if not all(type(column) is int and 0 <= column < len(categories) for column in encoder.zero_is_missing):
+        encoder.zero_is_missing, encoder.hashed = state.get("zero_is_missing", []), state.get("hashed", [])
+        chosen = [*encoder.zero_is_missing, *encoder.hashed]
+        if not all(type(column) is int and 0 <= column < len(categories) for column in chosen):
             raise ValueError("the state of the columns is malformed")
         return encoder
 

@@ -16,6 +16,8 @@ from fastens.exchange.reading.records import Columns, FlatTrees, refuse
 Ints = NDArray[np.int64]
 # Codes 0 and the largest are not below a threshold.
 _MOST_THRESHOLDS = MAX_CODES - 2
+# The share of a leaf without rows, which explanations cannot do without.
+_NO_WEIGHT = 1e-15
 
 
 def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemble:
@@ -54,7 +56,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     if not np.isfinite(value).all() or not np.isfinite(baseline).all():
         raise refuse("a leaf's value is not a finite number")
     weight = order.sums(None if trees.weight is None else trees.weight[source])
-    n_samples = order.sums(None if trees.n_samples is None else trees.n_samples[source])
+    n_samples = np.rint(order.sums(None if trees.n_samples is None else trees.n_samples[source]))
     gain = np.zeros(len(source)) if trees.gain is None else np.nan_to_num(trees.gain[source])
     ensemble = TreeEnsemble(
         binning,
@@ -150,16 +152,16 @@ class _Order:
             yield (root + place)[child > 0], (root + child)[child > 0]
 
     def sums(self, given: NDArray[Any] | None) -> NDArray[np.float64]:
-        """Weights of nodes: those given where all of a tree are positive, else the number of leaves below each."""
-        count = np.where(self.left_child > 0, 0.0, 1.0)
+        """Weights of nodes from those of leaves: next to nothing for none, and one each where no leaf has any."""
+        is_leaf = self.left_child == 0
+        weight = is_leaf.astype(np.float64)
+        if given is not None:
+            found = np.where(is_leaf & (given > 0) & (given < np.inf), given, 0.0)
+            sums = np.repeat(np.add.reduceat(found, self.offsets[:-1]), np.diff(self.offsets))
+            weight = np.where(sums > 0, np.where(is_leaf, np.maximum(found, _NO_WEIGHT * sums), 0.0), weight)
         for inner, child in self._by_level():
-            count[inner] = count[child] + count[child + 1]
-        if given is None:
-            return count
-        weight = np.asarray(given, dtype=np.float64).copy()
-        is_good = (weight > 0) & np.isfinite(weight)
-        good_trees = np.logical_and.reduceat(is_good, self.offsets[:-1])
-        return np.where(np.repeat(good_trees, np.diff(self.offsets)), weight, count)
+            weight[inner] = weight[child] + weight[child + 1]
+        return weight
 
     def with_means(self, value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values with those of inner nodes set to the mean of the leaves below."""

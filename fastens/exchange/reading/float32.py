@@ -31,7 +31,7 @@ def _last_rounded_to(low: NDArray[np.float32]) -> Floats:
         wide, above = low.astype(np.float64), high.astype(np.float64)
         above = np.where(np.isposinf(above) & np.isfinite(wide), 2.0**128, above)
         wide = np.where(np.isneginf(wide), -(2.0**128), wide)
-        is_even = (np.ascontiguousarray(low).view(np.uint32) & 1) == 0
+        is_even = (np.asarray(low, dtype=np.float32).view(np.uint32) & 1) == 0
         middle = wide + (above - wide) / 2
         # -inf takes the tie with the largest number, whose last bit is odd.
         found = np.where(is_even, middle, np.nextafter(middle, -np.inf))

@@ -98,6 +98,8 @@ def _read_content(content: bytes) -> ForeignModel:
         return _reader("xgboost_json.read_xgboost")(_reader("ubjson.read_ubjson")(content))
     if start.startswith(b"{"):
         return _read_json(_reader("xgboost_json.parse_json")(content))
+    if start.startswith(b"CBM1"):
+        raise ModelFileError("the file is of CatBoost's binary format; save it with format='json'")
     if start.startswith(b"binf"):
         raise ModelFileError("the file is of XGBoost's old binary format; load it with XGBoost and save it as JSON")
     raise ModelFileError(f"the file must be {_EXPECTED}; it begins with {content[:16]!r}")
@@ -107,6 +109,8 @@ def _read_json(content: Any) -> ForeignModel:
     """Read JSON by the parts that it has."""
     if isinstance(content, dict) and "learner" in content:
         return _reader("xgboost_json.read_xgboost")(content)
+    if isinstance(content, dict) and "features_info" in content:
+        return _reader("catboost_json.read_catboost")(content)
     raise ModelFileError(f"the file must be {_EXPECTED}; it is JSON of another kind")
 
 
@@ -117,6 +121,8 @@ def _read_object(model: Any) -> ForeignModel:
         return _reader("lightgbm_text.read_booster")(model)
     if "xgboost" in packages:
         return _reader("xgboost_json.read_booster")(model)
+    if "catboost" in packages:
+        return _reader("catboost_json.read_object")(model)
     if "sklearn" in packages:
         is_histogram = hasattr(model, "_predictors") or type(model).__name__.startswith("HistGradientBoosting")
         name = "sklearn_histograms.read_histogram_boosting" if is_histogram else "sklearn_trees.read_trees"

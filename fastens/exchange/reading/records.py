@@ -87,6 +87,8 @@ class Columns:
         Of columns whose values are category codes 0, 1, ...: how many positions sets may hold.
     n_others : dict of int to int
         How many positions after those stand for one more category, that of all others.
+    hashed : list of int
+        Columns whose categories are known by CatBoost's hashes: whole numbers, or texts.
     zero_is_missing : bool
         Whether 0 counts as missing in numeric columns.
     """
@@ -96,6 +98,7 @@ class Columns:
     categories: dict[int, list[Any]] = field(default_factory=dict)
     n_codes: dict[int, int] = field(default_factory=dict)
     n_others: dict[int, int] = field(default_factory=dict)
+    hashed: list[int] = field(default_factory=list)
     zero_is_missing: bool = False
 
 

@@ -90,7 +90,7 @@ def _classes(name: str) -> Callable[[Any], ForeignModel]:
         counts = [len(own) for own in classes]
         parts = []
         for tree, features in _members(model):
-            known = getattr(tree, "classes_", None)
+            known: Any = getattr(tree, "classes_", None)
             value = _shares(tree, counts if several else [len(known)])
             if not several and len(known) < counts[0]:  # a bag may lack a class
                 wide = np.zeros((len(value), counts[0]))
