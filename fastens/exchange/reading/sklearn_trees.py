@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,40 +84,36 @@ def _members(model: Any) -> list[tuple[Any, Any]]:
     return list(zip(trees, [None] * len(trees) if features is None else features, strict=True))
 
 
-def _classes(name: str) -> Callable[[Any], ForeignModel]:
-    def read(model: Any) -> ForeignModel:
-        several = isinstance(model.classes_, list)
-        classes = model.classes_ if several else [model.classes_]
-        counts = [len(own) for own in classes]
-        parts = []
-        for tree, features in _members(model):
-            known: Any = getattr(tree, "classes_", None)
-            value = _shares(tree, counts if several else [len(known)])
-            if not several and len(known) < counts[0]:  # a bag may lack a class
-                wide = np.zeros((len(value), counts[0]))
-                wide[:, np.asarray(known, dtype=np.int64)] = value
-                value = wide
-            parts.append(_nodes(tree, value, features))
-        n_targets = len(classes)
-        fitted = {"_has_all_shares": True}
-        return _joined(
-            model,
-            parts,
-            estimator=name,
-            classes=classes if several else classes[0],
-            n_targets=n_targets,
-            fitted=fitted,
-        )
-
-    return read
+def _classes(name: str, model: Any) -> ForeignModel:
+    """Trees whose shares of classes are averaged."""
+    several = isinstance(model.classes_, list)
+    classes = model.classes_ if several else [model.classes_]
+    counts = [len(own) for own in classes]
+    parts = []
+    for tree, features in _members(model):
+        known: Any = getattr(tree, "classes_", None)
+        value = _shares(tree, counts if several else [len(known)])
+        if not several and len(known) < counts[0]:  # a bag may lack a class
+            wide = np.zeros((len(value), counts[0]))
+            wide[:, np.asarray(known, dtype=np.int64)] = value
+            value = wide
+        parts.append(_nodes(tree, value, features))
+    n_targets = len(classes)
+    fitted = {"_has_all_shares": True}
+    return _joined(
+        model,
+        parts,
+        estimator=name,
+        classes=classes if several else classes[0],
+        n_targets=n_targets,
+        fitted=fitted,
+    )
 
 
-def _numbers(name: str) -> Callable[[Any], ForeignModel]:
-    def read(model: Any) -> ForeignModel:
-        parts = [_nodes(tree, tree.tree_.value[:, :, 0], features) for tree, features in _members(model)]
-        return _joined(model, parts, estimator=name, n_targets=parts[0]["value"].shape[1])
-
-    return read
+def _numbers(name: str, model: Any) -> ForeignModel:
+    """Trees whose numbers are averaged."""
+    parts = [_nodes(tree, tree.tree_.value[:, :, 0], features) for tree, features in _members(model)]
+    return _joined(model, parts, estimator=name, n_targets=parts[0]["value"].shape[1])
 
 
 def _boosting(model: Any) -> ForeignModel:
@@ -199,16 +196,16 @@ def _adaboost_regressor(model: Any) -> ForeignModel:
 
 
 _READERS: dict[str, Callable[[Any], ForeignModel]] = {
-    "DecisionTreeClassifier": _classes("DecisionTreeClassifier"),
-    "DecisionTreeRegressor": _numbers("DecisionTreeRegressor"),
-    "ExtraTreeClassifier": _classes("DecisionTreeClassifier"),
-    "ExtraTreeRegressor": _numbers("DecisionTreeRegressor"),
-    "RandomForestClassifier": _classes("RandomForestClassifier"),
-    "RandomForestRegressor": _numbers("RandomForestRegressor"),
-    "ExtraTreesClassifier": _classes("ExtraTreesClassifier"),
-    "ExtraTreesRegressor": _numbers("ExtraTreesRegressor"),
-    "BaggingClassifier": _classes("RandomForestClassifier"),
-    "BaggingRegressor": _numbers("RandomForestRegressor"),
+    "DecisionTreeClassifier": partial(_classes, "DecisionTreeClassifier"),
+    "DecisionTreeRegressor": partial(_numbers, "DecisionTreeRegressor"),
+    "ExtraTreeClassifier": partial(_classes, "DecisionTreeClassifier"),
+    "ExtraTreeRegressor": partial(_numbers, "DecisionTreeRegressor"),
+    "RandomForestClassifier": partial(_classes, "RandomForestClassifier"),
+    "RandomForestRegressor": partial(_numbers, "RandomForestRegressor"),
+    "ExtraTreesClassifier": partial(_classes, "ExtraTreesClassifier"),
+    "ExtraTreesRegressor": partial(_numbers, "ExtraTreesRegressor"),
+    "BaggingClassifier": partial(_classes, "RandomForestClassifier"),
+    "BaggingRegressor": partial(_numbers, "RandomForestRegressor"),
     "GradientBoostingClassifier": _boosting,
     "GradientBoostingRegressor": _boosting,
     "IsolationForest": _isolation,
