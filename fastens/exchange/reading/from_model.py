@@ -98,6 +98,8 @@ def _read_content(content: bytes) -> ForeignModel:
         return _reader("xgboost_json.read_xgboost")(_reader("ubjson.read_ubjson")(content))
     if start.startswith(b"{"):
         return _read_json(_reader("xgboost_json.parse_json")(content))
+    if _reader("treelite_bytes.begins_as_treelite")(content):
+        return _reader("treelite_bytes.read_treelite")(content)
     if start.startswith(b"CBM1"):
         raise ModelFileError("the file is of CatBoost's binary format; save it with format='json'")
     if start.startswith(b"binf"):
@@ -123,6 +125,8 @@ def _read_object(model: Any) -> ForeignModel:
         return _reader("xgboost_json.read_booster")(model)
     if "catboost" in packages:
         return _reader("catboost_json.read_object")(model)
+    if "treelite" in packages:
+        return _reader("treelite_bytes.read_treelite")(model.serialize_bytes())
     if "sklearn" in packages:
         is_histogram = hasattr(model, "_predictors") or type(model).__name__.startswith("HistGradientBoosting")
         name = "sklearn_histograms.read_histogram_boosting" if is_histogram else "sklearn_trees.read_trees"

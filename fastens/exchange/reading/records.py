@@ -181,3 +181,12 @@ def join_trees(parts: Sequence[dict[str, Any]], output: Any) -> FlatTrees:
     value = np.asarray(joined["value"], dtype=np.float64)
     joined["value"] = value[:, None] if value.ndim == 1 else value
     return FlatTrees(roots=roots, output=np.asarray(output, dtype=np.int64), **joined)
+
+
+def by_round(output: Ints, n_outputs: int) -> Ints:
+    """Return the order of trees in which outputs follow each other, as boosted forests do not have them."""
+    rank = np.zeros(len(output), dtype=np.int64)
+    for k in range(n_outputs):
+        own = np.flatnonzero(output == k)
+        rank[own] = np.arange(len(own))
+    return np.lexsort((output, rank))

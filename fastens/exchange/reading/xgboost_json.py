@@ -10,15 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.exchange.reading.checks import array_of, names_of, number, part, whole_number
+from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import less_than
-from fastens.exchange.reading.records import Columns, ForeignModel, join_trees, refuse
+from fastens.exchange.reading.records import Columns, ForeignModel, by_round, join_trees, refuse
 from fastens.exchange.reading.ubjson import read_ubjson
 from fastens.exchange.reading.xgboost_objectives import Objective, objective_of
-
-# Codes after the largest in a set that are known to be of no set, where missing values go another way than they.
-_OTHERS = 4096
-# Codes of Arrow's types for whole numbers, as `cats` has them.
-_MOST_CATEGORIES = 60_000
 
 
 def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
@@ -50,7 +46,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
         raise refuse("weight_drop must have an entry for each tree")
     read = [_tree(tree, index, None if weights is None else weights[index]) for index, tree in enumerate(parts)]
     _set_categories(read, columns, trees.get("cats"))
-    order = _by_round(output, objective.n_outputs)
+    order = by_round(output, objective.n_outputs)
     return ForeignModel(
         estimator=objective.estimator,
         parameters=objective.parameters,
@@ -90,15 +86,6 @@ def _trees(
     return trees, output
 
 
-def _by_round(output: NDArray[np.int64], n_outputs: int) -> NDArray[np.int64]:
-    """The order in which outputs follow each other, as boosted forests do not have them."""
-    rank = np.zeros(len(output), dtype=np.int64)
-    for k in range(n_outputs):
-        own = np.flatnonzero(output == k)
-        rank[own] = np.arange(len(own))
-    return np.lexsort((output, rank))
-
-
 def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
     settings = part(tree, "tree_param", dict)
     n_nodes = whole_number(part(settings, "num_nodes", str), "num_nodes", 1)
@@ -125,7 +112,7 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
         "value": np.where(is_leaf[:, None], value, 0).astype(float),
         "gain": numbers("loss_changes"),
         "weight": numbers("sum_hessian"),
-        "right_sets": _right_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
+        "code_sets": _code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
     }
 
 
@@ -144,7 +131,7 @@ def _leaf_vectors(
     return vectors[np.where(is_leaf, number, 0)]
 
 
-def _right_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
+def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, CodeSet]:
     """The codes that go right, by the node."""
     if not len(nodes):
         return {}
@@ -157,41 +144,15 @@ def _right_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDA
     found = {node: codes[a : a + n] for node, a, n in zip(of_node.tolist(), start.tolist(), size.tolist(), strict=True)}
     if not set(nodes.tolist()) <= found.keys():
         raise refuse("a split by categories has no categories")
-    return {node: found[node] for node in nodes.tolist()}
+    return {node: CodeSet(found[node], is_left=False) for node in nodes.tolist()}
 
 
 def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any) -> None:
-    """Turn the codes that go right into those that go left, among all codes of a column."""
-    largest: dict[int, int] = {}
-    splits_others: set[int] = set()
-    for tree in trees:
-        for node, codes in tree["right_sets"].items():
-            column = int(tree["feature"][node])
-            largest[column] = max(largest.get(column, 0), int(codes.max(initial=0)))
-            if not tree["missing_left"][node]:
-                splits_others.add(column)
+    """Give the trees their sets, and columns of frames the names of their categories."""
+    is_split = {int(tree["feature"][node]) for tree in trees for node in tree["code_sets"]}
     known = _named_categories(cats, columns.n_features)
-    if max(largest.values(), default=0) > _MOST_CATEGORIES:
-        raise refuse(f"a column has category codes beyond {_MOST_CATEGORIES}")
-    for column, most in largest.items():
-        if column in known:
-            if len(known[column]) <= most:
-                raise refuse(f"column {column} is split by a code beyond its {len(known[column])} categories")
-            columns.categories[column] = known[column]
-        else:
-            columns.n_codes[column] = most + 1
-            if column in splits_others:
-                columns.n_others[column] = _OTHERS
-    for tree in trees:
-        tree["sets"] = {
-            node: np.setdiff1d(np.arange(_n_positions(columns, int(tree["feature"][node]))), codes)
-            for node, codes in tree.pop("right_sets").items()
-        }
-
-
-def _n_positions(columns: Columns, column: int) -> int:
-    known = columns.categories.get(column)
-    return len(known) if known is not None else columns.n_codes[column] + (column in columns.n_others)
+    columns.categories = {column: names for column, names in known.items() if column in is_split}
+    set_codes(trees, columns)
 
 
 def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
