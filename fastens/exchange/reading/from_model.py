@@ -104,6 +104,9 @@ def _read_content(content: bytes) -> ForeignModel:
         raise ModelFileError("the file is of CatBoost's binary format; save it with format='json'")
     if start.startswith(b"binf"):
         raise ModelFileError("the file is of XGBoost's old binary format; load it with XGBoost and save it as JSON")
+    # An ONNX file begins with the number of its format, a varint of field 1.
+    if content[:1] == b"\x08":
+        return _reader("onnx_trees.read_onnx")(content)
     raise ModelFileError(f"the file must be {_EXPECTED}; it begins with {content[:16]!r}")
 
 
@@ -125,6 +128,8 @@ def _read_object(model: Any) -> ForeignModel:
         return _reader("xgboost_json.read_booster")(model)
     if "catboost" in packages:
         return _reader("catboost_json.read_object")(model)
+    if "onnx" in packages:
+        return _reader("onnx_trees.read_onnx")(model.SerializeToString())
     if "treelite" in packages:
         return _reader("treelite_bytes.read_treelite")(model.serialize_bytes())
     if "sklearn" in packages:

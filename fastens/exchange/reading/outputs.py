@@ -32,6 +32,8 @@ class Outputs:
         How many sums a row has; targets.
     averages : bool
         Whether sums are divided by the number of trees.
+    n_averaged : int
+        How many trees means are over; 0 for those of each output.
     baseline : sequence of float
         What is added to the sums.
     is_classifier, is_ranking : bool
@@ -47,6 +49,7 @@ class Outputs:
     n_outputs: int
     n_targets: int = 1
     averages: bool = False
+    n_averaged: int = 0
     baseline: Sequence[float] = (0.0,)
     is_classifier: bool = False
     is_ranking: bool = False
@@ -128,5 +131,6 @@ def _scale(found: ForeignModel, outputs: Outputs, factor: float) -> None:
     found.baseline = [float(value) * factor for value in found.baseline]
     if outputs.averages:
         n_trees = len(found.trees.roots)
-        factor /= n_trees if found.trees.value.shape[1] > 1 else n_trees / outputs.n_outputs
+        n_own = n_trees if found.trees.value.shape[1] > 1 else n_trees / outputs.n_outputs
+        factor /= outputs.n_averaged or n_own
     found.trees.value = found.trees.value * factor
