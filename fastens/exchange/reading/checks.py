@@ -41,6 +41,12 @@ def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArr
     return found.astype(dtype)
 
 
+def single(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Numbers as float32; those that are too large are infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
 def part(holder: Any, name: str, kind: type | tuple[type, ...]) -> Any:
     """A part of a record in a file, which must be there, and of one kind."""
     if not isinstance(holder, dict) or name not in holder:

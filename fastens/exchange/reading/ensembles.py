@@ -56,7 +56,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     if not np.isfinite(value).all() or not np.isfinite(baseline).all():
         raise refuse("a leaf's value is not a finite number")
     weight = order.sums(None if trees.weight is None else trees.weight[source])
-    n_samples = np.rint(order.sums(None if trees.n_samples is None else trees.n_samples[source]))
+    n_samples = np.rint(np.minimum(order.sums(None if trees.n_samples is None else trees.n_samples[source]), 2.0**62))
     gain = np.zeros(len(source)) if trees.gain is None else np.nan_to_num(trees.gain[source])
     ensemble = TreeEnsemble(
         binning,

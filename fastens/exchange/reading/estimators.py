@@ -16,7 +16,7 @@ from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.boosting.survival import GradientBoostingSurvival
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.exchange.reading.ensembles import of_second_class, to_ensemble
-from fastens.exchange.reading.records import Columns, ForeignModel, refuse
+from fastens.exchange.reading.records import Columns, FlatTrees, ForeignModel, refuse
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
@@ -54,7 +54,7 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
     categories : mapping of column names or indices to lists, optional
         The categories of columns of which the model knows only the codes 0, 1, ..., in the order of the codes.
     """
-    _name_categories(found.columns, categories or {})
+    _name_categories(found.columns, found.trees, categories or {})
     ensemble = to_ensemble(found.trees, found.columns, found.baseline)
     parameters = dict(found.parameters)
     if _are_two_of_softmax(found, ensemble):
@@ -106,7 +106,7 @@ def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
         raise refuse(f"{ensemble.n_trees} trees are not whole rounds of {ensemble.trees_per_round}")
 
 
-def _name_categories(columns: Columns, given: Mapping[Any, Sequence[Any]]) -> None:
+def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Sequence[Any]]) -> None:
     """Give codes the names of categories."""
     for key, values in given.items():
         known = columns.names or []
@@ -115,7 +115,7 @@ def _name_categories(columns: Columns, given: Mapping[Any, Sequence[Any]]) -> No
             codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
             raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
         n = columns.n_codes.pop(column)
-        columns.n_others.pop(column, None)
+        has_others = columns.n_others.pop(column, 0) > 0
         found = list(values)
         if len(found) < n or len(set(found)) != len(found):
             raise ValueError(
@@ -123,6 +123,11 @@ def _name_categories(columns: Columns, given: Mapping[Any, Sequence[Any]]) -> No
                 f"codes; got {found!r}."
             )
         columns.categories[column] = found
+        # Categories beyond those in sets go the way of all others.
+        for node in [node for node in trees.sets if trees.feature[node] == column]:
+            own = trees.sets[node]
+            if (n in own) if has_others else trees.missing_left[node]:
+                trees.sets[node] = np.union1d(own, np.arange(n, len(found)))
 
 
 def _set_table(model: Any, found: ForeignModel) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.exchange.reading.checks import array_of, names_of, number, part, whole_number
+from fastens.exchange.reading.checks import array_of, names_of, number, part, single, whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import less_than
 from fastens.exchange.reading.records import Columns, ForeignModel, by_round, join_trees, refuse
@@ -41,7 +41,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     objective = objective_of(part(learner, "objective", dict), settings)
     drop = booster.get("weight_drop", trees.get("weight_drop"))
     parts, output = _trees(trees, learner, objective, up_to_best)
-    weights = None if drop is None or len(drop) == 0 else array_of(drop, "weight_drop", float).astype(np.float32)
+    weights = None if drop is None or len(drop) == 0 else single(array_of(drop, "weight_drop", float))
     if weights is not None and len(weights) < len(parts):
         raise refuse("weight_drop must have an entry for each tree")
     read = [_tree(tree, index, None if weights is None else weights[index]) for index, tree in enumerate(parts)]
@@ -95,7 +95,7 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
         return array_of(tree.get(name), f"{name} of tree {index}", kind, n_nodes)
 
     left, right = numbers("left_children", np.int64), numbers("right_children", np.int64)
-    condition = numbers("split_conditions").astype(np.float32)
+    condition = single(numbers("split_conditions"))
     is_leaf = left < 0
     value = condition[:, None]
     if width > 1:
@@ -120,7 +120,7 @@ def _leaf_vectors(
     tree: dict[str, Any], number: NDArray[np.int64], is_leaf: NDArray[np.bool_], width: int
 ) -> NDArray[np.float32]:
     """The values of leaves, which stand in the order of their numbers."""
-    vectors = array_of(tree.get("leaf_weights", tree.get("base_weights")), "leaf_weights", float).astype(np.float32)
+    vectors = single(array_of(tree.get("leaf_weights", tree.get("base_weights")), "leaf_weights", float))
     if len(vectors) % width:
         raise refuse(f"leaf_weights must have {width} entries for each leaf")
     vectors = vectors.reshape(-1, width)
@@ -189,7 +189,7 @@ def _baseline(settings: dict[str, Any], objective: Objective) -> list[float]:
     """Raw predictions before the first tree: the file has them after the inverse link."""
     text = part(settings, "base_score", str).strip()
     given = text.removeprefix("[").removesuffix("]").split(",")
-    scores = np.array([number(word, "base_score") for word in given]).astype(np.float32)
+    scores = single(np.array([number(word, "base_score") for word in given]))
     if len(scores) not in (1, objective.n_outputs):
         raise refuse(f"base_score must have 1 or {objective.n_outputs} entries; got {len(scores)}")
     margins = objective.margin(scores)
