@@ -9,7 +9,7 @@ from typing import Any
 import fastens
 from fastens.cli.report.report import Report
 from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.tables import check_writable
+from fastens.cli.table.outputs import add_overwrite, check_output
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -27,12 +27,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="a JSON file with the categories of columns that the model knows only by codes: "
         '{"column": ["first", "second"]}',
     )
+    add_overwrite(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Read and write."""
-    check_writable(options.output)
+    check_output(options.output, "a model", [options.model], options.overwrite)
     try:
         categories = None if options.categories is None else read_categories(options.categories)
         model = fastens.from_model(options.model, categories=categories)

@@ -19,7 +19,8 @@ from fastens.exchange.reading.ensembles import of_second_class, to_ensemble
 from fastens.exchange.reading.records import Columns, FlatTrees, ForeignModel, refuse
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.isolation import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.options import LinearLeaves
@@ -145,8 +146,7 @@ def _set_table(model: Any, found: ForeignModel) -> None:
         coded = {*columns.categories, *columns.n_codes}
         encoder.zero_is_missing = [column for column in range(columns.n_features) if column not in coded]
     model._encoder, model._statistics = encoder, None
-    model._set_columns(columns.n_features, names)
-    model._set_plain()
+    model._set_columns()
     if found.classes is not None:
         several = found.n_targets > 1
         model.classes_ = list(map(np.asarray, found.classes)) if several else np.asarray(found.classes)
