@@ -55,6 +55,8 @@ ROOMS = [
     "bayes.trees",
     "bayes.hypotheses",
     "bayes",
+    "exchange.reading",
+    "exchange",
     "fastens",
     "cli.table",
     "cli.models",

@@ -52,7 +52,9 @@ class SavedEnsemble:
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         self._ensemble = trees_among(arrays, PREFIX)
         self._restored()
-        if not np.array_equal(self._ensemble.binning.is_categorical, self._is_categorical):
+        # Trees of other libraries may split numbers that are codes of categories.
+        in_trees, in_table = self._ensemble.binning.is_categorical, self._is_categorical
+        if in_trees.shape != in_table.shape or (in_table & ~in_trees).any():
             raise ModelFileError("the trees and the columns do not fit together")
         if self._ensemble.n_outputs != self._n_outputs():
             raise ModelFileError("the trees and the classes do not fit together")
