@@ -39,6 +39,8 @@ ROOMS = [
     "posterior",
     "inspection",
     "monitoring",
+    "exchange.writing",
+    "exchange",
     "tree_model",
     "boosting",
     "forests",

@@ -129,6 +129,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     True
     """
 
+    _combination: ClassVar[str] = "weighted median"
     _parameter_rules: ClassVar = {
         "estimator": ESTIMATOR | NONE,
         "loss": one_of("linear", "square", "exponential"),

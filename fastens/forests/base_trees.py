@@ -58,6 +58,7 @@ class BaseTrees(TreeModel):
 
     _takes_several_targets = True
     _parameter_docs: ClassVar[Docs] = PARAMETERS
+    _combination: ClassVar[str] = "mean"
     feature_names_in_: NDArray[Any]
     _n_targets: int
 

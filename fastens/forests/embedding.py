@@ -68,6 +68,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     array([5., 5.])
     """
 
+    _combination: ClassVar[str] = "leaves"
     _parameter_rules: ClassVar = {
         **RULES,
         "max_depth": whole(1) | NONE,

@@ -75,6 +75,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     array([ 1,  1, -1])
     """
 
+    _combination: ClassVar[str] = "path length"
     _parameter_rules: ClassVar = {
         **RULES,
         "max_samples": one_of("auto") | whole(1) | real(0, 1, open_low=True),
@@ -165,7 +166,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()
         depth = self._raw(X)[:, 0] / self._ensemble.n_trees
-        return -np.exp2(-depth / max(float(_mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny))
+        return -np.exp2(-depth / self._mean_path_length())
+
+    def _mean_path_length(self) -> float:
+        """The mean depth of the rows of a tree, which scores are relative to."""
+        return max(float(_mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the score above the threshold: below 0 for outliers, shape (n_samples,)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,7 @@ from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.writing.export import export
 from fastens.storage import ModelFileError
 
 PREFIX = "ensemble."
@@ -32,6 +34,8 @@ class SavedEnsemble:
     """What an estimator has whose fitted state is the input encoder's, a TreeEnsemble and a few numbers."""
 
     _ensemble: TreeEnsemble
+    # What the trees' values are combined to: "sum", "mean", "path length", "weighted median" or "leaves".
+    _combination: ClassVar[str] = "sum"
 
     if TYPE_CHECKING:  # of the estimator
         n_jobs: int | None
@@ -56,6 +60,41 @@ class SavedEnsemble:
 
     def _restored(self) -> None:
         """Make again what follows from the rest."""
+
+    def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
+        """Return the model in another format, or write it to a file.
+
+        What a format cannot hold is an error, never left out.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file to write; default: return what would be written.
+        format : {"lightgbm"}
+            "lightgbm": the text of a Booster.
+        **options
+            Of the format.
+
+        Returns
+        -------
+        str, bytes or object; None where it was written to a file
+
+        Raises
+        ------
+        ValueError
+            For a model that the format cannot hold.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> text = GradientBoostingRegressor(n_estimators=5).fit(X, y).export(format="lightgbm")
+        >>> text.splitlines()[:2]
+        ['tree', 'version=v4']
+        """
+        self._check_fitted()
+        return export(self, path, format, options)
 
     # Predict --------------------------------------------------
 

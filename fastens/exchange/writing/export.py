@@ -1,0 +1,47 @@
+"""Writing a fitted model in another library's format, or as code."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fastens.exchange.writing.targets import CannotHoldError
+from fastens.exchange.writing.view import view_of
+
+# The modules that write the formats: `write` of each takes the view of a model and its own options.
+FORMATS = {
+    "lightgbm": "lightgbm_text",
+}
+
+
+def export(model: Any, path: str | os.PathLike[str] | None, format: str, options: dict[str, Any]) -> Any:  # noqa: A002
+    """Return a fitted model in another format, or write it to a file.
+
+    Raises
+    ------
+    ValueError
+        For an unknown format, or a model that it cannot hold.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}.")
+    name = type(model).__name__
+    if not hasattr(model, "_ensemble"):
+        raise ValueError(f"{name} must be an ensemble of its own trees for export; this one has other members.")
+    write = import_module(f"fastens.exchange.writing.{FORMATS[format]}").write
+    try:
+        written = write(view_of(model), **options)
+    except CannotHoldError as error:
+        raise ValueError(f"format={format!r} cannot hold {error}, which this {name} has.") from None
+    if path is None:
+        return written
+    if isinstance(written, bytes):
+        Path(path).write_bytes(written)
+    elif isinstance(written, str):
+        Path(path).write_text(written, encoding="utf-8", newline="\n")
+    else:
+        import joblib
+
+        joblib.dump(written, path)
+    return None
