@@ -70,10 +70,11 @@ class SavedEnsemble:
         ----------
         path : path, optional
             The file to write; default: return what would be written.
-        format : {"lightgbm"}
-            "lightgbm": the text of a Booster.
+        format : {"lightgbm", "onnx"}
+            "lightgbm": the text of a Booster. "onnx": a serialised model.
         **options
-            Of the format.
+            "onnx": `ml_opset`, 5 (default) or 3 for older runtimes, which sum in single precision; `inputs`, "tensor",
+            "columns" for an input of each column, or "auto" for columns where categories are strings.
 
         Returns
         -------

@@ -13,6 +13,7 @@ from fastens.exchange.writing.view import view_of
 # The modules that write the formats: `write` of each takes the view of a model and its own options.
 FORMATS = {
     "lightgbm": "lightgbm_text",
+    "onnx": "onnx_graph",
 }
 
 

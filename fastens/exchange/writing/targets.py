@@ -65,6 +65,8 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
         by_target = [None] * len(losses)
     ends = np.cumsum([part.n_outputs for part in losses]).tolist()
     links = [_link(part) for part in losses]
+    if loss is not losses[0] and classes is None and len({*links}) == 1 and links[0][0] != "sorted":
+        return [Target(slice(0, loss.n_outputs), links[0][0], None)], 1.0
     targets = [
         Target(slice(end - part.n_outputs, end), link, own)
         for end, part, (link, _), own in zip(ends, losses, links, by_target, strict=True)

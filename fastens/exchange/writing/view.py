@@ -136,14 +136,11 @@ class ModelView:
         Raises
         ------
         CannotHoldError
-            Where there are several targets with links or classes of their own.
+            Where there are several targets with classes, or levels, of their own.
         """
-        first = self.targets[0]
         if len(self.targets) == 1:
-            return first
-        if all(target.classes is None and target.link == first.link for target in self.targets):
-            return first._replace(outputs=slice(0, self.n_outputs))
-        raise CannotHoldError("several targets with classes")
+            return self.targets[0]
+        raise CannotHoldError("several targets with classes, or levels, of their own")
 
 
 def leaf(value: float) -> FlatTree:
