@@ -29,6 +29,7 @@ _RULES = {name: RULES[name] for name in ("max_bins", "categorical_features", "n_
 class _Stump(SavedEnsemble, BaseFastens):
     """What both stumps share: bins, one tree, and how it reads."""
 
+    _combination: ClassVar[str] = "mean"
     max_bins: int
     n_jobs: int | None
 

@@ -70,8 +70,8 @@ class SavedEnsemble:
         ----------
         path : path, optional
             The file to write; default: return what would be written.
-        format : {"lightgbm", "onnx"}
-            "lightgbm": the text of a Booster. "onnx": a serialised model.
+        format : {"lightgbm", "onnx", "sklearn"}
+            "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": an estimator of scikit-learn.
         **options
             "onnx": `ml_opset`, 5 (default) or 3 for older runtimes, which sum in single precision; `inputs`, "tensor",
             "columns" for an input of each column, or "auto" for columns where categories are strings.

@@ -14,6 +14,7 @@ from fastens.exchange.writing.view import view_of
 FORMATS = {
     "lightgbm": "lightgbm_text",
     "onnx": "onnx_graph",
+    "sklearn": "sklearn_objects",
 }
 
 
