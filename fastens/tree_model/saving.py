@@ -70,8 +70,9 @@ class SavedEnsemble:
         ----------
         path : path, optional
             The file to write; default: return what would be written.
-        format : {"lightgbm", "onnx", "sklearn"}
+        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite"}
             "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": an estimator of scikit-learn.
+            "xgboost": the JSON text of a Booster. "treelite": a checkpoint.
         **options
             "onnx": `ml_opset`, 5 (default) or 3 for older runtimes, which sum in single precision; `inputs`, "tensor",
             "columns" for an input of each column, or "auto" for columns where categories are strings.

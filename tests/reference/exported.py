@@ -50,24 +50,28 @@ def classes_of(y: NDArray[Any], n_classes: int = 2) -> NDArray[Any]:
 
 
 BOOSTED: dict[str, Callable[[], Any]] = {
-    "regression": lambda: fastens.GradientBoostingRegressor(n_estimators=12).fit(*numbers()),
-    "absolute": lambda: fastens.GradientBoostingRegressor(loss="absolute_error", n_estimators=12).fit(*numbers()),
-    "mixed": lambda: fastens.GradientBoostingRegressor(n_estimators=12).fit(*mixed()),
+    "regression": lambda: fastens.GradientBoostingRegressor(n_estimators=12, random_state=0).fit(*numbers()),
+    "absolute": lambda: fastens.GradientBoostingRegressor(loss="absolute_error", n_estimators=12, random_state=0).fit(
+        *numbers()
+    ),
+    "mixed": lambda: fastens.GradientBoostingRegressor(n_estimators=12, random_state=0).fit(*mixed()),
     "statistics": lambda: fastens.GradientBoostingRegressor(
-        n_estimators=12, categories=fastens.Categories(encoding="target")
+        n_estimators=12, categories=fastens.Categories(encoding="target"), random_state=0
     ).fit(*mixed()),
-    "poisson": lambda: fastens.GradientBoostingRegressor(loss="poisson", n_estimators=12).fit(
+    "poisson": lambda: fastens.GradientBoostingRegressor(loss="poisson", n_estimators=12, random_state=0).fit(
         mixed()[0], np.exp(mixed()[1])
     ),
-    "two classes": lambda: fastens.GradientBoostingClassifier(n_estimators=12).fit(mixed()[0], classes_of(mixed()[1])),
-    "exponential": lambda: fastens.GradientBoostingClassifier(loss="exponential", n_estimators=12).fit(
+    "two classes": lambda: fastens.GradientBoostingClassifier(n_estimators=12, random_state=0).fit(
+        mixed()[0], classes_of(mixed()[1])
+    ),
+    "exponential": lambda: fastens.GradientBoostingClassifier(loss="exponential", n_estimators=12, random_state=0).fit(
         numbers()[0], classes_of(numbers()[1])
     ),
-    "three classes": lambda: fastens.GradientBoostingClassifier(n_estimators=12).fit(
+    "three classes": lambda: fastens.GradientBoostingClassifier(n_estimators=12, random_state=0).fit(
         mixed()[0], classes_of(mixed()[1], 3)
     ),
     "three classes by statistics": lambda: fastens.GradientBoostingClassifier(
-        n_estimators=6, categories=fastens.Categories(encoding="target")
+        n_estimators=6, categories=fastens.Categories(encoding="target"), random_state=0
     ).fit(mixed()[0], classes_of(mixed()[1], 3)),
     "dart": lambda: fastens.GradientBoostingRegressor(n_estimators=12, boosting=fastens.Dart(), random_state=0).fit(
         *mixed()
@@ -79,10 +83,12 @@ BOOSTED: dict[str, Callable[[], Any]] = {
     "ranking": lambda: fastens.GradientBoostingRanker(n_estimators=12).fit(
         numbers()[0], np.clip(numbers()[1].round(), 0, 3), qid=np.repeat(np.arange(N_ROWS // 20), 20)
     ),
-    "adaboost": lambda: fastens.AdaBoostClassifier(n_estimators=12).fit(mixed()[0], classes_of(mixed()[1], 3)),
+    "adaboost": lambda: fastens.AdaBoostClassifier(n_estimators=12, random_state=0).fit(
+        mixed()[0], classes_of(mixed()[1], 3)
+    ),
 }
 SEVERAL: dict[str, Callable[[], Any]] = {
-    "two targets": lambda: fastens.GradientBoostingRegressor(n_estimators=8).fit(
+    "two targets": lambda: fastens.GradientBoostingRegressor(n_estimators=8, random_state=0).fit(
         numbers()[0], np.column_stack([numbers()[1], -(numbers()[1] ** 2)])
     ),
 }

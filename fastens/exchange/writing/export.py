@@ -15,6 +15,8 @@ FORMATS = {
     "lightgbm": "lightgbm_text",
     "onnx": "onnx_graph",
     "sklearn": "sklearn_objects",
+    "xgboost": "xgboost_json",
+    "treelite": "treelite_bytes",
 }
 
 
