@@ -70,12 +70,12 @@ class SavedEnsemble:
         ----------
         path : path, optional
             The file to write; default: return what would be written.
-        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite"}
+        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql"}
             "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": an estimator of scikit-learn.
-            "xgboost": the JSON text of a Booster. "treelite": a checkpoint.
+            "xgboost": the JSON text of a Booster. "treelite": a checkpoint. "c": a C99 header. "sql": a query.
         **options
-            "onnx": `ml_opset`, 5 (default) or 3 for older runtimes, which sum in single precision; `inputs`, "tensor",
-            "columns" for an input of each column, or "auto" for columns where categories are strings.
+            "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or "columns". "c": `name`,
+            which all names begin with. "sql": `table`, the name of the table.
 
         Returns
         -------

@@ -17,6 +17,8 @@ FORMATS = {
     "sklearn": "sklearn_objects",
     "xgboost": "xgboost_json",
     "treelite": "treelite_bytes",
+    "c": "c_header",
+    "sql": "sql_text",
 }
 
 
