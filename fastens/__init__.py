@@ -43,9 +43,11 @@ from fastens.combining.conformal import ConformalClassifier, ConformalRegressor
 from fastens.combining.stacking import StackingClassifier, StackingRegressor
 from fastens.combining.voting import VotingClassifier, VotingRegressor
 from fastens.combining.weighted_majority import WeightedMajorityClassifier
+from fastens.files import Column, TableFileError, TableSchema, read_table
 from fastens.forests.embedding import RandomTreesEmbedding
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.isolation import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
@@ -86,6 +88,7 @@ __all__ = [
     "CategoricalNB",
     "Categories",
     "Checkpoint",
+    "Column",
     "ComplementNB",
     "ConformalClassifier",
     "ConformalRegressor",
@@ -126,6 +129,8 @@ __all__ = [
     "StackingRegressor",
     "StopTraining",
     "TANClassifier",
+    "TableFileError",
+    "TableSchema",
     "TextClassifier",
     "TweedieLoss",
     "VersionSpaceClassifier",
@@ -137,6 +142,7 @@ __all__ = [
     "load",
     "plot_bias_variance",
     "plot_decision_boundary",
+    "read_table",
     "sample_complexity",
 ]
 

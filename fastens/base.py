@@ -53,6 +53,8 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     that predicts.
     """
 
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
     _encoder: InputEncoder
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be checked.
     _n_plain_features: int = -1
@@ -288,10 +290,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         return np.column_stack(columns)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        several = isinstance(self.classes_, list)
-        if several != (y.ndim == 2) or (several and y.shape[1] != len(self.classes_)):
-            raise ValueError(f"y must have as many targets as in fit; got shape {y.shape}.")
-        if not several:
+        n_targets, n_given = (
+            len(self.classes_) if isinstance(self.classes_, list) else 1,
+            1 if y.ndim == 1 else y.shape[1],
+        )
+        if n_given != n_targets:
+            raise ValueError(f"y must have as many targets as in fit, {n_targets}; got {n_given}.")
+        if y.ndim == 1:
             return index_of_labels(y, self.classes_)
         return np.column_stack([index_of_labels(*pair) for pair in zip(y.T, self.classes_, strict=True)])
 

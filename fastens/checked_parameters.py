@@ -10,9 +10,10 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
+from fastens.docstrings import Docs, complete_docstring
 from fastens.foreign_names import hint
 from fastens.options import Options, options_in
-from fastens.parameters import Need, Rule
+from fastens.parameters import Need, Rule, declared, parameter
 from fastens.warn import warn
 
 # What `sklearn.utils.estimator_checks` sets on every estimator that has such a parameter.
@@ -29,6 +30,8 @@ class ChecksParameters(BaseEstimator):
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
+    # For `with_parameters`: parameters and fitted attributes that several classes share.
+    _docs: ClassVar[Docs] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let errors of unknown names say what is meant."""
@@ -124,11 +127,17 @@ class ChecksParameters(BaseEstimator):
                 )
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(parameter, field))
 def with_parameters(kind: Kind) -> Kind:
-    """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor."""
+    """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor.
+
+    In the docstring, ``{parameters}`` and ``{attributes}`` stand for those that the table `_docs` describes.
+    """
     made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
     made.__init__ = _knowing_names(made.__init__)
+    made._parameter_rules = {**getattr(made, "_parameter_rules", {}), **declared(made, "rule")}
+    made._parameter_needs = {**getattr(made, "_parameter_needs", {}), **declared(made, "needs")}
+    complete_docstring(made, getattr(made, "_docs", {}))
     return made
 
 

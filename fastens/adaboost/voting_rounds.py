@@ -17,6 +17,7 @@ from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
+from fastens.forests.parameters import tree_rules
 from fastens.forests.tree import DecisionTreeClassifier
 from fastens.tree_model.column_rules import monotone_columns, path_rules
 
@@ -28,8 +29,7 @@ _NOT_OF_GROWTH = (
     "class_weight",
     "ccp_alpha",
     "categorical_features",
-    "categorical_encoding",
-    "categorical_missing",
+    "categories",
     "min_weight_fraction_leaf",
 )
 _COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_statistics")
@@ -88,7 +88,7 @@ def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
     template = clone(model.estimator)
     template._check_parameters()
     vars(template).update({name: vars(model)[name] for name in _COLUMNS if name in vars(model)})
-    return template._tree_rules(len(data.y), float(len(data.y)))
+    return tree_rules(template, len(data.y), float(len(data.y)))
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:

@@ -188,7 +188,17 @@ def takes_weights(estimator: Any) -> bool:
     return "sample_weight" in inspect.signature(estimator.fit).parameters
 
 
-def tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
+def weighted_importances(model: Any) -> NDArray[np.float64]:
+    """The mean importances of the weak learners of a fitted AdaBoost, by their weights, shape (n_features,)."""
+    if getattr(model, "estimators_", None) is not None:
+        importances = np.array([each.feature_importances_ for each in model.estimators_])
+    else:
+        importances = _tree_importances(model._ensemble)
+    total = model._by_columns(model.estimator_weights_ @ importances)
+    return total / total.sum() if total.sum() > 0 else total
+
+
+def _tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     """Share of each feature in the gain of each tree, shape (n_trees, n_features)."""
     gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
     tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))

@@ -52,40 +52,21 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class VotingRules:
-    """What the rounds do besides fitting.
+    """What the rounds do besides fitting."""
 
-    Attributes
-    ----------
-    n_classes : int
-        K.
-    n_rounds : int
-        Most rounds to run.
-    is_real : bool
-        Vote with the logarithms of probabilities in place of classes.
-    learning_rate : float
-        Factor of every vote.
-    is_m1 : bool
-        AdaBoost.M1: a classifier must be right on more than half of the weight, whatever the number of classes.
-    resample : bool
-        Fit each round to rows drawn from the distribution.
-    restarts : bool
-        Where a classifier is no better than chance, leave it out and start again from the first distribution.
-    n_iter_no_change, tol : int, float
-        With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
-    seed, n_threads : int
-        Of the rows drawn; number of threads.
-    """
-
-    n_classes: int
-    n_rounds: int
-    is_real: bool
-    learning_rate: float
+    n_classes: int  # K
+    n_rounds: int  # most rounds to run
+    is_real: bool  # vote with the logarithms of probabilities in place of classes
+    learning_rate: float  # factor of every vote
+    # AdaBoost.M1: a classifier must be right on more than half of the weight, whatever the number of classes.
     is_m1: bool
-    resample: bool
+    resample: bool  # fit each round to rows drawn from the distribution
+    # Where a classifier is no better than chance, leave it out and start again from the first distribution.
     restarts: bool
+    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
     n_iter_no_change: int
     tol: float
-    seed: int
+    seed: int  # of the rows drawn
     n_threads: int
 
 
@@ -100,19 +81,7 @@ class Vote(NamedTuple):
 
 
 class VotingRun:
-    """One fit of AdaBoost.
-
-    Parameters
-    ----------
-    learner : Learner
-        What fits weak classifiers.
-    classes : uint16 array of shape (n_rows,)
-        The class of each row.
-    sample_weight : float64 array or None
-        Positive weights.
-    rules : VotingRules
-        Everything else.
-    """
+    """One fit of AdaBoost."""
 
     def __init__(
         self, learner: Learner, classes: NDArray[np.uint16], sample_weight: Array | None, rules: VotingRules

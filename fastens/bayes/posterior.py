@@ -89,8 +89,24 @@ class PosteriorMixin:
 class ParameterPosteriorMixin(PosteriorMixin):
     """A classifier whose hypotheses are its parameters.
 
-    A subclass gives ``_with_estimate(mode, rng)``: itself with the parameters of a mode, or with those `rng` draws.
+    A subclass gives ``_with_estimate(mode, rng)``: itself with the parameters of a mode, or with those `rng` draws;
+    ``score_samples(X, y)``, the log probability of each row, and ``n_parameters_``.
     """
+
+    def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the weighted sum of `score_samples`, the log probabilities of the rows."""
+        found = self.score_samples(X, y)  # type: ignore[attr-defined]
+        weight = check_weights(sample_weight, len(found))
+        return float(found.sum() if weight is None else found[weight > 0] @ weight[weight > 0])
+
+    def aic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""
+        return -2 * self.log_likelihood(X, y) + 2 * self.n_parameters_  # type: ignore[attr-defined]
+
+    def bic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
+        found = self.score_samples(X, y)  # type: ignore[attr-defined]
+        return float(-2 * found.sum() + self.n_parameters_ * np.log(len(found)))  # type: ignore[attr-defined]
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         raise NotImplementedError

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from fastens.base import TrainingData
-from fastens.boosting.parameters import OF_VALIDATION
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import first_row, gathered
 
@@ -70,7 +69,7 @@ def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, R
 def check_validated(model: Any, validation: TrainingData | None) -> None:
     """Raise ValueError, or warn, for parameters that are read with rows to validate on, where there are none."""
     known = constructor_defaults(model)
-    for name in OF_VALIDATION if validation is None else ():
+    for name in ("n_iter_no_change", "tol") if validation is None else ():
         if name in known and not model._is_default(name):
             model._not_read(
                 name,

@@ -101,19 +101,7 @@ class State:
 
 
 class LeafRefit:
-    """Gives the leaves of an ensemble values that keep the share `decay` of the old ones, tree after tree.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        The trees.
-    data : TrainingData
-        New rows.
-    step : LeafStep
-        What a round would give the leaves.
-    decay : float
-        How much of the old values stays.
-    """
+    """Gives the leaves of an ensemble values that keep the share `decay` of the old ones, tree after tree."""
 
     def __init__(self, ensemble: TreeEnsemble, data: TrainingData, step: LeafStep, decay: float) -> None:
         self.ensemble, self.step, self.decay = ensemble, step, decay
@@ -150,15 +138,7 @@ class LeafRefit:
 
 
 class LinearRefit(LeafRefit):
-    """The same where leaves have linear models, which keep the same share.
-
-    Parameters
-    ----------
-    ensemble, data, step, decay
-        As for `LeafRefit`.
-    l2 : float
-        The models' penalty.
-    """
+    """The same where leaves have linear models, which keep the same share."""
 
     def __init__(self, ensemble: LinearEnsemble, data: TrainingData, step: LeafStep, decay: float, l2: float) -> None:
         super().__init__(ensemble, data, step, decay)

@@ -20,17 +20,7 @@ Array = NDArray[np.float64]
 
 
 class OutOfBag:
-    """Sums the trees that rows were left out of.
-
-    Parameters
-    ----------
-    loss : Loss
-        Of the rows.
-    train : Rows
-        All rows before the first round.
-    n_threads : int
-        Number of threads.
-    """
+    """Sums the trees that rows were left out of; `train` are all rows before the first round."""
 
     def __init__(self, loss: Loss, train: Rows, n_threads: int) -> None:
         self._loss, self._n_threads = loss, n_threads
@@ -59,7 +49,7 @@ def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag, data: TrainingData) 
     """The fitted attributes of an estimator that was trained on some rows of those given to `fit`."""
     raw = np.ascontiguousarray(out_of_bag.raw().T)
     is_classifier = hasattr(model, "predict_proba")
-    found = model._answers_from_raw("predict_proba" if is_classifier else "predict", raw)
+    found = model._response("predict_proba" if is_classifier else "predict", raw)
     if isinstance(found, list):
         found = np.concatenate(found, axis=1)
     if data.rows is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.boosting.dart import DartRules, Dropout, Dropped, grid_of, times
+from fastens.boosting.dart import Dropout, Dropped, grid_of, scaled_tree
 from fastens.boosting.leaves import ConstantLeaves, JointLeaves, LinearModels
 from fastens.boosting.out_of_bag import OutOfBag
 from fastens.boosting.round import Problem, Round, on_grid
@@ -21,6 +21,7 @@ from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.monitoring.measuring import History, Rows, Validation
+from fastens.options import Dart
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fastens.monitoring.metrics import Metrics
 
 Array = NDArray[np.float64]
-# Called after each round with its number, the largest number of rounds, and the losses; a true answer ends the
+# Called after each round with its number, the largest number of rounds, and the losses; a true value ends the
 # training.
 OnRound = Callable[[int, int, float, float | None], Any]
 
@@ -42,81 +43,36 @@ _NO_CONTEXT = nullcontext()
 
 @dataclass(frozen=True)
 class BoostingRules:
-    """What the rounds do besides growing trees.
+    """What the rounds do besides growing trees."""
 
-    Attributes
-    ----------
-    n_rounds : int
-        Most rounds to run.
-    learning_rate : float
-        Factor of every leaf value.
-    n_iter_no_change, tol : int, float
-        With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
-    seed : int
-        Of the rows and features drawn.
-    n_threads : int
-        Number of threads.
-    sampling : RowSampling
-        Which rows a round's trees are grown on.
-    out_of_bag : bool
-        Keep the predictions of rows by the trees that they were not grown on.
-    dart : DartRules or None
-        Which earlier trees a round leaves out; None for none.
-    linear_l2 : float or None
-        The penalty of linear models in the leaves; None for constant leaves.
-    jointly : bool
-        Grow one tree a round, with a value for each output in every leaf.
-    """
-
-    n_rounds: int
-    learning_rate: float
+    n_rounds: int  # most rounds to run
+    learning_rate: float  # factor of every leaf value
+    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
     n_iter_no_change: int
     tol: float
-    seed: int
-    n_threads: int
-    sampling: RowSampling = ALL_ROWS
-    out_of_bag: bool = False
-    dart: DartRules | None = None
-    linear_l2: float | None = None
-    jointly: bool = False
+    seed: int  # of the rows and features drawn
+    n_threads: int  # number of threads
+    sampling: RowSampling = ALL_ROWS  # which rows a round's trees are grown on
+    out_of_bag: bool = False  # keep the predictions of rows by the trees that they were not grown on
+    dart: Dart | None = None  # which earlier trees a round leaves out; None for none
+    linear_l2: float | None = None  # the penalty of linear models in the leaves; None for constant leaves
+    jointly: bool = False  # grow one tree a round, with a value for each output in every leaf
 
 
 @dataclass(frozen=True)
 class Start:
-    """What the rounds begin with besides the data.
+    """What the rounds begin with besides the data."""
 
-    Attributes
-    ----------
-    hashes : uint64 array of shape (n_rows,) or None
-        What the rows' random numbers follow from; where it is given, rows are drawn.
-    baseline : float64 array of shape (n_outputs,) or None
-        The raw prediction before the first tree; None for that of least loss.
-    """
-
+    # What the rows' random numbers follow from; where it is given, rows are drawn.
     hashes: NDArray[np.uint64] | None = None
-    baseline: Array | None = None
+    baseline: Array | None = None  # the raw prediction before the first tree; None for that of least loss
 
 
 class Rounds:
     """The loop of one fit: which rows a round sees, its trees, what is measured, when to stop.
 
-    How trees are grown and added is the matter of `leaves`; what is left out of a round, of `dropout`; what is kept of
-    rows that a round did not see, of `out_of_bag`.
-
-    Parameters
-    ----------
-    binning : Binning
-        What turns rows into codes.
-    data : TrainingData
-        Training rows with their targets (class indices in classification), weights and offsets.
-    loss : Loss
-        What to lower.
-    growth : GrowthRules
-        Limits of the trees.
-    rules : BoostingRules
-        Everything else.
-    start : Start, optional
-        What else it begins with.
+    `leaves` grows and adds the trees, `dropout` chooses the rounds that are left out, and `out_of_bag` measures rows
+    that a round was not grown on.
     """
 
     def __init__(
@@ -208,7 +164,7 @@ class Rounds:
     # The loop --------------------------------------------------
 
     def run(self, on_round: OnRound | None = None) -> None:
-        """Run all rounds, or until the validation loss no longer falls or `on_round` answers with True."""
+        """Run all rounds, or until the validation loss no longer falls or `on_round` returns True."""
         with self._side_by_side or _NO_CONTEXT:
             while self.n_rounds < self.rules.n_rounds and not self._is_over:
                 index = self.n_rounds
@@ -259,7 +215,7 @@ class Rounds:
         for index in rounds:
             first = index * self.leaves.n_trees
             for number in range(self.leaves.n_trees):
-                self.trees[first + number] = times(self.trees[first + number], factor, self._grid)
+                self.trees[first + number] = scaled_tree(self.trees[first + number], factor, self._grid)
                 self._add(self.trees[first + number], number)
 
     def _add(self, tree: Tree, number: int) -> None:

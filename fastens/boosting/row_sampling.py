@@ -19,33 +19,23 @@ from fastens.engine.rows.sampling import mixed, stream_seeds
 from fastens.engine.whole import are_copies
 
 Array = NDArray[np.float64]
-METHODS = ("uniform", "goss", "mvs")
 # Streams of random numbers for drawing rows; 0 is for features.
 _PURPOSE = 7
 
 
 @dataclass(frozen=True)
 class RowSampling:
-    """How rows are drawn.
+    """How rows are drawn."""
 
-    Attributes
-    ----------
-    method : {"uniform", "goss", "mvs"}
-        Each row with the same chance; all rows of large gradients and some of the others (Ke et al. 2017); each row
-        with a chance in proportion to its gradient (Ibragimov & Gusev 2019).
-    share : float
-        Expected share of the rows, for "uniform" and "mvs".
-    top_rate, other_rate : float
-        For "goss": the share of the rows with the largest gradients, and how many others, as a share of all rows.
-    mvs_lambda : float or None
-        For "mvs": the weight of the squared hessian beside the squared gradient; None for the square of the mean
-        gradient's size over the mean hessian.
-    """
-
+    # Each row with the same chance; all rows of large gradients and some of the others (Ke et al. 2017); each row
+    # with a chance in proportion to its gradient (Ibragimov & Gusev 2019).
     method: str = "uniform"
-    share: float = 1.0
+    share: float = 1.0  # expected share of the rows, for "uniform" and "mvs"
+    # For "goss": the share of the rows with the largest gradients, and how many others, as a share of all rows.
     top_rate: float = 0.2
     other_rate: float = 0.1
+    # For "mvs": the weight of the squared hessian beside the squared gradient; None for the square of the mean
+    # gradient's size over the mean hessian.
     mvs_lambda: float | None = None
 
     @property
@@ -60,35 +50,15 @@ class RowSampling:
 
 
 class RowSample(NamedTuple):
-    """The rows of a round.
+    """The rows of a round."""
 
-    Attributes
-    ----------
-    rows : uint32 array
-        Ascending, at least one.
-    factors : float32 array of the same length or None
-        What gradients and hessians are multiplied with, so that their expected sums stay those of all rows.
-    """
-
-    rows: NDArray[np.uint32]
+    rows: NDArray[np.uint32]  # ascending, at least one
+    # What gradients and hessians are multiplied with, so that their expected sums stay those of all rows.
     factors: NDArray[np.float32] | None
 
 
 class RowSampler:
-    """Draws the rows of each round.
-
-    Parameters
-    ----------
-    rules : RowSampling
-        How.
-    hashes : uint64 array of shape (n_rows,)
-        What makes the rows' random numbers (see `content_hashes`).
-    weight : float64 array of shape (n_rows,) or None
-        A weight of 2 counts as two rows.
-    seed : int
-        Of all draws.
-    comm : Comm
-        The ranks whose rows are drawn together.
+    """Draws the rows of each round by random numbers made of their hashes (see `content_hashes`).
 
     Examples
     --------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from fastens.boosting.dart import DartRules
 from fastens.boosting.rounds import BoostingRules
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.grow.constraints import count_of
@@ -57,7 +56,7 @@ def _split_penalty(model: Any) -> float:
 
 def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
     """What the rounds do besides growing trees."""
-    dart, linear = model._options("boosting"), model._options("linear_leaves")
+    linear = model._options("linear_leaves")
     return BoostingRules(
         n_rounds=model.n_estimators,
         learning_rate=model.learning_rate,
@@ -67,7 +66,7 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         n_threads=n_threads,
         sampling=row_sampling(model),
         out_of_bag=model.oob_score,
-        dart=None if dart is None else DartRules(**dart.get_params()),
+        dart=model._options("boosting"),
         linear_l2=None if linear is None else linear.l2,
         jointly=model._n_targets > 1 and linear is None,
     )

@@ -7,27 +7,14 @@ from typing import Any
 import numpy as np
 
 from fastens.base import TrainingData
-from fastens.boosting.continuing import Earlier
 from fastens.boosting.rounds import BoostingRules, Rounds, Start
 from fastens.boosting.rules import check_parts
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.rows.sampling import content_hashes
 
 
-def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: Earlier | None = None) -> Rounds:
-    """Prepare the rounds of a fit.
-
-    Parameters
-    ----------
-    model : estimator
-        It has the loss, and gives the limits of its trees.
-    data : TrainingData
-        Rows to train on.
-    rules : BoostingRules
-        What the rounds do besides growing trees.
-    earlier : Earlier or None
-        The fit that this one continues.
-    """
+def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any = None) -> Rounds:
+    """Prepare the rounds of a fit; `earlier` is the fitted estimator that it continues."""
     loss, comm = model._loss, data.comm
     loss.join(comm)
     if comm.size > 1:
@@ -41,8 +28,8 @@ def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: 
         is_categorical = model._is_categorical
         binning = learn_binning(data.X, data.sample_weight, model.max_bins, is_categorical, rules.n_threads, comm)
     else:
-        model._check_same_statistics(earlier.statistics)
-        binning = earlier.ensemble.binning
+        model._check_same_statistics(earlier._statistics_arrays())
+        binning = earlier._ensemble.binning
     if rules.linear_l2 is not None and loss.renews_leaves:
         raise ValueError(
             "loss must have a hessian with linear_leaves=True, such as 'squared_error' has, or 'expectile' and "
@@ -50,5 +37,5 @@ def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: 
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
         data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
-    start = Start(hashes, None if earlier is None else earlier.ensemble.baseline)
+    start = Start(hashes, None if earlier is None else earlier._ensemble.baseline)
     return Rounds(binning, data, loss, model._growth_rules(), rules, start)

@@ -44,28 +44,8 @@ def label_places(what: str, answer: Any, labels: NDArray[Any], n_rows: int) -> N
 def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
     """A classifier's response for each class in `labels`; classes it has not seen get the lowest value.
 
-    Parameters
-    ----------
-    what : str
-        What errors call the classifier.
-    model : classifier
-        Fitted to some of the labels.
-    X : table
-        The rows.
-    method : {"predict_proba", "decision_function", "predict"}
-        The method to call.
-    labels : array of shape (n_classes,)
-        All labels.
-
-    Returns
-    -------
-    float64 array of shape (n_rows, n_classes)
-        For a decision between two classes (n_rows, 1).
-
-    Raises
-    ------
-    MemberError
-        For an unknown label, a response of another shape, or values that are no probabilities.
+    `what` is the classifier's name in errors. The shape is (n_rows, n_classes), or (n_rows, 1) for a decision between
+    two classes. MemberError for an unknown label, a response of another shape, or values that are no probabilities.
     """
     answer, n_rows = getattr(model, method)(X), X.shape[0]
     if method == "predict":

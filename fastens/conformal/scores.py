@@ -144,15 +144,9 @@ SET_SCORES = ("lac", "aps", "raps")
 
 @dataclass(frozen=True, eq=False)
 class SetScores:
-    """The scores of the true classes of held-out rows.
+    """The scores of the true classes of held-out rows."""
 
-    Attributes
-    ----------
-    groups : list of ConformalScores
-        One for all rows, or one for the rows of each class.
-    """
-
-    groups: list[ConformalScores]
+    groups: list[ConformalScores]  # one for all rows, or one for the rows of each class
 
     @classmethod
     def of(cls, scores: Array, weight: Array | None = None) -> SetScores:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from fastens.engine.forest.forests import TreeSample
 from fastens.engine.rows.sampling import Bootstrap, random_stream, stream_seeds
 from fastens.engine.whole import MOST_COPIES, are_copies
 from fastens.table.sample_weights import multiplied
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 Reweight = Callable[[Array], Array]
@@ -22,49 +24,68 @@ Weighting = Array | Reweight | None
 GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
 
 
-@dataclass(frozen=True)
-class DrawingRules:
-    """How rows are drawn.
+def draw_seed(random_state: Any) -> int:
+    """A seed of a fit."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
-    Attributes
+
+def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
+    """Raise ValueError where a fit with warm_start would have to drop trees or members; warn where it adds none."""
+    if n_estimators < n_kept:
+        raise ValueError(
+            f"n_estimators must be at least the {n_kept} {kind} that there are, with warm_start=True; "
+            f"got {n_estimators}."
+        )
+    if n_estimators == n_kept:
+        warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
+
+
+def plan_draws(
+    max_samples: Any,
+    hashes: NDArray[np.uint64],
+    weight: Array | None,
+    factors: Array | None = None,
+    strata: tuple[NDArray[np.intp], bool] | None = None,
+) -> Bootstrap:
+    """How many rows are drawn, and by what chances.
+
+    As many as the sum of the weights where they are whole numbers that sum up to at most 2**53, else as many as there
+    are rows.
+
+    Parameters
     ----------
-    strata : None, "stratified" or "balanced"
-        Draw from all rows; from each class as many as it has; from each class as many as the smallest has.
     max_samples : int, float or None
         Number of draws, or share of the usual number.
+    hashes : uint64 array of shape (n_rows,)
+        Of the rows' content.
+    weight, factors : float64 arrays of shape (n_rows,) or None
+        Weights of the rows; factors that change their chances alone.
+    strata : pair or None
+        The stratum of each row, and whether each gives as many draws as the smallest; otherwise as many as it has rows.
     """
+    stratum, balanced = strata or (None, False)
+    total = float(len(hashes) if weight is None or not are_copies(weight) else weight.sum())
+    totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
+    n_draws = np.maximum(np.rint(_n_draws(max_samples, total) * totals / totals.sum()), 1).astype(np.int64)
+    if balanced:
+        n_draws[:] = n_draws.min()
+    return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
 
-    strata: str | None
-    max_samples: Any
 
-    def plan(
-        self,
-        hashes: NDArray[np.uint64],
-        weight: Array | None,
-        factors: Array | None,
-        classes: NDArray[np.intp] | None,
-    ) -> Bootstrap:
-        """Decide how many rows are drawn, and by what chances.
+def n_drawn(max_samples: Any, n_rows: int) -> int:
+    """The number of rows that a number or a share of them is."""
+    is_count = isinstance(max_samples, int | np.integer)
+    return int(max_samples) if is_count else max(1, int(max_samples * n_rows))
 
-        As many as the sum of the weights where they are whole numbers that sum up to at most 2**53, else as many as
-        there are rows. `factors` of the rows change their chances alone.
-        """
-        stratum = None if self.strata is None else classes
-        total = len(hashes) if weight is None or not are_copies(weight) else weight.sum()
-        totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
-        n_draws = np.maximum(np.rint(self._n_draws(float(total)) * totals / totals.sum()), 1).astype(np.int64)
-        if self.strata == "balanced":
-            n_draws[:] = n_draws.min()
-        return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
 
-    def _n_draws(self, total: float) -> float:
-        if self.max_samples is None:
-            return total
-        is_count = isinstance(self.max_samples, int | np.integer)
-        n_draws = float(self.max_samples) if is_count else max(1.0, np.floor(self.max_samples * total))
-        if n_draws > MOST_COPIES:
-            raise ValueError(f"max_samples must stand for at most 2**53 draws; got {self.max_samples}.")
-        return n_draws
+def _n_draws(max_samples: Any, total: float) -> float:
+    if max_samples is None:
+        return total
+    is_count = isinstance(max_samples, int | np.integer)
+    n_draws = float(max_samples) if is_count else max(1.0, np.floor(max_samples * total))
+    if n_draws > MOST_COPIES:
+        raise ValueError(f"max_samples must stand for at most 2**53 draws; got {max_samples}.")
+    return n_draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
+from fastens.checked_parameters import with_parameters
 from fastens.engine.forest.forests import TreeRules, TreeSample
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.losses.losses import weighted_quantile
@@ -16,14 +17,16 @@ from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.trees.paths import depths
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import CHOOSING, DRAWING, GROWING
-from fastens.forests.random_splits import RULES, RandomSplits
-from fastens.parameters import one_of, real, whole
+from fastens.forests.bags import DRAWING, GROWING, Bags, n_drawn
+from fastens.forests.parameters import NUMBER_OF_FEATURES
+from fastens.forests.random_splits import RandomSplits
+from fastens.parameters import one_of, parameter, real, whole
 
 Array = NDArray[np.float64]
 EULER = 0.5772156649015329
 
 
+@with_parameters
 class IsolationForest(OutlierMixin, RandomSplits):
     """Isolation forest: outliers and how far out they are.
 
@@ -37,22 +40,13 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Number of trees.
+    {parameters}
     max_samples : int, float or "auto", default="auto"
         Rows drawn for each tree, without replacement: a number, a share, or "auto" for at most 256.
     contamination : float or "auto", default="auto"
         Share of outliers among the rows of `fit`, which sets the threshold; "auto": outliers have scores below -0.5.
     max_features : int, float, "sqrt", "log2" or None, default=None
         Columns drawn for each tree; None for all.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories.
-    max_bins : int, default=255
-        Most bins of a column.
-    random_state : int, RandomState or None, default=None
-        Fixes the model, for any `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads.
 
     Attributes
     ----------
@@ -60,8 +54,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         ``decision_function`` is ``score_samples`` less this.
     max_samples_ : int
         Rows drawn for each tree.
-    n_features_in_, feature_names_in_
-        Number of columns, and their names where they have some.
+    {attributes}
 
     References
     ----------
@@ -75,34 +68,10 @@ class IsolationForest(OutlierMixin, RandomSplits):
     array([ 1,  1, -1])
     """
 
-    _combination: ClassVar[str] = "path length"
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "max_samples": one_of("auto") | whole(1) | real(0, 1, open_low=True),
-        "contamination": one_of("auto") | real(0, 0.5, open_low=True),
-        "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
-    }
-
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        max_samples: int | float | str = "auto",
-        contamination: float | str = "auto",
-        max_features: int | float | str | None = None,
-        categorical_features: Any = "from_dtype",
-        max_bins: int = 255,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.contamination = contamination
-        self.max_features = max_features
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _combination = "path length"
+    max_samples: int | float | str = parameter(one_of("auto") | whole(1) | real(0, 1, open_low=True), default="auto")
+    contamination: float | str = parameter(one_of("auto") | real(0, 0.5, open_low=True), default="auto")
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
         """Grow the trees.
@@ -132,14 +101,18 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
         copies = Copies.of(hashes, weight)
         self.max_samples_ = self._n_drawn(copies.total)
-        return [self._sample(seed, tree, copies) for tree in range(self.n_estimators)]
+        bags = Bags(seed, None, self.n_features_in_, count_of(self.max_features, self.n_features_in_), None)
+        samples = []
+        for tree, drawing in enumerate(stream_seeds(seed, 0, self.n_estimators, DRAWING).tolist()):
+            drawn = copies.draw(self.max_samples_, random_stream(drawing, 0)).astype(np.float64)
+            growing = int(stream_seeds(seed, tree, tree + 1, GROWING)[0])
+            samples.append(TreeSample(drawn, bags.features(tree), growing))
+        return samples
 
     def _n_drawn(self, n_rows: int) -> int:
         if isinstance(self.max_samples, str):
             return min(256, n_rows)
-        if isinstance(self.max_samples, int | np.integer):
-            return min(int(self.max_samples), n_rows)
-        return max(1, int(self.max_samples * n_rows))
+        return min(n_drawn(self.max_samples, n_rows), n_rows)
 
     def _rules(self) -> TreeRules:
         return TreeRules(
@@ -148,19 +121,6 @@ class IsolationForest(OutlierMixin, RandomSplits):
             features_per_split=1,
             random_thresholds=True,
         )
-
-    def _sample(self, seed: int, tree: int, copies: Copies) -> TreeSample:
-        drawing, choosing, growing = (
-            int(stream_seeds(seed, tree, tree + 1, purpose)[0]) for purpose in (DRAWING, CHOOSING, GROWING)
-        )
-        weight = copies.draw(self.max_samples_, random_stream(drawing, 0)).astype(np.float64)
-        n_features = self.n_features_in_
-        n_wanted = count_of(self.max_features, n_features)
-        columns = None
-        if n_wanted < n_features:
-            drawn = random_stream(choosing, 0).choice(n_features, n_wanted, replace=False)
-            columns = np.sort(drawn).astype(np.int32)
-        return TreeSample(weight, columns, growing)
 
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""

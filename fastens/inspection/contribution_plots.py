@@ -124,15 +124,7 @@ def _labels(estimator: Any, n_outputs: int) -> list[Any]:
 
 
 def explained_quantity(estimator: Any, output: int) -> str:
-    """The sum of the contributions.
-
-    Parameters
-    ----------
-    estimator : fitted estimator with `predict_contributions`
-        The model.
-    output : int
-        Which of its raw predictions.
-    """
+    """The name of what the contributions to one of the raw predictions sum to."""
     if not is_classifier(estimator):
         has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
         return "logarithm of the prediction" if has_link else "prediction"
@@ -186,18 +178,7 @@ def _dots(estimator: Any, explained: Explained, n_top: int, ax: Any) -> Any:
 
 
 def swarm_heights(values: Array) -> Array:
-    """Where dots of a swarm stand across their line: up and down in turn, where many lie close together.
-
-    Parameters
-    ----------
-    values : array of float
-        Where they stand along the line.
-
-    Returns
-    -------
-    array of float, shape of `values`
-        Between -0.4 and 0.4.
-    """
+    """Offsets of the dots of a swarm, from -0.4 to 0.4: up and down in turn, where many lie close together."""
     low, high = values.min(initial=0), values.max(initial=0)
     bins = ((values - low) / ((high - low) or 1) * N_HEIGHTS).astype(np.intp)
     order = np.argsort(bins, kind="stable")
@@ -209,13 +190,7 @@ def swarm_heights(values: Array) -> Array:
 
 
 def rank_shares(values: Array) -> Array:
-    """Values as shares of the way from the lowest to the highest, by rank.
-
-    Parameters
-    ----------
-    values : array of float
-        Numbers; none is missing.
-    """
+    """Values, none missing, as shares of the way from the lowest to the highest, by rank."""
     _, place = np.unique(values, return_inverse=True)
     return place / max(1, int(place.max(initial=0)))
 

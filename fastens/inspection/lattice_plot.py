@@ -50,16 +50,9 @@ def plot_lattice(
 def plot_boundaries(
     specific: Sequence[Any], general: Sequence[Any], n_between: int, *, title: str = "", ax: Any = None
 ) -> Any:
-    """Draw S and G alone, with a box for all that is between them, and return the axes.
+    """Draw S and G alone, with a box for the `n_between` other members, and return the axes.
 
-    Parameters
-    ----------
-    specific, general : sequences of hypotheses
-        S and G; of a large G the first ones.
-    n_between : int
-        How many other members there are.
-    title, ax
-        As for `plot_lattice`.
+    Of a large G, `general` holds the first ones; `title` and `ax` as for `plot_lattice`.
     """
     shown = general[:MOST_GENERAL]
     names = [_named(member, "G") for member in shown]

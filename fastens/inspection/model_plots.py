@@ -25,13 +25,7 @@ GRID = 50
 
 
 def column_names(estimator: Any) -> list[str]:
-    """The names of the columns of a fitted estimator's table, or ``x0``, ``x1``, ...
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        Any with `n_features_in_`.
-    """
+    """The names of the columns of a fitted estimator's table, or ``x0``, ``x1``, ..."""
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
@@ -100,15 +94,7 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
 
 
 def shortened(text: str, limit: int = 28) -> str:
-    """A text that fits beside a plot, its middle left out where it is long.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    limit : int, default=28
-        Most characters.
-    """
+    """A text of at most `limit` characters, its middle left out where it is long."""
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-(limit // 2 - 1) :]}"
 
 

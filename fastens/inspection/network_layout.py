@@ -20,14 +20,8 @@ Bends = dict[tuple[int, int], list[int]]
 def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Layers, Neighbours, Bends]:
     """Return layers of variables and of the bends of long edges, what is above each, and each edge's bends.
 
-    Few edges cross.
-
-    Parameters
-    ----------
-    parents : sequence of sequences of int
-        Parents of each variable.
-    levels : sequence of int, optional
-        The layer of each, below those of its parents; none may be empty. Default: as high as it can be.
+    Few edges cross. `levels` are the layers of the variables, below those of their parents, none empty; by default as
+    high as can be.
     """
     depth = _depths(parents) if levels is None else levels
     layers: Layers = [[] for _ in range(max(depth) + 1)]

@@ -35,21 +35,11 @@ class Rows:
 
 @dataclass
 class History:
-    """What was measured after each round.
+    """What was measured after each round."""
 
-    Attributes
-    ----------
-    train : list of float
-        Loss of the training rows.
-    validation : list of float
-        The metric that decides when to stop, on the validation rows.
-    rises : bool
-        Whether larger is better there.
-    """
-
-    train: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
-    rises: bool = False
+    train: list[float] = field(default_factory=list)  # loss of the training rows
+    validation: list[float] = field(default_factory=list)  # the metric that decides when to stop
+    rises: bool = False  # whether larger is better there
 
     @property
     def last_validation(self) -> float | None:
@@ -74,23 +64,11 @@ class History:
 
 
 class Validation:
-    """Validation rows.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows)
-        The rows, binned.
-    rows : Rows
-        Their targets and raw predictions.
-
-    Attributes
-    ----------
-    measure : callable or None
-        The metric that decides when to stop, on the raw predictions; None for the loss.
-    """
+    """Binned validation rows, with their targets and raw predictions."""
 
     def __init__(self, codes: NDArray[np.unsignedinteger], rows: Rows) -> None:
         self.codes, self.rows = codes, rows
+        # The metric that decides when to stop; None for the loss.
         self.measure: Callable[[], float] | None = None
 
     def score(self, loss: Loss, n_threads: int) -> float:
@@ -99,20 +77,10 @@ class Validation:
 
 
 class OutOfBagSums:
-    """Out-of-bag predictions of boosting.
-
-    Attributes
-    ----------
-    improvement : list of float
-        By how much each round lowered the loss of the rows it left out.
-    sums : float64 array of shape (n_outputs, n_rows)
-        Sums of the values of the trees that a row was left out of.
-    n_rounds : int array of shape (n_rows,)
-        How many rounds left it out.
-    """
+    """Out-of-bag predictions of boosting."""
 
     def __init__(self, n_outputs: int, n_rows: int) -> None:
-        self.improvement: list[float] = []
+        self.improvement: list[float] = []  # by how much each round lowered the loss of the rows it left out
         self.sums = np.zeros((n_outputs, n_rows))
         self.n_rounds = np.zeros(n_rows, dtype=np.int64)
 

@@ -11,12 +11,12 @@ from fastens.options import Categories
 from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, TargetStatistics
 
-# With categorical_encoding="auto", columns of more categories are encoded by target statistics.
+# With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
 MOST_PARTITIONED = 32
 
 
 class EncodesCategories:
-    """An estimator with the parameter `categorical_encoding`; without it, categories stay as they are.
+    """An estimator that encodes categories by its `Categories`; by default they stay as they are.
 
     `fit` gives its training rows to `_learn_statistics`, and its validation rows to `_apply_statistics`.
     """
@@ -27,8 +27,7 @@ class EncodesCategories:
 
     def _category_options(self) -> Categories:
         """How trees see categories."""
-        encoding, missing = (getattr(self, f"categorical_{name}", None) for name in ("encoding", "missing"))
-        return Categories(encoding=encoding or "partition", missing=missing or "missing")
+        return Categories(encoding="partition")
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         """Encode TrainingData, each row from other rows than itself."""

@@ -8,11 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.grow.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
-from fastens.parameters import ANYTHING, Rule, read_with
+from fastens.options import Categories
+from fastens.parameters import NONE, Rule, read_with
 
 # The parameters of trees that an `estimator` given in their place has of its own.
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
-CONSTRAINTS: dict[str, Rule] = {"monotonic_cst": ANYTHING, "interaction_cst": ANYTHING}
+CONSTRAINTS = ("monotonic_cst", "interaction_cst")
+CATEGORIES = NONE | Rule(
+    "Categories with an encoding and missing alone",
+    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
+)
 
 
 def check_no_constraints(model: Any) -> None:
@@ -30,7 +35,7 @@ def monotone_columns(model: Any) -> NDArray[np.int8] | None:
     ValueError
         With more than two classes.
     """
-    signs = monotone_signs(model.monotonic_cst, _columns(model), model._encoder.is_categorical)
+    signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
     if signs is None:
         return None
     classes = getattr(model, "classes_", [])

@@ -39,12 +39,13 @@ def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles
     n_threads = resolve_n_jobs(model.n_jobs)
     matrix = trees.binning.transform(model._apply_statistics(data).X, n_threads)
     shuffled = Shuffled(trees, matrix, model._column_of, threads_for(len(y), n_threads, _GRAIN))
-    loss = model._score_loss(y, weight)
+    targets = model._targets
+    loss = targets.score_loss(y, weight)
     growth = np.zeros((model.n_features_in_, len(shuffles)))
     for repeat, others in enumerate(shuffles):
         for rows, mean, means in shuffled.blocks(others):
-            before = weight[rows] @ loss(model._answers(mean), y[rows])
-            after = [weight[rows] @ loss(model._answers(changed), y[rows]) for changed in means]
+            before = weight[rows] @ loss(targets.answers(mean), y[rows])
+            after = [weight[rows] @ loss(targets.answers(changed), y[rows]) for changed in means]
             growth[:, repeat] += np.array(after) - before
     return growth
 

@@ -15,6 +15,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.exchange.writing.export import export
+from fastens.options import Categories
 from fastens.storage import ModelFileError
 
 PREFIX = "ensemble."
@@ -42,6 +43,10 @@ class SavedEnsemble:
         _check_fitted: Any
         _check_table: Any
         _is_categorical: Any
+        _options: Any
+
+    def _category_options(self) -> Categories:
+        return self._options("categories") if hasattr(self, "categories") else Categories(encoding="partition")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return tree_arrays(self._ensemble, PREFIX)

@@ -132,10 +132,8 @@ GROUPS = {
         Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
         Parameter("linear_leaves.l2", float, "L2", "shrinks the slopes of --linear-leaves"),
         Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
-        Parameter("categorical_missing", str, "KIND", "a missing category is missing, or a category"),
-        Parameter("categorical_encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
-        Parameter("categories.missing", str, "KIND", "the same of boosting: missing, or category"),
-        Parameter("categories.encoding", str, "KIND", "the same of boosting: auto, partition, target or ordered"),
+        Parameter("categories.missing", str, "KIND", "a missing category is missing, or a category"),
+        Parameter("categories.encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
         Parameter(
             "monotonic_cst",
             directions,

@@ -3,7 +3,6 @@ from fastens.engine.splits.workspace cimport Workspace
 
 
 cdef enum Outcome:
-    NOT_BEGUN
     GROWING
     COMPLETE
     OUT_OF_MEMORY
@@ -15,8 +14,4 @@ cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) no
 cdef void add_task(
     Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
 ) noexcept nogil
-cdef void run_tasks(Workspace* ws) noexcept nogil
-cdef void count_tasks(Workspace* ws) noexcept nogil
-cdef void search_tasks(Workspace* ws) noexcept nogil
-cdef void collect_candidates(Workspace* ws) noexcept nogil
 cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil

@@ -4,7 +4,6 @@ from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.histograms.cells cimport sums_difference
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
-from fastens.engine.splits.search cimport count_task, merge_partials, run_task, search_task, threads_of_task
 from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint32_t
 from fastens.engine.team cimport MAX_THREADS, next_item, share
 from fastens.engine.splits.workspace cimport Node, Task, Workspace, release_slot, reserve_nodes, take_slot
@@ -152,15 +151,15 @@ cdef void _choose(Workspace* ws) noexcept nogil:
         ws.chosen[n] = pop_heap(ws.candidates, &ws.n_candidates)
 
 
-cdef struct OneByOne:
-    # Nodes or tasks that the threads deal with as they come.
+cdef struct SmallNodes:
+    # Those of the chosen nodes that are too small for several threads, which take them as they come.
     Workspace* ws
     int32_t next
 
 
 cdef void _split_chosen(Workspace* ws) noexcept nogil:
     """Large nodes one after the other on all threads, then the small ones side by side."""
-    cdef OneByOne small
+    cdef SmallNodes small = SmallNodes(ws, 0)
     cdef int32_t i, n_threads
     cdef Py_ssize_t small_rows = 0
     cdef Node* node
@@ -173,13 +172,11 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
             _split_node(ws, ws.chosen[i], n_threads)
         else:
             small_rows += node.end - node.begin
-    small.ws, small.next = ws, 0
     share(_split_small, &small, threads_for_rows(ws, small_rows))
 
 
 cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Those of the chosen nodes that are too small for several threads."""
-    cdef OneByOne* small = <OneByOne*>job
+    cdef SmallNodes* small = <SmallNodes*>job
     cdef Workspace* ws = small.ws
     cdef int32_t i = next_item(&small.next)
     while i < ws.n_chosen:
@@ -241,47 +238,7 @@ cdef void _plan(Workspace* ws) noexcept nogil:
             add_task(ws, larger, -1, True, False)
 
 
-cdef void run_tasks(Workspace* ws) noexcept nogil:
-    """Large tasks one after the other on all threads, then the small ones side by side."""
-    cdef OneByOne small
-    cdef int32_t i, n_threads, n_small = 0
-    for i in range(ws.n_tasks):
-        n_threads = threads_of_task(ws, &ws.tasks[i])
-        if n_threads > 1:
-            run_task(ws, &ws.tasks[i], 0, n_threads)
-        else:
-            n_small += 1
-    small.ws, small.next = ws, 0
-    share(_run_small, &small, ws.n_threads if n_small > 2 else 1)
-
-
-cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Those of the tasks that are too small for several threads."""
-    cdef OneByOne* small = <OneByOne*>job
-    cdef Workspace* ws = small.ws
-    cdef int32_t i = next_item(&small.next)
-    while i < ws.n_tasks:
-        if threads_of_task(ws, &ws.tasks[i]) == 1:
-            run_task(ws, &ws.tasks[i], part, 1)
-        i = next_item(&small.next)
-
-
-cdef void count_tasks(Workspace* ws) noexcept nogil:
-    """Only the histograms, each complete in its own slot."""
-    cdef int32_t i, n_threads
-    for i in range(ws.n_tasks):
-        n_threads = threads_of_task(ws, &ws.tasks[i])
-        count_task(ws, &ws.tasks[i], 0, n_threads)
-        merge_partials(ws, &ws.tasks[i], n_threads)
-
-
-cdef void search_tasks(Workspace* ws) noexcept nogil:
-    cdef int32_t i
-    for i in range(ws.n_tasks):
-        search_task(ws, &ws.tasks[i], 0, threads_of_task(ws, &ws.tasks[i]), 1)
-
-
-cdef void collect_candidates(Workspace* ws) noexcept nogil:
+cdef void _collect_candidates(Workspace* ws) noexcept nogil:
     """Queue the nodes that have a split; the others, and those that are too small to be kept, give up their slots."""
     cdef int32_t i, which, id
     cdef Node* node
@@ -298,7 +255,8 @@ cdef void collect_candidates(Workspace* ws) noexcept nogil:
 
 
 cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
-    """Split the next set of nodes and plan the tasks of their children."""
+    """When the planned tasks are done: split the next set of nodes and plan the tasks of their children."""
+    _collect_candidates(ws)
     if ws.n_candidates == 0 or (ws.limits.max_leaves > 0 and n_leaves[0] >= ws.limits.max_leaves):
         return COMPLETE
     if not reserve_nodes(ws, 2 * ws.n_candidates):

@@ -8,24 +8,23 @@ touching every cell.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, ceil
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, malloc
 from libc.string cimport memset
 
 from fastens.engine.grow.frontier cimport (
-    COMPLETE, GROWING, NOT_BEGUN, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, collect_candidates, count_tasks,
-    next_set, place_rows, run_tasks, search_tasks, threads_for_rows
+    COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, next_set, place_rows, threads_for_rows
 )
 from fastens.engine.grow.leaves cimport (
     add_to_all, dispersion, is_kept, node_sums, prune_cost_complexity, sums_of_output
 )
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
-from fastens.engine.histograms.quantise cimport Moments, Quantised, Scales, quantise
+from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients, Scales, quantise
 from fastens.engine.limits cimport read_limits
 from fastens.engine.lock cimport FEW_ROWS
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.splits.features cimport draw_tree_features
 from fastens.engine.splits.gain cimport SplitRules
-from fastens.engine.splits.search cimport counted_histogram
+from fastens.engine.splits.search cimport run_tasks
 from fastens.engine.splits.workspace cimport (
     Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
 )
@@ -35,6 +34,9 @@ from fastens.engine.structs cimport (
 from fastens.engine.team cimport MAX_THREADS
 
 import numpy as np
+
+from fastens.engine.grow.values import bind_values
+from fastens.engine.trees.trees import Tree
 
 cdef enum:
     KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the average feature
@@ -66,11 +68,25 @@ cdef class Grower:
     Arguments are trusted; fastens.engine.grow.growth checks them.
     """
 
-    def __init__(self, matrix, rules, weights, bint constant_hessian, int n_threads):
+    cdef Workspace ws
+    cdef const uint32_t* given_rows         # NULL: all
+    cdef Py_ssize_t n_rows
+    cdef bint need_weights, renews_leaves
+    cdef RowGradients source                # of all outputs, but for their gradients
+    cdef object matrix, row_weights
+    cdef readonly object rules
+    cdef Exchange exchange                  # None: one rank
+    # of the tree just grown: dispersion of the gradients, summed over the outputs; hessians of several outputs,
+    # (n_nodes, n_outputs), else None
+    cdef readonly float64_t dispersion
+    cdef readonly object hessians
+
+    def __init__(self, matrix, rules, weights, bint constant_hessian, bint renews_leaves, int n_threads):
         self.matrix, self.rules, self.row_weights = matrix, rules, weights.of_rows
+        self.renews_leaves = renews_leaves
         self.ws.n_rooms = min(n_threads, MAX_THREADS)
         self._set_table()
-        self._set_rules()
+        self._set_limits()
         self._set_ranks(weights.comm)
         self._set_weights(weights, constant_hessian)
         if not allocate_workspace(&self.ws, matrix.n_rows):
@@ -83,14 +99,12 @@ cdef class Grower:
     cdef _set_table(self):
         cdef Workspace* ws = &self.ws
         cdef uint8_t[:, ::1] records = self.matrix.records
-        cdef uint8_t[:, :] payloads = self.matrix.payloads
         ws.table.records = &records[0, 0]
         ws.table.stride = records.shape[1]
         ws.table.code_size = self.matrix.columns.itemsize
         ws.table.n_features = self.matrix.n_features
         ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
         ws.code_stride = self.matrix.n_rows
-        ws.table.payloads, ws.table.payload_stride = &payloads[0, 0], payloads.strides[0]
         ws.outputs = <Output*>calloc(self.matrix.n_payloads, sizeof(Output))
         if ws.outputs == NULL:
             raise MemoryError(f"no memory for growing trees of {self.matrix.n_payloads} outputs")
@@ -99,21 +113,17 @@ cdef class Grower:
         self._set_features()
 
     cdef _set_outputs(self):
-        cdef Workspace* ws = &self.ws
+        cdef uint8_t[:, :] payloads = self.matrix.payloads
         cdef Output* out
         cdef int32_t o
-        if ws.n_outputs == 1 and self.matrix.n_rows <= MOST_WORDS:
-            ws.outputs[0].quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
-            if ws.outputs[0].quantised.words == NULL:
-                raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
-        for o in range(ws.n_outputs):
-            out = &ws.outputs[o]
-            out.table = ws.table
-            out.table.payloads += 4 * o
-            out.table.words = out.quantised.words
-            out.quantised.payload.first = <uint8_t*>out.table.payloads
-            out.quantised.payload.stride = ws.table.payload_stride
+        for o in range(self.ws.n_outputs):
+            out = &self.ws.outputs[o]
             out.source = self.source
+            out.quantised.payloads, out.quantised.payload_stride = &payloads[0, 4 * o], payloads.strides[0]
+        if self.ws.n_outputs == 1 and self.matrix.n_rows <= MOST_WORDS:
+            out.quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
+            if out.quantised.words == NULL:
+                raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
 
     cdef _set_columns(self):
         cdef Workspace* ws = &self.ws
@@ -153,7 +163,7 @@ cdef class Grower:
             feature.monotone = 0 if self.rules.monotone is None else self.rules.monotone[f]
             feature.members, feature.most_frequent_bin = &members[first[f]], usual[f]
 
-    cdef _set_rules(self):
+    cdef _set_limits(self):
         rules = self.rules
         self.ws.limits = read_limits(rules, self.ws.table.n_features)
         self.ws.features_per_tree = rules.features_per_tree or self.ws.table.n_features
@@ -166,13 +176,6 @@ cdef class Grower:
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
-        self.given.min_hessian = rules.min_child_weight
-        self.given.l2 = rules.l2_regularization
-        self.given.path_smooth = rules.path_smooth
-        self.given.category_l2 = rules.category_l2
-        self.given.category_smoothing = rules.category_smoothing
-        self.given.min_gain = rules.min_gain_to_split
-        self.given.max_step = INFINITY if rules.max_delta_step is None else rules.max_delta_step
 
     cdef _set_ranks(self, comm):
         if comm.size > 1:
@@ -193,19 +196,6 @@ cdef class Grower:
         self.source.constant_hessian = constant_hessian and self.source.whole_weights
         self.need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
 
-    cdef SplitRules _scaled(self, const Quantised* quantised) noexcept nogil:
-        """The rules in the units of the quantised sums, which change from tree to tree."""
-        cdef SplitRules scaled = self.ws.rules
-        cdef float64_t gradient = quantised.scales.gradient, hessian = quantised.scales.hessian
-        scaled.min_hessian = _at_least(self.given.min_hessian * hessian)
-        scaled.min_weight = _at_least(self.ws.limits.min_weight_leaf * self.source.weight_scale)
-        scaled.l2 = self.given.l2 * hessian
-        scaled.path_smooth = self.given.path_smooth * hessian
-        scaled.category_l2 = self.given.category_l2 * quantised.mean_hessian
-        scaled.category_smoothing = self.given.category_smoothing * quantised.mean_hessian
-        scaled.min_gain = self.given.min_gain * gradient * gradient / hessian
-        return scaled
-
     cdef _set_rows(self, rows):
         """The rows of the next tree, an array that outlives its growth, or None for all."""
         cdef const uint32_t[::1] given
@@ -216,21 +206,38 @@ cdef class Grower:
         self.ws.n_threads = self.ws.n_rooms if self.n_rows * self.ws.table.n_columns >= WORK_WITH_HELPERS else 1
 
     cdef bint _quantise(self) noexcept nogil:
-        """Gradients and rules in whole numbers; False where a gradient is not finite."""
-        cdef Workspace* ws = &self.ws
+        """Gradients in whole numbers; False where one is not finite."""
         cdef Output* out
         cdef int32_t o
-        for o in range(ws.n_outputs):
-            out = &ws.outputs[o]
-            if not quantise(&out.source, self.need_weights, &out.quantised, ws.n_threads):
+        for o in range(self.ws.n_outputs):
+            out = &self.ws.outputs[o]
+            if not quantise(&out.source, self.need_weights, &out.quantised, self.ws.n_threads):
                 return False
-            out.rules = self._scaled(&out.quantised)
             out.gain_unit = out.quantised.scales.hessian / out.quantised.scales.gradient ** 2
-            out.hessian_unit = 1.0 / (out.quantised.scales.hessian * ws.n_outputs)
-        ws.rules = ws.outputs[0].rules
-        if ws.n_outputs > 1:
-            ws.rules.min_hessian = 0        # of the mean over the outputs
+            out.hessian_unit = 1.0 / (out.quantised.scales.hessian * self.ws.n_outputs)
         return True
+
+    cdef _scale_rules(self):
+        """The rules in the units of the quantised sums, which change from tree to tree."""
+        cdef SplitRules* scaled
+        cdef const Quantised* quantised
+        cdef float64_t hessian
+        cdef int32_t o
+        rules = self.rules
+        for o in range(self.ws.n_outputs):
+            scaled, quantised = &self.ws.outputs[o].rules, &self.ws.outputs[o].quantised
+            hessian = quantised.scales.hessian
+            scaled[0] = self.ws.rules
+            scaled.min_hessian = _at_least(rules.min_child_weight * hessian)
+            scaled.min_weight = _at_least(self.ws.limits.min_weight_leaf * self.source.weight_scale)
+            scaled.l2 = rules.l2_regularization * hessian
+            scaled.path_smooth = rules.path_smooth * hessian
+            scaled.category_l2 = rules.category_l2 * quantised.mean_hessian
+            scaled.category_smoothing = rules.category_smoothing * quantised.mean_hessian
+            scaled.min_gain = rules.min_gain_to_split * quantised.scales.gradient * quantised.scales.gradient / hessian
+        self.ws.rules = self.ws.outputs[0].rules
+        if self.ws.n_outputs > 1:
+            self.ws.rules.min_hessian = 0       # of the mean over the outputs
 
     cdef bint _plant(self) noexcept nogil:
         """Put the rows of the tree in place and make the root; False when memory is short."""
@@ -244,112 +251,88 @@ cdef class Grower:
         ws.n_nodes = 1
         ws.nodes[0].end = self.n_rows
         ws.nodes[0].parent = ws.nodes[0].split.feature = -1
-        self._limit_root()
         ws.nodes[0].slot = take_slot(ws) if ws.ranks != NULL or self.n_rows >= ws.kept_rows else -1
         draw_tree_features(ws)
         add_task(ws, 0, -1, True, False)
         return True
 
-    cdef void _limit_root(self) noexcept nogil:
+    cdef _limit_root(self):
+        """Splits for several outputs are those of free values; values are bound when the tree is grown."""
         cdef Node* root = &self.ws.nodes[0]
-        # Splits for several outputs are those of free values; values are bound when the tree is grown.
-        cdef float64_t step = self.given.max_step if self.ws.n_outputs == 1 else INFINITY
-        if step != INFINITY:
-            step = step * self.ws.outputs[0].quantised.scales.gradient / self.ws.outputs[0].quantised.scales.hessian
+        cdef const Scales* scales = &self.ws.outputs[0].quantised.scales
+        cdef float64_t step = INFINITY
+        cdef bint is_single = self.ws.n_outputs == 1
+        if is_single and self.rules.max_delta_step is not None and not self.renews_leaves:
+            step = <float64_t>self.rules.max_delta_step * scales.gradient / scales.hessian
         root.limits.lower, root.limits.upper = -step, step
-        root.limits.is_free = step == INFINITY and (self.given.path_smooth == 0 or self.ws.n_outputs > 1)
+        root.limits.is_free = step == INFINITY and not (is_single and self.rules.path_smooth > 0)
 
-    def grow(self, const float32_t[:, ::1] gradients, const float32_t[:, ::1] hessians, rows, uint64_t seed):
-        """Grow one tree.
+    cdef Outcome _begin(self):
+        cdef bint is_ready
+        with nogil:
+            is_ready = self._quantise()
+        if not is_ready:
+            return NOT_FINITE
+        self._scale_rules()
+        with nogil:
+            is_ready = self._plant()
+        if not is_ready:
+            return OUT_OF_MEMORY
+        self._limit_root()
+        return GROWING
+
+    def grow(self, gradients, hessians, rows=None, uint64_t seed=0):
+        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix and output.
 
         Parameters
         ----------
-        gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
-            Unweighted.
+        gradients, hessians : float32 arrays of shape (n_rows,) or (n_outputs, n_rows)
+            Derivatives of the loss by the raw predictions.
         rows : uint32 array or None
-            The rows to use, ascending; None for all.
+            The rows to grow on, ascending; None for all.
         seed : int
-            Of the features' subsets.
-
-        Returns
-        -------
-        dict of the arrays of a Tree
+            Of the features drawn at each node.
         """
-        cdef Outcome outcome = NOT_BEGUN
+        cdef Workspace* ws = &self.ws
+        cdef const float32_t[:, ::1] g = np.atleast_2d(gradients), h = np.atleast_2d(hessians)
+        cdef Outcome outcome
+        cdef Py_ssize_t work
         cdef int32_t o, n_leaves = 1
-        for o in range(self.ws.n_outputs):
-            self.ws.outputs[o].source.gradients = &gradients[o, 0]
-            self.ws.outputs[o].source.hessians = &hessians[o, 0]
-        self.ws.seed = seed
+        for o in range(ws.n_outputs):
+            ws.outputs[o].source.gradients, ws.outputs[o].source.hessians = &g[o, 0], &h[o, 0]
+        ws.seed = seed
         self._set_rows(rows)
-        while outcome == NOT_BEGUN or outcome == GROWING:
+        outcome = self._begin()
+        while outcome == GROWING:
+            work = 0
             with nogil:
-                outcome = self._advance(outcome, &n_leaves)
+                while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
+                    work += _work_of_tasks(ws)
+                    outcome = next_set(ws, &n_leaves) if run_tasks(ws) else OUT_OF_MEMORY
             PyErr_CheckSignals()
+        if outcome == COMPLETE:
+            with nogil:
+                self._sum_up()
         if self.exchange is not None and self.exchange.error is not None:
             raise self.exchange.error
         if outcome == NOT_FINITE:
             raise ValueError("learning_rate must be lower: with it the gradients of the loss are not finite.")
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for the nodes of a tree of {n_leaves} leaves")
-        return self._tree()
-
-    cdef Outcome _advance(self, Outcome outcome, int32_t* n_leaves) noexcept nogil:
-        """Begin, or go on for some time: run the planned tasks and plan the next ones, over and over."""
-        cdef Workspace* ws = &self.ws
-        cdef Py_ssize_t work = 0
-        cdef int64_t* sums
-        if outcome == NOT_BEGUN:
-            outcome = self._begin()
-        while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
-            work += _work_of_tasks(ws)
-            if not self._run_tasks():
-                return OUT_OF_MEMORY
-            collect_candidates(ws)
-            outcome = next_set(ws, n_leaves)
-        if outcome == COMPLETE:
-            self._sum_up()
-            sums = <int64_t*>ws.sums
-            sum_over(ws.ranks, &sums, 1, ws.n_outputs * ws.n_nodes * <Py_ssize_t>(sizeof(Moments) // sizeof(int64_t)))
-        return outcome
-
-    cdef Outcome _begin(self) noexcept nogil:
-        if not self._quantise():
-            return NOT_FINITE
-        return GROWING if self._plant() else OUT_OF_MEMORY
-
-    cdef bint _run_tasks(self) noexcept nogil:
-        """Find the best splits of the planned tasks; False where memory is short or an exchange failed."""
-        if self.ws.ranks != NULL:
-            return self._exchange_tasks()
-        run_tasks(&self.ws)
-        return True
-
-    cdef bint _exchange_tasks(self) noexcept nogil:
-        """The same on several ranks, whose histograms one exchange adds up."""
-        cdef Workspace* ws = &self.ws
-        cdef int32_t k = ws.n_outputs
-        cdef int64_t** cells = <int64_t**>malloc(max(ws.n_tasks * k, 1) * sizeof(int64_t*))
-        cdef bint is_ready = cells != NULL
-        cdef int32_t i
-        for i in range(ws.n_tasks):
-            is_ready = is_ready and ws.nodes[ws.tasks[i].counted].slot >= 0
-        if is_ready and ws.n_tasks > 0:
-            count_tasks(ws)
-            for i in range(ws.n_tasks * k):
-                cells[i] = counted_histogram(ws, &ws.tasks[i // k], 0, i % k).cells
-            is_ready = sum_over(ws.ranks, cells, ws.n_tasks * k, 3 * ws.table.n_counted)
-            if is_ready:
-                search_tasks(ws)
-        free(cells)
-        return is_ready
+        tree = self._tree()
+        if self.rules.bind_values and not self.renews_leaves:
+            self._bind_values(tree)
+        return tree
 
     cdef void _sum_up(self) noexcept nogil:
         """The exact sums of every node."""
         cdef Workspace* ws = &self.ws
         cdef int32_t o
+        cdef int64_t* sums
         for o in range(ws.n_outputs):
             node_sums(ws, o, threads_for_rows(ws, ws.nodes[0].end))
+        sums = <int64_t*>ws.sums
+        sum_over(ws.ranks, &sums, 1, ws.n_outputs * ws.n_nodes * <Py_ssize_t>(sizeof(Moments) // sizeof(int64_t)))
 
     cdef _tree(self):
         """The arrays of the tree just grown, pruned."""
@@ -383,18 +366,26 @@ cdef class Grower:
                 if not ws.features[node.split.feature].is_categorical:
                     bin_threshold[k] = node.split.bin
                     missing_left[k] = node.split.missing_left
-        return {
-            "feature": links[0],
-            "bin_threshold": bins,
-            "missing_left": sides,
-            "category_set": links[2],
-            "category_words": self._category_words(link[2]),
-            "left_child": links[1],
-            "value": self._values(numbers[1]),
-            "gain": numbers[0],
-            "n_samples": counts,
-            "weight": numbers[1],
-        }
+        return Tree(
+            feature=links[0],
+            bin_threshold=bins,
+            missing_left=sides,
+            category_set=links[2],
+            category_words=self._category_words(link[2]),
+            left_child=links[1],
+            value=self._values(numbers[1]),
+            gain=numbers[0],
+            n_samples=counts,
+            weight=numbers[1],
+        )
+
+    cdef _bind_values(self, tree):
+        """Put the Newton steps of a tree within their limits, in place."""
+        hessians = tree.weight[:, None] if self.hessians is None else self.hessians
+        for column, hessian in enumerate(hessians.T):
+            value = tree.value[:, column].copy()
+            bind_values(value, hessian + self.rules.l2_regularization, tree, self.rules)
+            tree.value[:, column] = value
 
     cdef float64_t _gain_unit(self) noexcept nogil:
         """The unit of the gains of splits; those of several outputs are in units of the loss."""
@@ -425,7 +416,7 @@ cdef class Grower:
         cdef const Scales* scales = &ws.outputs[output].quantised.scales
         cdef const Node* node
         cdef int32_t i
-        cdef float64_t hessian, l2 = self.given.l2
+        cdef float64_t hessian, l2 = self.rules.l2_regularization
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
             if not is_kept(ws, node):
@@ -458,23 +449,28 @@ cdef class Grower:
         return words
 
     def leaves(self):
-        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, where each leaf starts."""
+        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
         cdef Workspace* ws = &self.ws
+        cdef int32_t i
         leaves = sorted(
-            (ws.nodes[i].begin, ws.nodes[i].end, ws.nodes[i].place)
+            (ws.nodes[i].place, ws.nodes[i].begin, ws.nodes[i].end)
             for i in range(ws.n_nodes) if is_kept(ws, &ws.nodes[i]) and not ws.nodes[i].is_split
         )
-        nodes = np.array([place for _, _, place in leaves])
-        starts = np.array([begin for begin, _, _ in leaves] + [ws.nodes[0].end], dtype=np.int64)
-        # On one of several ranks there may be none, and no array of nothing.
-        rows = np.array(<uint32_t[:max(ws.nodes[0].end, 1)]>ws.rows)[:ws.nodes[0].end]
-        return nodes, rows, starts
+        # On one of several ranks there may be no rows, and no array of nothing.
+        rows = np.asarray(<uint32_t[:max(ws.nodes[0].end, 1)]>ws.rows)
+        parts = [rows[begin:end] for _, begin, end in leaves]
+        starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return np.array([place for place, _, _ in leaves]), np.concatenate(parts), starts
 
-    def add_values(self, const float64_t[::1] value, float64_t[::1] raw):
-        """raw[row] += value[leaf of row], for the rows that the tree just grown was given."""
+    def add_values(self, value, raw):
+        """Add to `raw`, (n_rows,) or (n_outputs, n_rows), the values of the leaf of each row of the tree just grown."""
+        cdef const float64_t[::1] values
+        cdef float64_t[::1] of_output
         cdef int32_t n_threads = threads_for_rows(&self.ws, self.ws.nodes[0].end)
-        if self.ws.nodes[0].end <= FEW_ROWS:
-            add_to_all(&self.ws, &value[0], raw.shape[0], 1, &raw[0])
-        else:
-            with nogil:
-                add_to_all(&self.ws, &value[0], raw.shape[0], n_threads, &raw[0])
+        for column, own in enumerate(np.atleast_2d(raw)):
+            values, of_output = np.ascontiguousarray(value[:, column]), own
+            if self.ws.nodes[0].end <= FEW_ROWS:
+                add_to_all(&self.ws, &values[0], of_output.shape[0], 1, &of_output[0])
+            else:
+                with nogil:
+                    add_to_all(&self.ws, &values[0], of_output.shape[0], n_threads, &of_output[0])

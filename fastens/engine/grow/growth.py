@@ -13,12 +13,12 @@ from fastens.engine.grow.grow import Grower
 from fastens.engine.grow.values import bind_values, leaf_means
 from fastens.engine.limits import Limits
 from fastens.engine.losses.losses import exact_sum, weighted_mean
-from fastens.engine.trees.trees import Tree
 from fastens.engine.whole import are_whole
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binned import BinnedMatrix
     from fastens.engine.losses.losses import Loss
+    from fastens.engine.trees.trees import Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class RowWeights:
         return cls(weights, comm, n_rows, total, largest, total < 2.0**31 and not is_any(comm, not are_whole(weights)))
 
 
-class TreeGrower:
+class TreeGrower(Grower):
     """Grows one tree after another on the same rows, with the memory allocated once.
 
     Where the matrix has payloads for several outputs, every leaf has a value for each, and the gain of a split is the
@@ -156,49 +156,10 @@ class TreeGrower:
         renews_leaves: bool = False,
         n_threads: int = 1,
     ) -> None:
-        self._sample_weight, self._renews_leaves, self._comm = sample_weight, renews_leaves, matrix.comm
-        self._rules = rules.for_weights(sample_weight, matrix.comm)
-        growing = replace(self._rules, max_delta_step=None) if renews_leaves else self._rules
+        self._sample_weight = sample_weight
         weights = RowWeights.of(sample_weight, matrix.n_rows, matrix.comm)
-        self._grower = Grower(matrix, growing, weights, constant_hessian, n_threads)
-
-    def grow(
-        self,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32],
-        rows: NDArray[np.uint32] | None = None,
-        seed: int = 0,
-    ) -> Tree:
-        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix and output.
-
-        Parameters
-        ----------
-        gradients, hessians : float32 arrays of shape (n_rows,) or (n_outputs, n_rows)
-            Derivatives of the loss by the raw predictions.
-        rows : uint32 array or None
-            The rows to grow on, ascending; None for all.
-        seed : int
-            Of the features drawn at each node.
-        """
-        tree = Tree(**self._grower.grow(np.atleast_2d(gradients), np.atleast_2d(hessians), rows, seed))
-        hessians_of_nodes = self._grower.hessians
-        self._bind(tree, tree.weight[:, None] if hessians_of_nodes is None else hessians_of_nodes)
-        return tree
-
-    def _bind(self, tree: Tree, hessians: NDArray[np.float64]) -> None:
-        """Put the Newton steps of a tree within their limits, in place."""
-        if self._rules.bind_values and not self._renews_leaves:
-            for column, hessian in enumerate(hessians.T):
-                weight = hessian + self._rules.l2_regularization
-                tree.value[:, column] = self._bound(tree, tree.value[:, column].copy(), weight)
-
-    def _bound(self, tree: Tree, value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of nodes within their limits."""
-        rules = self._rules
-        bind_values(
-            value, weight, tree.feature, tree.left_child, rules.monotone, rules.path_smooth, rules.max_delta_step
-        )
-        return value
+        rules = rules.for_weights(sample_weight, matrix.comm)
+        super().__init__(matrix, rules, weights, constant_hessian, renews_leaves, n_threads)
 
     def renew_leaves(
         self,
@@ -222,28 +183,12 @@ class TreeGrower:
             weights = of_row[rows] if weights is None else weights * of_row[rows]
         found = np.zeros(tree.n_nodes)
         found[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
-        if self._rules.bind_values:
+        if self.rules.bind_values:
             leaf_means(found, tree.weight, tree.left_child)
-            found = self._bound(tree, found, tree.weight)
+            bind_values(found, tree.weight, tree, self.rules)
         value = tree.value.copy()
         value[:, column] = found
         return replace(tree, value=value)
-
-    def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.int64]]:
-        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
-        nodes, rows, starts = self._grower.leaves()
-        if self._comm.size == 1:
-            return nodes, rows, starts
-        # All ranks have the leaves in one order, which does not depend on their rows.
-        order = np.argsort(nodes)
-        parts = np.split(rows, starts[1:-1])
-        sizes = np.diff(starts)[order]
-        return nodes[order], np.concatenate([parts[leaf] for leaf in order]), np.append(0, np.cumsum(sizes))
-
-    def add_values(self, value: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
-        """Add to `raw`, (n_rows,) or (n_outputs, n_rows), the values of the leaf of each row of the tree just grown."""
-        for column, own in enumerate(np.atleast_2d(raw)):
-            self._grower.add_values(np.ascontiguousarray(value[:, column]), own)
 
 
 def leaves_within_limits(
@@ -267,5 +212,5 @@ def leaves_within_limits(
     value, weight = value.copy(), np.asarray(tree.weight, dtype=np.float64)
     leaf_means(value, weight, tree.left_child)
     most = None if rules.max_delta_step is None else factor * rules.max_delta_step
-    bind_values(value, weight, tree.feature, tree.left_child, rules.monotone, 0.0, most)
+    bind_values(value, weight, tree, replace(rules, path_smooth=0.0, max_delta_step=most))
     return value

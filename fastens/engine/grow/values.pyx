@@ -62,31 +62,27 @@ cdef void _bind(
         _bind_children(value, lower, upper, i, left, monotone[feature[i]] if monotone != NULL else 0)
 
 
-def bind_values(
-    float64_t[::1] value, const float64_t[::1] weight, const int32_t[::1] feature, const int32_t[::1] left_child,
-    const int8_t[::1] monotone, float64_t path_smooth, max_step,
-):
+def bind_values(float64_t[::1] value, const float64_t[::1] weight, tree, rules):
     """Smooth values along their paths and keep them within their bounds, in place.
 
     Parameters
     ----------
     value, weight : float64 arrays of shape (n_nodes,)
         Of all nodes; the less a node weighs, the more `path_smooth` pulls it towards its parent.
-    feature, left_child : int32 arrays of shape (n_nodes,)
-        The tree; a parent stands before its children.
-    monotone : int8 array of shape (n_features,) or None
-        1, -1 or 0.
-    path_smooth : float
-        Weight of the parent's value.
-    max_step : float or None
-        Largest absolute value.
+    tree : Tree
+        The tree.
+    rules : GrowthRules
+        Its limits.
     """
+    cdef const int32_t[::1] feature = tree.feature, left_child = tree.left_child
+    cdef const int8_t[::1] monotone = rules.monotone
+    cdef float64_t path_smooth = rules.path_smooth
     cdef Py_ssize_t n = value.shape[0]
     cdef const int8_t* signs = NULL
     cdef float64_t* bounds = <float64_t*>malloc(2 * n * sizeof(float64_t))
     if bounds == NULL:
         raise MemoryError(f"no memory for the bounds of {n} nodes")
-    bounds[0] = -INFINITY if max_step is None else -max_step
+    bounds[0] = -INFINITY if rules.max_delta_step is None else -rules.max_delta_step
     bounds[n] = -bounds[0]
     if monotone is not None:
         signs = &monotone[0]

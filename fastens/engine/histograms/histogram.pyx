@@ -21,11 +21,13 @@ cdef enum:
     COLUMN_BLOCK = 32
 
 
-cdef inline uint64_t _word(const Table* table, uint32_t row, const CellLayout* layout, bint is_ready) noexcept nogil:
+cdef inline uint64_t _word(const Quantised* gradients, uint32_t row, bint is_ready) noexcept nogil:
     """What a row adds to each of its cells."""
     if is_ready:
-        return table.words[row]
-    return word_of_payload((<const uint32_t*>(table.payloads + row * table.payload_stride))[0], layout)
+        return gradients.words[row]
+    return word_of_payload(
+        (<const uint32_t*>(gradients.payloads + row * gradients.payload_stride))[0], &gradients.layout
+    )
 
 
 cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
@@ -39,39 +41,39 @@ cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word
 
 
 cdef inline void _add_rows_of_bytes(
-    const Table* table, const CellLayout* layout, const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells,
-    int32_t first, int32_t last, bint is_ready,
+    const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
+    uint64_t* cells, bint is_ready,
 ) noexcept nogil:
-    """Add rows, two at a time, to the columns first..last-1: the additions of the two are independent."""
+    """Add rows, two at a time: the additions of the two are independent."""
     cdef Py_ssize_t i = 0, ahead = PREFETCH_AHEAD
     cdef int32_t f
     cdef const uint8_t* a
     cdef const uint8_t* b
     cdef uint64_t word_a, word_b
     cdef uint64_t* feature_cells
-    cdef bint apart = table.payload_stride != table.stride
+    cdef bint apart = gradients.payload_stride != table.stride
     while i < n_rows:
         if i + 1 + ahead < n_rows:
             prefetch(table.records + rows[i + ahead] * table.stride)
             prefetch(table.records + rows[i + 1 + ahead] * table.stride)
             if is_ready:
-                prefetch(&table.words[rows[i + ahead]])
+                prefetch(&gradients.words[rows[i + ahead]])
             elif apart:
-                prefetch(table.payloads + rows[i + ahead] * table.payload_stride)
+                prefetch(gradients.payloads + rows[i + ahead] * gradients.payload_stride)
         a = table.records + rows[i] * table.stride
-        word_a = _word(table, rows[i], layout, is_ready)
+        word_a = _word(gradients, rows[i], is_ready)
         b, word_b = a, 0
         if i + 1 < n_rows:
             b = table.records + rows[i + 1] * table.stride
-            word_b = _word(table, rows[i + 1], layout, is_ready)
-        f = first
-        feature_cells = cells + first * <Py_ssize_t>CELL_STRIDE
-        while f + 4 <= last:
+            word_b = _word(gradients, rows[i + 1], is_ready)
+        f = columns.first
+        feature_cells = cells + f * <Py_ssize_t>CELL_STRIDE
+        while f + 4 <= columns.end:
             _add_four(feature_cells, a + f, word_a)
             _add_four(feature_cells, b + f, word_b)
             feature_cells += 4 * CELL_STRIDE
             f += 4
-        while f < last:
+        while f < columns.end:
             feature_cells[a[f]] += word_a
             feature_cells[b[f]] += word_b
             feature_cells += CELL_STRIDE
@@ -80,8 +82,8 @@ cdef inline void _add_rows_of_bytes(
 
 
 cdef void _add_rows_of_pairs(
-    const Table* table, const CellLayout* layout, const uint32_t* rows, Py_ssize_t n_rows, uint64_t* cells,
-    int32_t first, int32_t last,
+    const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
+    uint64_t* cells,
 ) noexcept nogil:
     """The same for codes of two bytes."""
     cdef Py_ssize_t i
@@ -90,35 +92,14 @@ cdef void _add_rows_of_pairs(
     cdef uint64_t word
     for i in range(n_rows):
         record = table.records + rows[i] * table.stride
-        word = _word(table, rows[i], layout, table.words != NULL)
-        for f in range(first, last):
+        word = _word(gradients, rows[i], gradients.words != NULL)
+        for f in range(columns.first, columns.end):
             cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
 
 
-cdef void _build_packed(
-    const Table* table, const CellLayout* layout, const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns,
-    uint64_t* cells,
-) noexcept nogil:
-    cdef Py_ssize_t begin = 0, size
-    cdef int32_t first, last
-    while begin < n_rows:
-        size = min(<Py_ssize_t>ROW_BLOCK, n_rows - begin)
-        first = columns.first
-        while first < columns.end:
-            last = min(first + <int32_t>COLUMN_BLOCK, columns.end)
-            if table.code_size == 1 and table.words != NULL:
-                _add_rows_of_bytes(table, layout, rows + begin, size, cells, first, last, True)
-            elif table.code_size == 1:
-                _add_rows_of_bytes(table, layout, rows + begin, size, cells, first, last, False)
-            else:
-                _add_rows_of_pairs(table, layout, rows + begin, size, cells, first, last)
-            first = last
-        begin += size
-
-
 cdef inline void _add_rows_wide(
-    const Table* table, const int64_t* statistics,
-    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, int64_t* cells, const code_t* type_of_code,
+    const Table* table, const int64_t* wide, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
+    int64_t* cells, const code_t* type_of_code,
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int32_t f
@@ -127,25 +108,15 @@ cdef inline void _add_rows_wide(
     for i in range(n_rows):
         if i + PREFETCH_AHEAD < n_rows:
             prefetch(table.records + rows[i + PREFETCH_AHEAD] * table.stride)
-            prefetch(statistics + 3 * <Py_ssize_t>rows[i + PREFETCH_AHEAD])
+            prefetch(wide + 3 * <Py_ssize_t>rows[i + PREFETCH_AHEAD])
         codes = <const code_t*>(table.records + rows[i] * table.stride)
-        row = statistics + 3 * <Py_ssize_t>rows[i]
+        row = wide + 3 * <Py_ssize_t>rows[i]
         for f in range(columns.first, columns.end):
             add_row(cells + 3 * <Py_ssize_t>(table.columns[f].offset + codes[f]), row)
 
 
-cdef void _build_wide(
-    const Table* table, const int64_t* statistics, const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns,
-    int64_t* cells,
-) noexcept nogil:
-    if table.code_size == 1:
-        _add_rows_wide(table, statistics, rows, n_rows, columns, cells, <const uint8_t*>NULL)
-    else:
-        _add_rows_wide(table, statistics, rows, n_rows, columns, cells, <const uint16_t*>NULL)
-
-
 cdef void _flush(
-    uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout, const Columns* columns
+    uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout, Columns columns
 ) noexcept nogil:
     """Add packed cells to wide ones and clear them."""
     cdef Py_ssize_t i
@@ -157,7 +128,7 @@ cdef void _flush(
             flush_cell(&packed[i], &wide[3 * i], layout)
 
 
-cdef void _clear(const Table* table, const Columns* columns, Histogram* histogram) noexcept nogil:
+cdef void _clear(const Table* table, Columns columns, Histogram* histogram) noexcept nogil:
     cdef int32_t f
     cdef Py_ssize_t width = words_per_cell(histogram)
     cdef const Column* column
@@ -167,26 +138,43 @@ cdef void _clear(const Table* table, const Columns* columns, Histogram* histogra
 
 
 cdef void build_histogram(
-    const Table* table, const RowStatistics* statistics, const CellLayout* layout,
-    const uint32_t* rows, Py_ssize_t n_rows, const Columns* columns, uint64_t* scratch, Histogram* out,
+    const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
+    uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
     """The histogram of some rows and columns, on one thread, in the form of `out.packed`.
 
-    `scratch` holds n_counted zeros, before and after.
+    `scratch` holds n_counted zeros, before and after: packed cells of as many rows as they can hold.
     """
-    cdef Py_ssize_t begin = 0, size
+    cdef uint64_t* cells = <uint64_t*>out.cells if out.packed else scratch
+    cdef Py_ssize_t size, n_in_cells = 0
+    cdef Columns block
     _clear(table, columns, out)
-    if out.packed:
-        _build_packed(table, layout, rows, n_rows, columns, <uint64_t*>out.cells)
+    if not gradients.narrow:
+        if table.code_size == 1:
+            _add_rows_wide(table, gradients.wide, rows, n_rows, columns, out.cells, <const uint8_t*>NULL)
+        else:
+            _add_rows_wide(table, gradients.wide, rows, n_rows, columns, out.cells, <const uint16_t*>NULL)
         return
-    if not statistics.narrow:
-        _build_wide(table, statistics.wide, rows, n_rows, columns, out.cells)
-        return
-    while begin < n_rows:
-        size = min(layout.max_rows, n_rows - begin)
-        _build_packed(table, layout, rows + begin, size, columns, scratch)
-        _flush(scratch, out.cells, table, layout, columns)
-        begin += layout.max_rows
+    while n_rows > 0:
+        size = min(<Py_ssize_t>ROW_BLOCK, n_rows)
+        if not out.packed and n_in_cells + size > gradients.layout.max_rows:
+            _flush(scratch, out.cells, table, &gradients.layout, columns)
+            n_in_cells = 0
+        block.first = columns.first
+        while block.first < columns.end:
+            block.end = min(block.first + <int32_t>COLUMN_BLOCK, columns.end)
+            if table.code_size == 1 and gradients.words != NULL:
+                _add_rows_of_bytes(table, gradients, rows, size, block, cells, True)
+            elif table.code_size == 1:
+                _add_rows_of_bytes(table, gradients, rows, size, block, cells, False)
+            else:
+                _add_rows_of_pairs(table, gradients, rows, size, block, cells)
+            block.first = block.end
+        rows += size
+        n_rows -= size
+        n_in_cells += size
+    if not out.packed:
+        _flush(scratch, out.cells, table, &gradients.layout, columns)
 
 
 cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil:

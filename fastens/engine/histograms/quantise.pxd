@@ -1,5 +1,4 @@
 from fastens.engine.histograms.cells cimport CellLayout
-from fastens.engine.histograms.histogram cimport RowStatistics
 from fastens.engine.ranks cimport Ranks
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -37,21 +36,16 @@ cdef struct Moments:
     int64_t copies                  # of the rows
 
 
-cdef struct Payload:
-    # Where the narrow form goes: the 4-byte payload of each row, in its record or apart.
-    uint8_t* first
-    Py_ssize_t stride
-
-
 cdef struct Quantised:
-    # Room for both forms, and which one holds the current gradients.
-    Payload payload
-    uint64_t* words                 # of few rows: what each adds to its packed cells, in place of the payload; or NULL
+    # Each row's quantised gradient and hessian, and room for all forms of them. See cells.h.
+    bint narrow                     # they are words, or where there is no room for these, payloads; else wide
+    uint8_t* payloads               # of the first row, in its record or apart; others follow at this distance
+    Py_ssize_t payload_stride
+    uint64_t* words                 # what a row adds to its packed cells; NULL: there is no room
     int64_t* wide                   # 3 * n_rows, NULL until first needed
+    CellLayout layout
     Scales scales
     float64_t mean_hessian          # of a row, or copy of it, in the units of the sums
-    CellLayout layout
-    RowStatistics statistics
 
 
 cdef bint quantise(

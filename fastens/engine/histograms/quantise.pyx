@@ -155,14 +155,14 @@ cdef inline void _put_rows(
     """Where the histograms read them: as words, or else as payloads."""
     cdef Py_ssize_t i
     cdef CellLayout layout = out.layout     # a local copy: what is written could be one of its fields
-    cdef uint8_t* payload = out.payload.first + begin * out.payload.stride
+    cdef uint8_t* payload = out.payloads + begin * out.payload_stride
     if out.words != NULL:
         for i in range(n):
             out.words[begin + i] = word_of_row(gradients[i], hessians[i], &layout)
         return
     for i in range(n):
         (<uint32_t*>payload)[0] = payload_of_row(gradients[i], hessians[i], &layout)
-        payload += out.payload.stride
+        payload += out.payload_stride
 
 
 cdef inline Totals _write_wide(
@@ -193,7 +193,7 @@ cdef void _write_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef Pass* over = <Pass*>job
     cdef const RowGradients* source = over.source
     cdef Py_ssize_t begin = _bound(source.n_rows, part, n_parts), end = _bound(source.n_rows, part + 1, n_parts)
-    if over.out.statistics.narrow:
+    if over.out.narrow:
         over.totals[part] = _write_narrow(source, over.out, begin, end)
     else:
         over.totals[part] = _write_wide(source, over.out, _weighting(source), begin, end)
@@ -295,8 +295,8 @@ cdef bint quantise(
         <int64_t>source.max_weight if source.whole_weights else 1,
     )
     _set_scales(source, &extent, False, &out.scales)
-    out.statistics.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
-    if not out.statistics.narrow and not _need_wide(source, out):
+    out.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
+    if not out.narrow and not _need_wide(source, out):
         return False
     if not _write(&over, n_threads, &totals):
         return False
@@ -307,7 +307,7 @@ cdef bint quantise(
     ):
         return True
     _set_scales(source, &extent, True, &out.scales)
-    out.statistics.narrow = False
+    out.narrow = False
     if not _need_wide(source, out):
         return False
     if not _write(&over, n_threads, &totals):
@@ -319,7 +319,6 @@ cdef bint quantise(
 cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
     if out.wide == NULL:
         out.wide = <int64_t*>malloc(3 * source.n_rows * sizeof(int64_t))
-    out.statistics.wide = out.wide
     return out.wide != NULL
 
 

@@ -4,20 +4,23 @@ Trees of several outputs have a histogram of each output. Everything here is the
 the splits of one feature: split.pyx for one output, joint_search.pyx for several.
 """
 
+from libc.stdlib cimport free, malloc
+
 from fastens.engine.histograms.cells cimport CellLayout, Histogram
 from fastens.engine.histograms.histogram cimport (
-    Columns, all_columns, build_histogram, merge_histogram, subtract_histogram, unbundle
+    Columns, build_histogram, merge_histogram, subtract_histogram, unbundle
 )
+from fastens.engine.ranks cimport sum_over
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features
 from fastens.engine.splits.gain cimport Scan, limited_value, start_scan
 from fastens.engine.splits.joint_search cimport Side, best_joint_split, complete_joint_split
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums
 from fastens.engine.splits.workspace cimport (
-    Node, Output, Task, Workspace, node_histogram, partial_histogram, sums_of_node
+    Node, Task, Workspace, node_histogram, partial_histogram, sums_of_node
 )
 from fastens.engine.structs cimport Column, Feature, int32_t, int64_t
-from fastens.engine.team cimport share
+from fastens.engine.team cimport next_item, share
 
 cdef enum:
     # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
@@ -31,91 +34,140 @@ cdef enum:
     USUAL_ROWS = 1 << 8
 
 
-cdef int64_t _work_of_task(const Workspace* ws, const Task* task) noexcept nogil:
-    cdef const Node* node = &ws.nodes[task.counted]
-    return ws.n_outputs * ((node.end - node.begin) * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes)
-
-
-cdef int32_t threads_of_task(const Workspace* ws, const Task* task) noexcept nogil:
-    return <int32_t>max(1, min(<int64_t>ws.n_threads, _work_of_task(ws, task) // THREAD_GRAIN))
-
-
-cdef Histogram counted_histogram(const Workspace* ws, const Task* task, int32_t thread, int32_t output) noexcept nogil:
-    """Where the counted node's cells go: its slot, or the thread's own room."""
-    cdef const Node* node = &ws.nodes[task.counted]
-    if node.slot >= 0:
-        return node_histogram(ws, node, node.slot, output)
-    return partial_histogram(ws, node, thread, output)
-
-
-cdef struct Counting:
-    Workspace* ws
-    const Task* task
-    int32_t room                    # of the first part; those of the others follow
-
-
-cdef void count_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
-    """Count the rows in n_threads parts: the first into the node's own cells, the others into their partials."""
-    cdef Counting counting = Counting(ws, task, thread)
-    share(_count_part, &counting, n_threads)
-
-
-cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    cdef Counting* counting = <Counting*>job
-    cdef Workspace* ws = counting.ws
-    cdef const Node* node = &ws.nodes[counting.task.counted]
-    cdef Py_ssize_t n = node.end - node.begin
-    cdef Py_ssize_t begin = node.begin + n * part // n_parts, end = node.begin + n * (part + 1) // n_parts
-    cdef Columns columns = all_columns(&ws.table)
-    cdef Histogram out
-    cdef int32_t o, room = counting.room + part
-    for o in range(ws.n_outputs):
-        if part == 0:
-            out = counted_histogram(ws, counting.task, room, o)
-        else:
-            out = partial_histogram(ws, node, room, o)
-        _count(ws, o, begin, end, &columns, room, &out)
-
-
-cdef void _count(
-    Workspace* ws, int32_t output, Py_ssize_t begin, Py_ssize_t end, const Columns* columns, int32_t room,
-    Histogram* out,
-) noexcept nogil:
-    cdef const Output* of = &ws.outputs[output]
-    build_histogram(
-        &of.table, &of.quantised.statistics, &of.quantised.layout, ws.rows + begin, end - begin, columns,
-        ws.zeros + room * ws.table.n_counted, out,
-    )
-
-
-cdef inline void _merge_column(
-    Workspace* ws, const Task* task, Histogram* target, int32_t output, int32_t n_partials, const Column* column
-) noexcept nogil:
-    cdef Histogram partial
-    cdef int32_t t
-    for t in range(1, n_partials):
-        partial = partial_histogram(ws, &ws.nodes[task.counted], t, output)
-        merge_histogram(target, &partial, column)
-
-
-cdef void merge_partials(Workspace* ws, const Task* task, int32_t n_threads) noexcept nogil:
-    """Add the threads' partials to the counted node's cells, where that must be done before the search."""
-    cdef Histogram target
-    cdef int32_t c, o
-    for o in range(ws.n_outputs):
-        target = counted_histogram(ws, task, 0, o)
-        for c in range(ws.table.n_columns):
-            _merge_column(ws, task, &target, o, n_threads, &ws.table.columns[c])
-
-
 cdef struct Search:
     Workspace* ws
     const Task* task
-    int32_t room                    # of the first part
-    int32_t n_partials
+    int32_t room                    # of the first part; those of the others follow
+    int32_t n_partials              # 0: the node's rows are not yet counted
     Histogram* parent
     Side counted
     Side difference
+
+
+cdef struct SmallTasks:
+    # Those too small for several threads, which take them as they come.
+    Workspace* ws
+    int32_t next
+
+
+cdef int32_t _threads(const Workspace* ws, const Task* task) noexcept nogil:
+    """How many threads a task is worth."""
+    cdef const Node* node = &ws.nodes[task.counted]
+    cdef int64_t work = (node.end - node.begin) * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
+    return <int32_t>max(1, min(<int64_t>ws.n_threads, ws.n_outputs * work // THREAD_GRAIN))
+
+
+cdef bint run_tasks(Workspace* ws) noexcept nogil:
+    """Find the best splits of the planned tasks: large ones on all threads, then small ones side by side.
+
+    False where memory is short or an exchange of ranks failed.
+    """
+    cdef SmallTasks small = SmallTasks(ws, 0)
+    cdef int32_t i, n_threads, n_small = 0
+    if ws.ranks != NULL:
+        return _run_on_ranks(ws)
+    for i in range(ws.n_tasks):
+        n_threads = _threads(ws, &ws.tasks[i])
+        if n_threads > 1:
+            _run_task(ws, &ws.tasks[i], 0, n_threads)
+        else:
+            n_small += 1
+    share(_run_small, &small, ws.n_threads if n_small > 2 else 1)
+    return True
+
+
+cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    cdef SmallTasks* small = <SmallTasks*>job
+    cdef Workspace* ws = small.ws
+    cdef int32_t i = next_item(&small.next)
+    while i < ws.n_tasks:
+        if _threads(ws, &ws.tasks[i]) == 1:
+            _run_task(ws, &ws.tasks[i], part, 1)
+        i = next_item(&small.next)
+
+
+cdef bint _run_on_ranks(Workspace* ws) noexcept nogil:
+    """All tasks: one exchange adds up the histograms of all ranks."""
+    cdef int32_t i, k = ws.n_outputs
+    cdef int64_t** cells = <int64_t**>malloc(max(ws.n_tasks * k, 1) * sizeof(int64_t*))
+    cdef bint is_ready = cells != NULL
+    cdef Search search
+    for i in range(ws.n_tasks):
+        is_ready = is_ready and ws.nodes[ws.tasks[i].counted].slot >= 0
+    if is_ready and ws.n_tasks > 0:
+        for i in range(ws.n_tasks * k):
+            if i % k == 0:
+                search.ws, search.task, search.room = ws, &ws.tasks[i // k], 0
+                search.n_partials = _threads(ws, search.task)
+                share(_count_part, &search, search.n_partials)
+                _merge(&search)
+            cells[i] = _counted_histogram(&search, i % k).cells
+        is_ready = sum_over(ws.ranks, cells, ws.n_tasks * k, 3 * ws.table.n_counted)
+        for i in range(ws.n_tasks if is_ready else 0):
+            search.task, search.n_partials = &ws.tasks[i], 1
+            _search(&search, _threads(ws, search.task))
+    free(cells)
+    return is_ready
+
+
+cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_threads) noexcept nogil:
+    """Count and search; on one thread, with that room, or on several."""
+    cdef const Node* node = &ws.nodes[task.counted]
+    cdef Search search
+    search.ws, search.task, search.room, search.n_partials = ws, task, room, 0
+    if n_threads == 1 or task.is_root or node.end - node.begin > ROWS_BY_COLUMNS:
+        share(_count_part, &search, n_threads)
+        search.n_partials = n_threads
+        if task.is_root:
+            _merge(&search)
+    _search(&search, n_threads)
+
+
+cdef Histogram _counted_histogram(const Search* search, int32_t output) noexcept nogil:
+    """Where the counted node's cells go: its slot, or the room of the first part."""
+    cdef const Node* node = &search.ws.nodes[search.task.counted]
+    if node.slot >= 0:
+        return node_histogram(search.ws, node, node.slot, output)
+    return partial_histogram(search.ws, node, search.room, output)
+
+
+cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Count some of the rows: the first part into the node's own cells, the others into their partials."""
+    cdef const Search* search = <const Search*>job
+    cdef Workspace* ws = search.ws
+    cdef const Node* node = &ws.nodes[search.task.counted]
+    cdef Py_ssize_t n = node.end - node.begin, begin = n * part // n_parts, end = n * (part + 1) // n_parts
+    cdef Histogram out
+    cdef int32_t o, room = search.room + part
+    for o in range(ws.n_outputs):
+        out = _counted_histogram(search, o) if part == 0 else partial_histogram(ws, node, room, o)
+        build_histogram(
+            &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin + begin, end - begin,
+            Columns(0, ws.table.n_columns), ws.zeros + room * ws.table.n_counted, &out,
+        )
+
+
+cdef inline void _merge_column(
+    const Search* search, Histogram* target, int32_t output, const Column* column
+) noexcept nogil:
+    """Add the threads' partials to the counted node's cells."""
+    cdef Histogram partial
+    cdef int32_t t
+    for t in range(1, search.n_partials):
+        partial = partial_histogram(search.ws, &search.ws.nodes[search.task.counted], t, output)
+        merge_histogram(target, &partial, column)
+
+
+cdef void _merge(Search* search) noexcept nogil:
+    """The same for all columns, where that must be done before the search."""
+    cdef Workspace* ws = search.ws
+    cdef Histogram target
+    cdef int32_t c, o
+    for o in range(ws.n_outputs):
+        target = _counted_histogram(search, o)
+        for c in range(ws.table.n_columns):
+            _merge_column(search, &target, o, &ws.table.columns[c])
+    search.n_partials = 1
 
 
 cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t which) noexcept nogil:
@@ -139,35 +191,20 @@ cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
         side.of_sets = start_scan(&node.sums, ws.rules.l2 + ws.rules.category_l2, &node.limits, &ws.rules)
 
 
-cdef void run_task(Workspace* ws, const Task* task, int32_t thread, int32_t n_threads) noexcept nogil:
-    """Count and search; on one thread, with the room of `thread`, or on several."""
-    cdef const Node* node = &ws.nodes[task.counted]
-    if n_threads > 1 and not task.is_root and node.end - node.begin <= ROWS_BY_COLUMNS:
-        search_task(ws, task, thread, n_threads, 0)
-        return
-    count_task(ws, task, thread, n_threads)
-    if task.is_root:
-        merge_partials(ws, task, n_threads)
-    search_task(ws, task, thread, n_threads, 1 if task.is_root else n_threads)
+cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
+    """Merge the partials, subtract, and find the best splits, one column after the other.
 
-
-cdef void search_task(
-    Workspace* ws, const Task* task, int32_t thread, int32_t n_threads, int32_t n_partials
-) noexcept nogil:
-    """Merge the partials of so many threads, subtract, and find the best splits, one column after the other.
-
-    Where `n_partials` is 0, the node's rows are counted first. The root must come with its partials merged, since its
-    sums are read from its first column.
+    The root must come with its partials merged, since its sums are read from its first column.
     """
-    cdef Search search
+    cdef Workspace* ws = search.ws
+    cdef const Task* task = search.task
     cdef const Node* difference
     cdef int32_t o
-    search.ws, search.task, search.room, search.n_partials = ws, task, thread, n_partials
-    search.parent = ws.histograms + 3 * thread * ws.n_outputs
-    search.counted = _side(ws, task.counted, task.want_counted, thread, 0)
-    search.difference = _side(ws, task.difference, task.want_difference, thread, 1)
+    search.parent = ws.histograms + 3 * search.room * ws.n_outputs
+    search.counted = _side(ws, task.counted, task.want_counted, search.room, 0)
+    search.difference = _side(ws, task.difference, task.want_difference, search.room, 1)
     for o in range(ws.n_outputs):
-        search.counted.histograms[o] = counted_histogram(ws, task, thread, o)
+        search.counted.histograms[o] = _counted_histogram(search, o)
         if task.difference >= 0:
             difference = &ws.nodes[task.difference]
             search.parent[o] = node_histogram(ws, &ws.nodes[difference.parent], difference.slot, o)
@@ -176,9 +213,9 @@ cdef void search_task(
         _sum_root(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
-    share(_search_part, &search, n_threads)
-    _keep_best(ws, &search.counted, thread)
-    _keep_best(ws, &search.difference, thread)
+    share(_search_part, search, n_threads)
+    _keep_best(ws, &search.counted, search.room)
+    _keep_best(ws, &search.difference, search.room)
 
 
 cdef void _sum_root(Workspace* ws, const Histogram* histograms) noexcept nogil:
@@ -217,7 +254,10 @@ cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef int32_t c, o, room = search.room + part
     if search.n_partials == 0:
         for o in range(ws.n_outputs):
-            _count(ws, o, node.begin, node.end, &columns, room, &search.counted.histograms[o])
+            build_histogram(
+                &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin, node.end - node.begin, columns,
+                ws.zeros + room * ws.table.n_counted, &search.counted.histograms[o],
+            )
     for c in range(columns.first, columns.end):
         _search_column(search, &ws.table.columns[c], room)
 
@@ -239,13 +279,11 @@ cdef inline void _complete_column(Search* search, const Column* column, int32_t 
     cdef Workspace* ws = search.ws
     cdef Histogram* counted = &search.counted.histograms[output]
     cdef const CellLayout* layout = &ws.outputs[output].quantised.layout
-    _merge_column(ws, search.task, counted, output, search.n_partials, column)
+    _merge_column(search, counted, output, column)
     if column.n_features > 1:
         unbundle(counted, column, ws.features, sums_of_node(ws, search.counted.node, output), layout)
     if search.difference.node >= 0:
-        subtract_histogram(
-            &search.parent[output], counted, &search.difference.histograms[output], layout, column
-        )
+        subtract_histogram(&search.parent[output], counted, &search.difference.histograms[output], layout, column)
 
 
 cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t room) noexcept nogil:

@@ -36,7 +36,6 @@ cdef struct Task:
 
 cdef struct Output:
     # One of the raw predictions that a tree has values for, with histograms in fixed-point units of its own.
-    Table table                     # the rows with its payload
     RowGradients source
     Quantised quantised
     SplitRules rules                # in the units of its sums

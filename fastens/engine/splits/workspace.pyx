@@ -184,7 +184,7 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
 
 cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
     cdef const Quantised* quantised = &ws.outputs[output].quantised
-    return quantised.statistics.narrow and ws.ranks == NULL and node.end - node.begin <= quantised.layout.max_rows
+    return quantised.narrow and ws.ranks == NULL and node.end - node.begin <= quantised.layout.max_rows
 
 
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil:

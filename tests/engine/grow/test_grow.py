@@ -291,7 +291,7 @@ def test_penalties_are_prices_that_trees_are_pruned_at(penalty):
     whole = TreeGrower(matrix, rules).grow(gradients, hessians)
     grower = TreeGrower(matrix, replace(rules, split_penalty=penalty))
     found = grower.grow(gradients, hessians)
-    price = penalty * grower._grower.dispersion
+    price = penalty * grower.dispersion
     assert_same_tree(found, prune(whole, price / whole.weight[0]))
     assert (found.n_nodes == 1) == (penalty == 1e9)
 
