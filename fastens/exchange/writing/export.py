@@ -7,8 +7,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import joblib
+
 from fastens.exchange.writing.targets import CannotHoldError
 from fastens.exchange.writing.view import view_of
+from fastens.storage import replacing
 
 # The modules that write the formats: `write` of each takes the view of a model and its own options.
 FORMATS = {
@@ -20,6 +23,8 @@ FORMATS = {
     "c": "c_header",
     "sql": "sql_text",
 }
+# Those that are no text.
+BINARY = ("onnx", "sklearn", "treelite")
 
 
 def export(model: Any, path: str | os.PathLike[str] | None, format: str, options: dict[str, Any]) -> Any:  # noqa: A002
@@ -42,12 +47,9 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
         raise ValueError(f"format={format!r} cannot hold {error}, which this {name} has.") from None
     if path is None:
         return written
-    if isinstance(written, bytes):
-        Path(path).write_bytes(written)
-    elif isinstance(written, str):
-        Path(path).write_text(written, encoding="utf-8", newline="\n")
-    else:
-        import joblib
-
-        joblib.dump(written, path)
+    with replacing(path) as unfinished:
+        if isinstance(written, str | bytes):
+            Path(unfinished).write_bytes(written if isinstance(written, bytes) else written.encode())
+        else:
+            joblib.dump(written, unfinished)
     return None
