@@ -80,8 +80,6 @@ LONG_SIGNATURES = {
     "GradientBoostingRanker.fit": 15,
     "_add_block": 12,
     "_add_wide": 9,
-    "_consider": 9,
-    "_search_side": 9,
     "add_family_entries": 9,
     "add_linear": 9,
     "add_products_loop": 11,

@@ -22,6 +22,7 @@ from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
 from fastens.parameters import NONE, one_of, parameter, whole
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -215,8 +216,8 @@ class GradientBoostingRanker(BoostedTrees):
 
     # What boosting calls --------------------------------------------------
 
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read(n_rows)
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read()
 
     def _target_for_hashing(self, y: Array) -> Array:
         # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
@@ -310,7 +311,8 @@ class GradientBoostingRanker(BoostedTrees):
         return super().staged_score(X, labels, weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
-        target = y.read(len(predicted))
+        target = y.read()
+        check_same_rows(len(predicted), target)
         if sample_weight is not None:
             present = np.flatnonzero(sample_weight)
             target, predicted, sample_weight = target[present], predicted[present], sample_weight[present]

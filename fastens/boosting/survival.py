@@ -20,6 +20,7 @@ from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -77,12 +78,9 @@ class GradientBoostingSurvival(BoostedTrees):
 
     # The target --------------------------------------------------
 
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """Bounds of the times, (n_rows, 2)."""
-        bounds = read_times(y)
-        if len(bounds) != n_rows:
-            raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(bounds)}.")
-        return bounds
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        """Return the bounds of the times, (n_rows, 2)."""
+        return read_times(y)
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         # Categories are told apart by how much sooner or later than all rows theirs are: the first step of boosting.
@@ -181,8 +179,10 @@ class GradientBoostingSurvival(BoostedTrees):
         return self._score_of(y, self.predict(X), sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        bounds = self._read_target(y)
+        check_same_rows(len(predicted), bounds)
         weight = check_weights(sample_weight, len(predicted))
-        return self._score_of_raw(predicted[:, None], self._read_target(y, len(predicted)), weight)
+        return self._score_of_raw(predicted[:, None], bounds, weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
         return concordance(y, -raw[:, 0] if self.loss == "cox" else raw[:, 0], weight)

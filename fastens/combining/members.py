@@ -34,6 +34,7 @@ from fastens.table.encoder import InputEncoder
 from fastens.table.parts import column_numbers, take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.tables import is_frame, is_plain, open_table
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -225,9 +226,8 @@ class BaseMembers(BaseFastens):
             X = table.native
             if X.dtype is not None and X.dtype.kind == "O":  # what no member could read is the table's fault
                 InputEncoder.fit(table).transform(table)
-        self._set_columns(len(table), table.names)
         self._encoder = InputEncoder(table.names, [None] * len(table))
-        self._set_plain()
+        self._set_columns()
         return X
 
     def _check_table(self, X: Any) -> Any:
@@ -275,7 +275,7 @@ class BaseMembers(BaseFastens):
         X = self._encoder.matched(X, type(self).__name__).native
         y = np.asarray(y)
         try:
-            self._encode_target(self._read_target(y, X.shape[0]))
+            check_same_rows(X.shape[0], self._encode_target(self._read_target(y)))
         except ValueError as error:
             raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
         return X, y

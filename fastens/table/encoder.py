@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import MappedRows, RowSource
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
@@ -86,7 +87,9 @@ class InputEncoder:
 
     @classmethod
     @shared
-    def learn(cls, X: Any, reading: Reading, owner: str, n_threads: int = 1) -> tuple[InputEncoder, Any]:
+    def learn(
+        cls, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL
+    ) -> tuple[InputEncoder, Any]:
         """Return the encoder that a table teaches, and the table as a row source.
 
         Parameters
@@ -99,6 +102,8 @@ class InputEncoder:
             What errors call the estimator.
         n_threads : int, default=1
             Most threads to use.
+        comm : Comm
+            The ranks that the table is divided among; all learn the categories of the whole table.
         """
         given = open_table(X, owner)
         table, chosen = given.with_date_parts(), reading.categorical_features
@@ -108,7 +113,9 @@ class InputEncoder:
             if isinstance(table, PartedTable):
                 raise ValueError(f"X must be a table in one piece for {owner}; got one that is read in parts.")
             return cls.fit_codes(table, n_threads)
-        encoder = cls.fit(table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads)
+        encoder = cls.fit(
+            table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads, comm=comm
+        )
         encoder.has_date_parts = table is not given
         return encoder, encoder.transform(table, n_threads)
 
@@ -137,14 +144,19 @@ class InputEncoder:
         *,
         missing_is_category: bool = False,
         n_threads: int = 1,
+        comm: Comm = LOCAL,
     ) -> InputEncoder:
-        """Learn the columns and categories of a table."""
+        """Learn the columns and categories of a table; a column is categorical on all ranks if it is on any."""
         chosen = table.chosen_columns(categorical_features)
         if sparse.issparse(table.source) and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
             )
+        if comm.size > 1:
+            chosen = np.any(comm.gather(chosen), axis=0)
         categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
+        if comm.size > 1:
+            categories = table.joined_categories(comm.gather(categories))
         return cls(table.names, categories, missing_is_category=missing_is_category)
 
     @classmethod

@@ -192,6 +192,14 @@ class Table:
         in_threads(learn, columns, self.threads_to_read(columns, n_threads))
         return found
 
+    def joined_categories(self, parts: list[list[list[Any] | None]]) -> list[list[Any] | None]:
+        """Return for each column its sorted categories in any part of the table, from those of all parts."""
+
+        def joined(index: int) -> list[Any]:
+            return sorted_categories([value for part in parts for value in part[index] or []], self.name(index))
+
+        return [None if found is None else joined(index) for index, found in enumerate(parts[0])]
+
     def threads_to_read(self, columns: Sequence[int], n_threads: int) -> int:
         """Number of threads to read columns with; columns that are codes already need none."""
         if self.n_rows * len(columns) <= GRAIN:
@@ -367,13 +375,9 @@ class PartedTable(Table):
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return for each column its sorted categories, None for columns not requested."""
-        found: list[list[Any] | None] = [None] * len(self)
-        if columns:
-            parts = [table.learn_categories(columns, n_threads) for table in self.tables()]
-            for index in columns:
-                values = [value for part in parts for value in part[index] or []]
-                found[index] = sorted_categories(values, self.name(index))
-        return found
+        if not columns:
+            return [None] * len(self)
+        return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
 
 
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:

@@ -189,10 +189,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def _learn_table(self, X: Any) -> Any:
         if not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
             return super()._learn_table(X)
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
-        self._set_plain()
+        self._set_columns()
         return X
 
     def _takes_numbers_as_they_are(self) -> bool:

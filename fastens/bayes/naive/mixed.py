@@ -105,7 +105,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
                 raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
             self._encoder.categories[index] = values.tolist()
             X[:, index] = np.where(np.isnan(X[:, index]), np.nan, np.searchsorted(values, X[:, index]))
-        self._set_plain()
+        self._set_columns()
         return X
 
     def _make_likelihoods(self) -> list[Likelihood]:

@@ -31,6 +31,7 @@ from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, who
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -372,7 +373,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         if y is not None:
             if not hasattr(self, "classes_"):
                 raise ValueError("y must not be given: the network has no class.")
-            labels = self._encode_target(self._read_target(y, len(positions)))
+            labels = self._encode_target(self._read_target(y))
+            check_same_rows(len(positions), labels)
         return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
 
     def _position(self, number: int, value: Any) -> int | None:

@@ -11,7 +11,7 @@ from fastens.engine.forest.splits.groups cimport column_of
 from fastens.engine.forest.splits.median cimport weighted_medians
 from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians
 from fastens.engine.forest.splits.search cimport find_split
-from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, Forest, NodeSums, Open, Sample, binds_paths
+from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, Forest, Open, Sample, Search, binds_paths
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open
 from fastens.engine.heap cimport pop_heap, push_heap
@@ -26,43 +26,37 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
     )
 
 
-cdef int32_t _add_node(
-    const Forest* forest, const Sample* sample, Workspace* ws, Grown* grown, uint32_t begin, uint32_t end,
-    uint64_t total,
-) noexcept nogil:
+cdef int32_t _add_node(Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, uint64_t total) noexcept nogil:
     """A new leaf; there must be place for it."""
     cdef ForestNode* node = &grown.nodes[grown.n]
-    cdef NodeSums rows
     memset(node, 0, sizeof(ForestNode))
     node.begin, node.end, node.total = begin, end, total
     node.feature = node.category_set = -1
-    if uses_medians(forest):
-        rows.rows, rows.n_rows = sample.entries + begin, end - begin
-        weighted_medians(forest, sample, &ws.scratch, &rows, grown.medians + <Py_ssize_t>grown.n * grown.n_values)
+    if uses_medians(ws.search.forest):
+        ws.search.rows, ws.search.n_rows = ws.search.sample.entries + begin, end - begin
+        weighted_medians(&ws.search, grown.medians + <Py_ssize_t>grown.n * grown.n_values)
     grown.n += 1
     return grown.n - 1
 
 
-cdef bint _may_split(const Forest* forest, const Sample* sample, const Open* open) noexcept nogil:
+cdef bint _may_split(const Search* search, const Open* open) noexcept nogil:
     cdef Py_ssize_t n_rows = open.end - open.begin
     return (
-        open.depth < forest.limits.max_depth
-        and n_rows >= max(forest.rules.min_split, 2 * <int64_t>forest.limits.min_samples_leaf)
-        and not is_pure_word(forest, sample, open.total)
+        open.depth < search.forest.limits.max_depth
+        and n_rows >= max(search.forest.rules.min_split, 2 * <int64_t>search.forest.limits.min_samples_leaf)
+        and not is_pure_word(search, open.total)
     )
 
 
-cdef bint add_root(
-    const Forest* forest, const Sample* sample, Workspace* ws, Grown* grown, Open* root, const uint64_t* mask
-) noexcept nogil:
-    """Make the first node of a tree or a branch, and open it."""
+cdef bint add_root(Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
+    """Make the first node of a tree or a branch, and open it; False without memory."""
     ws.n_open = ws.n_heap = 0
     if not (reserve_nodes(grown, 1, 0) and reserve_open(ws, 1)):
         return False
-    root.node = _add_node(forest, sample, ws, grown, root.begin, root.end, root.total)
-    memcpy(ws.masks, mask, ws.scratch.n_mask_words * sizeof(uint64_t))
+    root.node = _add_node(ws, grown, root.begin, root.end, root.total)
+    memcpy(ws.masks, mask, ws.search.n_mask_words * sizeof(uint64_t))
     ws.open[0] = root[0]
-    ws.n_open = _may_split(forest, sample, root)
+    ws.n_open = _may_split(&ws.search, root)
     return True
 
 
@@ -105,14 +99,15 @@ cdef void _open_child(
 
 
 cdef bint _split(
-    const Forest* forest, const Sample* sample, Workspace* ws, Grown* grown, const Open* open,
-    const uint32_t* set_words, Open* children,
+    Workspace* ws, Grown* grown, const Open* open, const uint32_t* set_words, Open* children
 ) noexcept nogil:
     """Part the node's rows and make its children; False without memory."""
+    cdef const Forest* forest = ws.search.forest
+    cdef const Sample* sample = ws.search.sample
     cdef CodeColumn column = column_of(forest, open.split.feature, open.end - open.begin)
     cdef int32_t left
     cdef uint32_t middle
-    if not reserve_nodes(grown, 2, ws.scratch.n_set_words):
+    if not reserve_nodes(grown, 2, ws.search.n_set_words):
         return False
     _record_split(forest, grown, open, set_words)
     middle = open.begin + <uint32_t>part_entries(
@@ -120,8 +115,8 @@ cdef bint _split(
         set_words if open.split.is_set else NULL, sample.entries + open.begin, open.end - open.begin,
         sample.spare + open.begin,
     )
-    left = _add_node(forest, sample, ws, grown, open.begin, middle, open.split.left_word)
-    _add_node(forest, sample, ws, grown, middle, open.end, open.total - open.split.left_word)
+    left = _add_node(ws, grown, open.begin, middle, open.split.left_word)
+    _add_node(ws, grown, middle, open.end, open.total - open.split.left_word)
     _open_child(forest, open, &grown.nodes[left], False, &children[0])
     _open_child(forest, open, &grown.nodes[left + 1], True, &children[1])
     children[0].node, children[1].node = left, left + 1
@@ -129,25 +124,24 @@ cdef bint _split(
 
 
 cdef inline uint64_t* _mask(const Workspace* ws, int32_t place) noexcept nogil:
-    return ws.masks + <Py_ssize_t>place * ws.scratch.n_mask_words
+    return ws.masks + <Py_ssize_t>place * ws.search.n_mask_words
 
 
 cdef inline uint32_t* _set(const Workspace* ws, int32_t place) noexcept nogil:
-    return ws.sets + <Py_ssize_t>place * ws.scratch.n_set_words
+    return ws.sets + <Py_ssize_t>place * ws.search.n_set_words
 
 
 cdef inline void _push(Workspace* ws, const Open* open, const uint64_t* mask) noexcept nogil:
     cdef uint64_t* to = _mask(ws, ws.n_open)
     if to != mask:
-        memcpy(to, mask, ws.scratch.n_mask_words * sizeof(uint64_t))
+        memcpy(to, mask, ws.search.n_mask_words * sizeof(uint64_t))
     ws.open[ws.n_open] = open[0]
     ws.n_open += 1
 
 
-cdef Outcome grow_depth_first(
-    const Forest* forest, const Sample* sample, Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work
-) noexcept nogil:
+cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
     """Split open nodes, the left one of two first, until the work is done; with `branches`, small ones go there."""
+    cdef const Forest* forest = ws.search.forest
     cdef Open open
     cdef Open children[2]
     cdef uint64_t* mask
@@ -156,52 +150,51 @@ cdef Outcome grow_depth_first(
         ws.n_open -= 1
         open = ws.open[ws.n_open]
         mask = _mask(ws, ws.n_open)
-        if branches != NULL and open.end - open.begin <= branch_rows(sample.n_entries):
+        if branches != NULL and open.end - open.begin <= branch_rows(ws.search.sample.n_entries):
             if not reserve_open(branches, 1):
                 return OUT_OF_MEMORY
             _push(branches, &open, mask)
             continue
         work[0] -= (open.end - open.begin) * forest.limits.features_per_split
-        if not find_split(forest, sample, &ws.scratch, &open, mask):
+        if not find_split(&ws.search, &open, mask):
             continue
         if binds_paths(forest):
             open.n_excluded = bind_to_path(forest, open.split.feature, mask)
-        if not (reserve_open(ws, 2) and _split(forest, sample, ws, grown, &open, ws.scratch.set_words, children)):
+        if not (reserve_open(ws, 2) and _split(ws, grown, &open, ws.search.set_words, children)):
             return OUT_OF_MEMORY
         mask = _mask(ws, ws.n_open)
         for i in range(1, -1, -1):
-            if _may_split(forest, sample, &children[i]):
+            if _may_split(&ws.search, &children[i]):
                 _push(ws, &children[i], mask)
     return GROWING if ws.n_open > 0 else COMPLETE
 
 
-cdef void _examine(const Forest* forest, const Sample* sample, Workspace* ws, int32_t place) noexcept nogil:
+cdef void _examine(Workspace* ws, int32_t place) noexcept nogil:
     """Queue an open node if it has a split."""
     cdef Open* open = &ws.open[place]
-    if find_split(forest, sample, &ws.scratch, open, _mask(ws, place)):
-        memcpy(_set(ws, place), ws.scratch.set_words, ws.scratch.n_set_words * sizeof(uint32_t))
+    if find_split(&ws.search, open, _mask(ws, place)):
+        memcpy(_set(ws, place), ws.search.set_words, ws.search.n_set_words * sizeof(uint32_t))
         push_heap(ws.heap, &ws.n_heap, open.split.gain, place)
 
 
-cdef Outcome grow_best_first(
-    const Forest* forest, const Sample* sample, Workspace* ws, Grown* grown, Py_ssize_t* work
-) noexcept nogil:
+cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noexcept nogil:
     """Split the open node of the largest gain, over and over, until the work is done."""
+    cdef const Forest* forest = ws.search.forest
     cdef Open open
     cdef Open children[2]
     cdef int32_t i, place
     if grown.n == 1 and ws.n_open == 1:
-        _examine(forest, sample, ws, 0)
+        _examine(ws, 0)
     while ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves and work[0] > 0:
         place = pop_heap(ws.heap, &ws.n_heap)
         open = ws.open[place]
         work[0] -= (open.end - open.begin) * forest.limits.features_per_split
         if binds_paths(forest):
             open.n_excluded = bind_to_path(forest, open.split.feature, _mask(ws, place))
-        if not (reserve_open(ws, 2) and _split(forest, sample, ws, grown, &open, _set(ws, place), children)):
+        if not (reserve_open(ws, 2) and _split(ws, grown, &open, _set(ws, place), children)):
             return OUT_OF_MEMORY
         for i in range(2):
-            if _may_split(forest, sample, &children[i]):
+            if _may_split(&ws.search, &children[i]):
                 _push(ws, &children[i], _mask(ws, place))
-                _examine(forest, sample, ws, ws.n_open - 1)
+                _examine(ws, ws.n_open - 1)
     return GROWING if ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves else COMPLETE

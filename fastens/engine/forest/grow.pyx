@@ -20,14 +20,13 @@ from fastens.engine.forest.sample cimport (
 )
 from fastens.engine.forest.splits.draw cimport add_feature
 from fastens.engine.forest.splits.score cimport uses_medians
-from fastens.engine.forest.splits.scratch cimport allocate_scratch
 from fastens.engine.forest.splits.search cimport packed_total
 from fastens.engine.forest.splits.structs cimport (
     Entry, Forest, Layout, Open, Sample, Targets, binds_paths, mask_words
 )
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace
 from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
-from fastens.engine.forest.workspace cimport free_grown, free_workspace, reserve_nodes
+from fastens.engine.forest.workspace cimport allocate_search, free_grown, free_workspace, reserve_nodes
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
@@ -101,6 +100,7 @@ cdef class TreeWorker:
         memset(self.workspaces, 0, (self.n_threads + 1) * sizeof(Workspace))
         memset(self.grown, 0, (self.n_threads + 1) * sizeof(Grown))
         for i in range(self.n_threads + 1):
+            self.workspaces[i].search.forest, self.workspaces[i].search.sample = &data.forest, &self.sample
             self.grown[i].n_values = data.n_values if uses_medians(&data.forest) else 0
 
     def __dealloc__(self):
@@ -238,7 +238,7 @@ cdef class TreeWorker:
             if not allocate_records(forest, n, &self.sample):
                 return False
             for i in range(self.n_threads + 1):
-                if not allocate_scratch(forest, &self.sample.layout, n, &self.workspaces[i].scratch):
+                if not allocate_search(&self.workspaces[i].search, n):
                     return False
             self.n_allocated, self.allocated = n, self.sample.layout
         if forest.targets.numbers != NULL and not self.sample.layout.packed and self.sample.numbers == NULL:
@@ -263,23 +263,21 @@ cdef class TreeWorker:
 
     cdef bint _start_at(self, Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
         """Make and open the first node of the tree or of a branch; False without memory."""
-        if not add_root(&self.data.forest, &self.sample, ws, grown, root, mask):
-            return False
-        return not has_records(&self.data.forest, &self.sample) or start_records(
-            &self.data.forest, &self.sample, ws, root
+        return add_root(ws, grown, root, mask) and (
+            not has_records(&self.data.forest, &self.sample) or start_records(ws, root)
         )
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
         cdef Grown* trunk = &self.grown[self.n_threads]
         if self.data.forest.limits.max_leaves > 0:
-            return grow_best_first(&self.data.forest, &self.sample, &self.workspaces[0], trunk, &self.work)
+            return grow_best_first(&self.workspaces[0], trunk, &self.work)
         return self._grow_nodes(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
 
     cdef Outcome _grow_nodes(self, Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
         """Depth first, from the open nodes."""
         if has_records(&self.data.forest, &self.sample):
-            return grow_records(&self.data.forest, &self.sample, ws, grown, branches, work)
-        return grow_depth_first(&self.data.forest, &self.sample, ws, grown, branches, work)
+            return grow_records(ws, grown, branches, work)
+        return grow_depth_first(ws, grown, branches, work)
 
     cdef bint _make_branches(self) noexcept nogil:
         free(self.branches)
@@ -315,7 +313,7 @@ cdef class TreeWorker:
         branch.thread = thread
         branch.first, branch.first_word = grown.n, grown.n_words
         branch.outcome = GROWING if self._start_at(
-            ws, grown, &root, roots.masks + <Py_ssize_t>i * roots.scratch.n_mask_words
+            ws, grown, &root, roots.masks + <Py_ssize_t>i * roots.search.n_mask_words
         ) else OUT_OF_MEMORY
         if branch.outcome == GROWING:
             branch.outcome = self._grow_nodes(ws, grown, NULL, &work)

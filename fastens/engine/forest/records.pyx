@@ -137,8 +137,8 @@ cdef inline float64_t _weight(const Tree* tree, uint32_t n_rows, uint32_t second
 
 
 cdef float64_t _score(const Tree* tree, uint32_t n_rows, uint32_t second) noexcept nogil:
-    tree.ws.scratch.left[0] = _word(tree, n_rows, second)
-    return words_score(tree.forest, tree.sample, tree.ws.scratch.left, tree.ws.scratch.stats)
+    tree.ws.search.left[0] = _word(tree, n_rows, second)
+    return words_score(&tree.ws.search, tree.ws.search.left)
 
 
 cdef inline float64_t _gain(
@@ -343,8 +343,9 @@ cdef inline void _record_split(
     ))
 
 
-cdef bint start_records(const Forest* forest, const Sample* sample, Workspace* ws, const Open* root) noexcept nogil:
+cdef bint start_records(Workspace* ws, const Open* root) noexcept nogil:
     """Open the first node of a tree or a branch; False without memory."""
+    cdef const Sample* sample = ws.search.sample
     cdef RecordNode* node
     ws.n_record_nodes = 0
     if not reserve_record_nodes(ws, 1):
@@ -353,7 +354,7 @@ cdef bint start_records(const Forest* forest, const Sample* sample, Workspace* w
     node.key, node.mask, node.n_excluded, node.buffer = root.key, ws.masks[0], root.n_excluded, root.buffer
     node.begin, node.end, node.node, node.depth = root.begin, root.end, root.node, root.depth
     node.second = <uint32_t>((root.total >> sample.layout.number_shift) // _class_weight(sample, 1))
-    ws.n_record_nodes = _may_split(forest, node)
+    ws.n_record_nodes = _may_split(ws.search.forest, node)
     return True
 
 
@@ -372,10 +373,10 @@ cdef bint _hand_over(const Tree* tree, const RecordNode* node, Workspace* branch
     return True
 
 
-cdef Outcome grow_records(
-    const Forest* forest, const Sample* sample, Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work
-) noexcept nogil:
+cdef Outcome grow_records(Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
     """As grow_depth_first, of nodes whose rows have records."""
+    cdef const Forest* forest = ws.search.forest
+    cdef const Sample* sample = ws.search.sample
     cdef Tree tree
     cdef Best best
     cdef RecordNode node

@@ -1,6 +1,6 @@
 # A tree while it grows, and what a thread needs to grow one.
 
-from fastens.engine.forest.splits.structs cimport Open, Scratch
+from fastens.engine.forest.splits.structs cimport Open, Search
 from fastens.engine.heap cimport Candidate
 from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -41,7 +41,7 @@ cdef struct RecordNode:
 
 cdef struct Workspace:
     # What one thread needs to grow trees.
-    Scratch scratch
+    Search search
     # A stack of open nodes, and their masks.
     Open* open
     uint64_t* masks

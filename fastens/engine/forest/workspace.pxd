@@ -1,7 +1,9 @@
+from fastens.engine.forest.splits.structs cimport Search
 from fastens.engine.forest.tree cimport Grown, Workspace
 from fastens.engine.structs cimport int32_t
 
 
+cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil
 cdef void free_workspace(Workspace* ws) noexcept nogil
 cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil
 cdef bint reserve_record_nodes(Workspace* ws, int32_t n) noexcept nogil

@@ -1,19 +1,97 @@
-"""Memory for growing trees of a forest: open nodes of a thread, and the nodes of a tree."""
+"""Memory for growing trees of a forest: a thread's search and open nodes, and the nodes of a tree."""
 
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
 
-from fastens.engine.forest.splits.structs cimport Open
+from fastens.engine.forest.splits.score cimport uses_medians
+from fastens.engine.forest.splits.structs cimport (
+    FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Search, binds_paths, mask_words
+)
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace
 from fastens.engine.heap cimport Candidate
-from fastens.engine.structs cimport float64_t, int32_t, uint32_t, uint64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
     FIRST_NODES = 256
+    ALIGNMENT = 64
+
+
+cdef struct Plan:
+    # Parts of one block of memory: measured while memory is NULL, handed out in a second pass.
+    char* memory
+    Py_ssize_t size
+
+
+cdef void* _part(Plan* plan, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
+    cdef void* part = plan.memory + plan.size if plan.memory != NULL else NULL
+    plan.size += (n * size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    return part
+
+
+cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcept nogil:
+    cdef const Forest* forest = search.forest
+    cdef const Layout* layout = &search.sample.layout
+    cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
+    cdef int32_t j
+    for j in range(FEATURES_AT_ONCE):
+        # One cache line more, so that the same codes of two features do not compete for a place in the cache.
+        search.cells[j].cells = <uint64_t*>_part(plan, n_codes * layout.n_words + 8, sizeof(uint64_t))
+        search.cells[j].marks = <uint64_t*>_part(plan, 4 if forest.table.code_size == 1 else 1024, sizeof(uint64_t))
+        search.cells[j].summary = <uint64_t*>_part(plan, 16, sizeof(uint64_t))
+    search.codes = <uint16_t*>_part(plan, n_codes + 1, sizeof(uint16_t))
+    search.found = <uint64_t*>_part(plan, 2 * (n_codes + 1) * layout.n_words, sizeof(uint64_t))
+    search.left = <uint64_t*>_part(plan, 2 * layout.n_words, sizeof(uint64_t))
+    search.total = <uint64_t*>_part(plan, layout.n_words, sizeof(uint64_t))
+    search.stats = <float64_t*>_part(plan, n_stats, sizeof(float64_t))
+    search.sums = <uint64_t*>_part(plan, n_codes + 1, sizeof(uint64_t))
+    search.gains = <float64_t*>_part(plan, n_codes + 1, sizeof(float64_t))
+    search.order = <int32_t*>_part(plan, 2 * (n_codes + 1), sizeof(int32_t))
+    search.axis = <float64_t*>_part(plan, 2 * n_stats, sizeof(float64_t))
+    search.drawn = <int32_t*>_part(plan, forest.table.n_features, sizeof(int32_t))
+    search.set_words = <uint32_t*>_part(plan, search.n_set_words, sizeof(uint32_t))
+    search.visited = <uint64_t*>_part(plan, search.n_mask_words, sizeof(uint64_t))
+    if forest.rules.random_thresholds:
+        # A few cache lines more, so that the features' codes do not compete for a place in the cache.
+        search.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
+        search.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * search.n_row_codes, forest.table.code_size)
+        search.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
+    if uses_medians(forest):
+        _plan_medians(&search.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
+
+
+cdef void _plan_medians(
+    MedianScratch* medians, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_targets, Plan* plan
+) noexcept nogil:
+    medians.keys = <uint64_t*>_part(plan, n, sizeof(uint64_t))
+    medians.rank = <int32_t*>_part(plan, n_targets * n, sizeof(int32_t))
+    medians.number = <int64_t*>_part(plan, n_targets * n, sizeof(int64_t))
+    medians.tree_weight = <int64_t*>_part(plan, n + 1, sizeof(int64_t))
+    medians.tree_sum = <int64_t*>_part(plan, n + 1, sizeof(int64_t))
+    medians.start = <int64_t*>_part(plan, n_groups + 1, sizeof(int64_t))
+    medians.group = <int32_t*>_part(plan, n_groups, sizeof(int32_t))
+    medians.loss = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
+    medians.left_median = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
+    medians.right_median = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
+    medians.left_weight = <int64_t*>_part(plan, n_groups, sizeof(int64_t))
+
+
+cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
+    """Allocate for trees of so many rows; cells are zero."""
+    cdef Plan plan = Plan(NULL, 0)
+    free(search.memory)
+    search.n_mask_words = mask_words(search.forest) * (1 + binds_paths(search.forest))
+    search.n_set_words = (search.forest.table.max_codes + 31) // 32
+    _plan_search(search, n_entries, &plan)
+    search.memory = calloc(plan.size, 1)
+    if search.memory == NULL:
+        return False
+    plan = Plan(<char*>search.memory, 0)
+    _plan_search(search, n_entries, &plan)
+    return True
 
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
-    free(ws.scratch.memory)
+    free(ws.search.memory)
     free(ws.open)
     free(ws.record_nodes)
     free(ws.masks)
@@ -37,9 +115,9 @@ cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
     capacity = max(2 * ws.open_capacity, 64)
     if not (
         _resize(<void**>&ws.open, capacity * sizeof(Open))
-        and _resize(<void**>&ws.masks, capacity * ws.scratch.n_mask_words * sizeof(uint64_t))
+        and _resize(<void**>&ws.masks, capacity * ws.search.n_mask_words * sizeof(uint64_t))
         and _resize(<void**>&ws.heap, capacity * sizeof(Candidate))
-        and _resize(<void**>&ws.sets, capacity * ws.scratch.n_set_words * sizeof(uint32_t))
+        and _resize(<void**>&ws.sets, capacity * ws.search.n_set_words * sizeof(uint32_t))
     ):
         return False
     ws.open_capacity = <int32_t>capacity

@@ -1,12 +1,9 @@
 """Splits of more than two classes: a group of rows changes the sums of squares (Gini), or of weights times their
 logarithms (entropy), only for the classes it has."""
 
-from fastens.engine.forest.splits.candidates cimport Candidates, finish_split, keep
-from fastens.engine.forest.splits.groups cimport Groups, code_at, column_of
+from fastens.engine.forest.splits.groups cimport code_at, column_of
 from fastens.engine.forest.splits.score cimport word_weight
-from fastens.engine.forest.splits.structs cimport (
-    CodeColumn, Forest, FoundSplit, Layout, NodeSums, Sample, Scratch, sum_of_logs
-)
+from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, Layout, Search, keep_split, sum_of_logs
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
@@ -51,76 +48,67 @@ cdef inline int64_t _of_class(const Side* side, int32_t k) noexcept nogil:
     return <int64_t>(side.weights[k] * side.weights[k]) if side.logs == NULL else side.logs[side.weights[k]]
 
 
-cdef inline float64_t _gain(const NodeSums* node, const Side* left, const Side* right) noexcept nogil:
-    """How much better the two sides score than the node."""
+cdef inline float64_t _score(const Side* left, const Side* right) noexcept nogil:
+    """Of both sides together."""
     cdef int64_t entropy
     if left.logs == NULL:
-        return (
-            <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight - node.score
-        )
+        return <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight
     entropy = left.sum - left.logs[left.weight] + right.sum - right.logs[right.weight]
-    return sum_of_logs(entropy) - node.score
+    return sum_of_logs(entropy)
 
 
-cdef void _start(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Side* left, Side* right
-) noexcept nogil:
+cdef void _start(Search* search, Side* left, Side* right) noexcept nogil:
     """All rows on the right."""
-    cdef int32_t k, n_classes = forest.targets.n_stats
-    left.logs = right.logs = forest.rules.logs
+    cdef int32_t k, n_classes = search.forest.targets.n_stats
+    left.logs = right.logs = search.forest.rules.logs
     left.sum = left.weight = left.count = right.sum = 0
-    left.weights, right.weights = scratch.left, scratch.left + n_classes
-    right.weight, right.count = node.weight, node.n_rows
+    left.weights, right.weights = search.left, search.left + n_classes
+    right.weight, right.count = search.weight, search.n_rows
     for k in range(n_classes):
         left.weights[k] = 0
-        right.weights[k] = <uint64_t>word_weight(&sample.layout, scratch.total[k])
+        right.weights[k] = <uint64_t>word_weight(&search.sample.layout, search.total[k])
         right.sum += _of_class(right, k)
 
 
-cdef inline bint _is_allowed(const Forest* forest, const Sample* sample, const Side* side) noexcept nogil:
-    return side.weight >= sample.min_weight and (
-        sample.layout.count_mask == 0 or side.count >= forest.limits.min_samples_leaf
+cdef inline bint _is_allowed(const Search* search, const Side* side) noexcept nogil:
+    return side.weight >= search.sample.min_weight and (
+        search.sample.layout.count_mask == 0 or side.count >= search.forest.limits.min_samples_leaf
     )
 
 
 cdef inline void _consider(
-    const Forest* forest, const Sample* sample, const NodeSums* node, const Side* left, const Side* right,
-    int32_t feature, int32_t position, bint missing_left, FoundSplit* best,
+    Search* search, const Side* left, const Side* right, int32_t position, bint missing_left
 ) noexcept nogil:
     """Keep a split if it is allowed and better than the best so far."""
     cdef float64_t gain
-    if not (_is_allowed(forest, sample, left) and _is_allowed(forest, sample, right)):
+    if not (_is_allowed(search, left) and _is_allowed(search, right)):
         return
-    gain = _gain(node, left, right)
-    if gain > best.gain:
-        keep(gain, feature, position, missing_left, best)
-        best.left_weight = left.weight
+    gain = _score(left, right) - search.score
+    if gain > search.best.gain:
+        keep_split(search, gain, position, missing_left)
+        search.best.left_weight = left.weight
 
 
-cdef void scan_classes(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    const Candidates* candidates, FoundSplit* best,
-) noexcept nogil:
-    """Keep the best of the splits if it is better than the best so far."""
+cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
+    """The splits with the groups first .. k on the left, k = first .. last."""
+    cdef const Layout* layout = &search.sample.layout
     cdef Side left, right
-    cdef int32_t j, n_classes = forest.targets.n_stats
-    _start(forest, sample, scratch, node, &left, &right)
-    if candidates.missing_left:
-        _move(&sample.layout, scratch.found, n_classes, &right, &left)
-    for j in range(candidates.first, candidates.last + 1):
-        _move(&sample.layout, scratch.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
-        _consider(forest, sample, node, &left, &right, groups.feature, j, candidates.missing_left, best)
+    cdef int32_t j, n_classes = search.forest.targets.n_stats
+    _start(search, &left, &right)
+    if missing_left:
+        _move(layout, search.found, n_classes, &right, &left)
+    for j in range(first, last + 1):
+        _move(layout, search.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
+        _consider(search, &left, &right, j, missing_left)
 
 
-cdef inline void _sort_rows(
-    const Forest* forest, const NodeSums* node, int32_t feature, uint32_t* keys
-) noexcept nogil:
+cdef inline void _sort_rows(const Search* search, uint32_t* keys) noexcept nogil:
     """The codes and places of a few rows, ascending."""
-    cdef CodeColumn column = column_of(forest, feature, node.n_rows)
+    cdef CodeColumn column = column_of(search.forest, search.feature, search.n_rows)
     cdef int32_t i, j
     cdef uint32_t key
-    for i in range(<int32_t>node.n_rows):
-        key = code_at(forest.table.code_size, &column, node.rows[i].row) << 8 | <uint32_t>i
+    for i in range(<int32_t>search.n_rows):
+        key = code_at(search.forest.table.code_size, &column, search.rows[i].row) << 8 | <uint32_t>i
         j = i
         while j > 0 and keys[j - 1] > key:
             keys[j] = keys[j - 1]
@@ -128,48 +116,36 @@ cdef inline void _sort_rows(
         keys[j] = key
 
 
-cdef inline void _scan_sorted(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    const uint32_t* keys, bint missing_left, FoundSplit* best,
-) noexcept nogil:
+cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing_left) noexcept nogil:
     """Every threshold between rows that are in order, with missing rows, which come first, on one side."""
     cdef Side left, right
-    cdef int32_t i, group = 0, n = <int32_t>node.n_rows
+    cdef int32_t i, group = 0, n = <int32_t>search.n_rows
     cdef bint stays = keys[0] >> 8 == 0 and not missing_left
-    _start(forest, sample, scratch, node, &left, &right)
+    cdef const Entry* row
+    _start(search, &left, &right)
     for i in range(n):
         if not (stays and group == 0):
-            _move_class(
-                &sample.layout, node.rows[keys[i] & 255].word, <int32_t>node.rows[keys[i] & 255].offset, &right, &left
-            )
+            row = &search.rows[keys[i] & 255]
+            _move_class(&search.sample.layout, row.word, <int32_t>row.offset, &right, &left)
         if i + 1 < n and keys[i + 1] >> 8 == keys[i] >> 8:
             continue
         # Not: all rows on one side, nor missing ones alone, which is a split of the other kind.
         if right.weight > 0 and not (keys[0] >> 8 == 0 and group == 0):
-            _consider(forest, sample, node, &left, &right, groups.feature, group, missing_left, best)
+            _consider(search, &left, &right, group, missing_left)
         group += 1
 
 
-cdef void search_few(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Groups* groups, FoundSplit* best
-) noexcept nogil:
-    """Keep the best threshold of a numeric feature for few rows, which are sorted rather than counted."""
-    cdef FoundSplit before = best[0]
+cdef void search_few(Search* search) noexcept nogil:
+    """Every threshold of a numeric feature for few rows, which are sorted rather than counted."""
     cdef uint32_t[FEW_ROWS] keys
     cdef int32_t i
-    _sort_rows(forest, node, groups.feature, keys)
-    groups.n, groups.is_set = 0, False
-    for i in range(<int32_t>node.n_rows):
+    _sort_rows(search, keys)
+    search.n_groups, search.is_set = 0, False
+    for i in range(<int32_t>search.n_rows):
         if i == 0 or keys[i] >> 8 != keys[i - 1] >> 8:
-            scratch.codes[groups.n] = <uint16_t>(keys[i] >> 8)
-            groups.n += 1
-    if groups.n == 1:
-        return
-    best.last_code = -1
-    _scan_sorted(forest, sample, scratch, node, groups, keys, False, best)
-    if scratch.codes[0] == 0:
-        _scan_sorted(forest, sample, scratch, node, groups, keys, True, best)
-    if best.feature != groups.feature:
-        best[0] = before
-        return
-    finish_split(forest, scratch, node, groups, best)
+            search.codes[search.n_groups] = <uint16_t>(keys[i] >> 8)
+            search.n_groups += 1
+    if search.n_groups > 1:
+        _scan_sorted(search, keys, False)
+        if search.codes[0] == 0:
+            _scan_sorted(search, keys, True)

@@ -1,14 +1,7 @@
-from fastens.engine.forest.splits.groups cimport Groups
-from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, NodeSums, Sample, Scratch
+from fastens.engine.forest.splits.structs cimport Search
 from fastens.engine.structs cimport float64_t
 
 
-cdef float64_t median_score(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node
-) noexcept nogil
-cdef void weighted_medians(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, float64_t* medians
-) noexcept nogil
-cdef void search_medians(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Groups* groups, FoundSplit* best
-) noexcept nogil
+cdef float64_t median_score(Search* search) noexcept nogil
+cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil
+cdef void search_medians(Search* search) noexcept nogil

@@ -5,13 +5,11 @@ ordered set (Fenwick 1994) that knows its weighted median and the absolute devia
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 
-from fastens.engine.splits.categories cimport sort_codes
-from fastens.engine.forest.splits.candidates cimport finish_split, random_candidate
-from fastens.engine.forest.splits.groups cimport Groups, code_at, column_of
+from fastens.engine.forest.splits.groups cimport code_at, column_of
+from fastens.engine.forest.splits.scan cimport random_candidate
 from fastens.engine.forest.splits.score cimport is_monotone, word_weight
-from fastens.engine.forest.splits.structs cimport (
-    CodeColumn, Entry, Forest, FoundSplit, MedianScratch, NodeSums, Sample, Scratch
-)
+from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, MedianScratch, Search, keep_split
+from fastens.engine.splits.categories cimport sort_codes
 from fastens.engine.splits.gain cimport ScanRoom
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
@@ -21,65 +19,59 @@ cdef int _compare(const void* a, const void* b) noexcept nogil:
     return (left > right) - (left < right)
 
 
-cdef inline int64_t _weight(const Sample* sample, const Entry* entry) noexcept nogil:
-    return word_weight(&sample.layout, entry.word)
+cdef inline int64_t _weight(const Search* search, const Entry* row) noexcept nogil:
+    return word_weight(&search.sample.layout, row.word)
 
 
-cdef void _rank_rows(
-    const Forest* forest, const Sample* sample, MedianScratch* medians, const NodeSums* node, int32_t target
-) noexcept nogil:
-    """Keys in the order of the rows' numbers: the lower half of a key is the row's place in the node."""
-    cdef const int32_t* ranks = forest.targets.ranks + target * forest.table.n_rows
+cdef inline Py_ssize_t _number_of(const Search* search, uint64_t key, int32_t target) noexcept nogil:
+    """The place of a row's number; the lower half of its key is its place in the node."""
+    return <Py_ssize_t>search.rows[<uint32_t>key].row * search.forest.targets.n_targets + target
+
+
+cdef void _rank_rows(Search* search, int32_t target) noexcept nogil:
+    """Keys in the order of the rows' numbers."""
+    cdef const int32_t* ranks = search.forest.targets.ranks + target * search.forest.table.n_rows
+    cdef uint64_t* keys = search.medians.keys
     cdef Py_ssize_t i
-    for i in range(node.n_rows):
-        medians.keys[i] = <uint64_t>ranks[node.rows[i].row] << 32 | <uint64_t>i
-    qsort(medians.keys, node.n_rows, sizeof(uint64_t), _compare)
+    for i in range(search.n_rows):
+        keys[i] = <uint64_t>ranks[search.rows[i].row] << 32 | <uint64_t>i
+    qsort(keys, search.n_rows, sizeof(uint64_t), _compare)
 
 
-cdef void weighted_medians(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, float64_t* medians
-) noexcept nogil:
+cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
     """Of each target; between two numbers where just half of the weight lies on each side."""
+    cdef const float64_t* numbers = search.forest.targets.numbers
+    cdef const uint64_t* keys = search.medians.keys
     cdef int32_t t
     cdef Py_ssize_t i
     cdef int64_t total = 0, below
-    cdef float64_t number
-    for i in range(node.n_rows):
-        total += _weight(sample, &node.rows[i])
-    for t in range(forest.targets.n_targets):
-        _rank_rows(forest, sample, &scratch.medians, node, t)
+    for i in range(search.n_rows):
+        total += _weight(search, &search.rows[i])
+    for t in range(search.forest.targets.n_targets):
+        _rank_rows(search, t)
         i, below = -1, 0
         while 2 * below < total:
             i += 1
-            below += _weight(sample, &node.rows[<uint32_t>scratch.medians.keys[i]])
-        number = _number(forest, node, scratch.medians.keys[i], t)
+            below += _weight(search, &search.rows[<uint32_t>keys[i]])
+        medians[t] = numbers[_number_of(search, keys[i], t)]
         if 2 * below == total:
-            number = 0.5 * (number + _number(forest, node, scratch.medians.keys[i + 1], t))
-        medians[t] = number
+            medians[t] = 0.5 * (medians[t] + numbers[_number_of(search, keys[i + 1], t)])
 
 
-cdef inline float64_t _number(const Forest* forest, const NodeSums* node, uint64_t key, int32_t target) noexcept nogil:
-    return forest.targets.numbers[<Py_ssize_t>node.rows[<uint32_t>key].row * forest.targets.n_targets + target]
-
-
-cdef float64_t median_score(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node
-) noexcept nogil:
+cdef float64_t median_score(Search* search) noexcept nogil:
     """Minus the sum of the absolute deviations; also rank the node's rows for the search."""
-    cdef MedianScratch* medians = &scratch.medians
-    cdef Py_ssize_t i, n = node.n_rows
+    cdef MedianScratch* medians = &search.medians
+    cdef Py_ssize_t i, n = search.n_rows
     cdef int32_t t
     cdef float64_t score = 0.0
-    for t in range(forest.targets.n_targets):
-        _rank_rows(forest, sample, medians, node, t)
+    for t in range(search.forest.targets.n_targets):
+        _rank_rows(search, t)
         for i in range(n):
             medians.rank[t * n + <uint32_t>medians.keys[i]] = <int32_t>i
-            medians.number[t * n + i] = sample.numbers[
-                <Py_ssize_t>node.rows[<uint32_t>medians.keys[i]].row * forest.targets.n_targets + t
-            ]
+            medians.number[t * n + i] = search.sample.numbers[_number_of(search, medians.keys[i], t)]
         _empty(medians, n)
         for i in range(n):
-            _insert(medians, n, medians.number + t * n, medians.rank[t * n + i], _weight(sample, &node.rows[i]))
+            _insert(medians, n, medians.number + t * n, medians.rank[t * n + i], _weight(search, &search.rows[i]))
         score -= <float64_t>_deviations(medians, n, medians.number + t * n, NULL)
     return score
 
@@ -133,59 +125,58 @@ cdef int64_t _deviations(
     return number * below - sum_below + (medians.sum - sum_below) - number * (medians.weight - below)
 
 
-cdef int32_t _group_rows(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t feature
-) noexcept nogil:
-    """Sort the rows by code; return the number of groups, which start at scratch.medians.start."""
-    cdef MedianScratch* medians = &scratch.medians
-    cdef CodeColumn column = column_of(forest, feature, node.n_rows)
+cdef void _group_rows(Search* search) noexcept nogil:
+    """Sort the rows by code; the groups start at medians.start."""
+    cdef MedianScratch* medians = &search.medians
+    cdef CodeColumn column = column_of(search.forest, search.feature, search.n_rows)
     cdef Py_ssize_t i
     cdef int32_t n = 0
-    for i in range(node.n_rows):
-        medians.keys[i] = <uint64_t>code_at(forest.table.code_size, &column, node.rows[i].row) << 32 | <uint64_t>i
-    qsort(medians.keys, node.n_rows, sizeof(uint64_t), _compare)
-    for i in range(node.n_rows):
+    cdef uint64_t code
+    for i in range(search.n_rows):
+        code = code_at(search.forest.table.code_size, &column, search.rows[i].row)
+        medians.keys[i] = code << 32 | <uint64_t>i
+    qsort(medians.keys, search.n_rows, sizeof(uint64_t), _compare)
+    for i in range(search.n_rows):
         if i == 0 or medians.keys[i] >> 32 != medians.keys[i - 1] >> 32:
-            scratch.codes[n] = <uint16_t>(medians.keys[i] >> 32)
+            search.codes[n] = <uint16_t>(medians.keys[i] >> 32)
             medians.start[n] = i
+            medians.group[n] = n
             n += 1
-    medians.start[n] = node.n_rows
-    for i in range(n):
-        medians.group[i] = <int32_t>i
-    return n
+    medians.start[n] = search.n_rows
+    search.n_groups, search.is_set = n, search.forest.table.is_categorical[search.feature]
 
 
-cdef void _order_categories(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t n
-) noexcept nogil:
+cdef void _order_categories(Search* search) noexcept nogil:
     """Put the groups in the order of the first target's mean."""
-    cdef MedianScratch* medians = &scratch.medians
-    cdef int32_t g, first = forest.targets.n_targets
+    cdef MedianScratch* medians = &search.medians
+    cdef int32_t g
     cdef Py_ssize_t i
-    cdef float64_t weight
+    cdef float64_t sum_, weight
     cdef ScanRoom keyed
-    cdef const Entry* entry
-    for g in range(n):
-        scratch.gains[g], weight = 0.0, 0.0
+    cdef const Entry* row
+    for g in range(search.n_groups):
+        sum_ = weight = 0.0
         for i in range(medians.start[g], medians.start[g + 1]):
-            entry = &node.rows[<uint32_t>medians.keys[i]]
-            scratch.gains[g] += <float64_t>_weight(sample, entry) * <float64_t>sample.numbers[entry.row * first]
-            weight += <float64_t>_weight(sample, entry)
-        scratch.gains[g] /= weight
-    keyed.keys, keyed.codes, keyed.sums = scratch.gains, medians.group, NULL
-    sort_codes(&keyed, n)
-    for g in range(n):
-        scratch.order[g] = scratch.codes[medians.group[g]]
-    for g in range(n):
-        scratch.codes[g] = <uint16_t>scratch.order[g]
+            row = &search.rows[<uint32_t>medians.keys[i]]
+            sum_ += <float64_t>_weight(search, row) * <float64_t>search.sample.numbers[
+                _number_of(search, medians.keys[i], 0)
+            ]
+            weight += <float64_t>_weight(search, row)
+        search.gains[g] = sum_ / weight
+    keyed.keys, keyed.codes, keyed.sums = search.gains, medians.group, NULL
+    sort_codes(&keyed, search.n_groups)
+    for g in range(search.n_groups):
+        search.order[g] = search.codes[medians.group[g]]
+    for g in range(search.n_groups):
+        search.codes[g] = <uint16_t>search.order[g]
 
 
-cdef void _sweep(
-    const Sample* sample, MedianScratch* medians, const NodeSums* node, int32_t target, int32_t n, bint backwards
-) noexcept nogil:
+cdef void _sweep(Search* search, int32_t target, bint backwards) noexcept nogil:
     """Add to medians.loss[k] the deviations of the groups up to k, or backwards of those after k."""
-    cdef Py_ssize_t i, k, g, n_rows = node.n_rows
+    cdef MedianScratch* medians = &search.medians
+    cdef Py_ssize_t i, k, g, n = search.n_groups, n_rows = search.n_rows
     cdef const int64_t* numbers = medians.number + target * n_rows
+    cdef const int32_t* ranks = medians.rank + target * n_rows
     cdef uint32_t place
     cdef float64_t median = 0.0
     _empty(medians, n_rows)
@@ -193,7 +184,7 @@ cdef void _sweep(
         g = medians.group[n - 1 - k if backwards else k]
         for i in range(medians.start[g], medians.start[g + 1]):
             place = <uint32_t>medians.keys[i]
-            _insert(medians, n_rows, numbers, medians.rank[target * n_rows + place], _weight(sample, &node.rows[place]))
+            _insert(medians, n_rows, numbers, ranks[place], _weight(search, &search.rows[place]))
         i = n - 2 - k if backwards else k
         medians.loss[i] += <float64_t>_deviations(medians, n_rows, numbers, &median)
         if backwards:
@@ -203,83 +194,58 @@ cdef void _sweep(
             medians.left_weight[i] = medians.weight
 
 
-cdef void _compare_losses(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    int32_t first, int32_t last, FoundSplit* best,
-) noexcept nogil:
-    """Candidates first .. last: the groups up to that one, in medians.group, go left."""
-    cdef MedianScratch* medians = &scratch.medians
-    cdef int32_t t, k, n = groups.n
+cdef bint _is_allowed(const Search* search, int32_t k, int64_t count) noexcept nogil:
+    """Whether the split after group k, with so many rows on the left, keeps to the limits."""
+    cdef const MedianScratch* medians = &search.medians
+    cdef int64_t weight = min(medians.left_weight[k], search.weight - medians.left_weight[k])
+    return (
+        min(count, search.n_rows - count) >= search.forest.limits.min_samples_leaf
+        and weight >= search.sample.min_weight
+        and (
+            search.forest.limits.monotone == NULL
+            or is_monotone(search, medians.left_median[k], medians.right_median[k])
+        )
+    )
+
+
+cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint missing_last) noexcept nogil:
+    """Candidates first .. last, by their positions among the codes: the groups up to that one go left.
+
+    The missing rows, code 0, come last to be on the right.
+    """
+    cdef MedianScratch* medians = &search.medians
+    cdef int32_t t, k, n = search.n_groups
     cdef int64_t count = 0
     cdef float64_t gain
+    for k in range(0 if search.is_set else n):
+        medians.group[k] = (k + missing_last) % n
     memset(medians.loss, 0, n * sizeof(float64_t))
-    for t in range(forest.targets.n_targets):
-        _sweep(sample, medians, node, t, n, False)
-        _sweep(sample, medians, node, t, n, True)
-    for k in range(last + 1):
+    for t in range(search.forest.targets.n_targets):
+        _sweep(search, t, False)
+        _sweep(search, t, True)
+    for k in range(last - missing_last + 1):
         count += medians.start[medians.group[k] + 1] - medians.start[medians.group[k]]
-        if (
-            k < first or min(count, node.n_rows - count) < forest.limits.min_samples_leaf
-            or min(medians.left_weight[k], node.weight - medians.left_weight[k]) < sample.min_weight
-        ):
-            continue
-        if forest.limits.monotone != NULL and not is_monotone(
-            forest.limits.monotone[groups.feature], node, medians.left_median[k], medians.right_median[k]
-        ):
-            continue
-        gain = -medians.loss[k] - node.score
-        if gain > best.gain:
-            best.gain, best.feature, best.position = gain, groups.feature, k
-            best.left_weight = medians.left_weight[k]
-            best.left_value, best.right_value = medians.left_median[k], medians.right_median[k]
+        gain = -medians.loss[k] - search.score
+        if k >= first - missing_last and gain > search.best.gain and _is_allowed(search, k, count):
+            keep_split(search, gain, k + missing_last, search.codes[0] == 0 and not missing_last)
+            search.best.left_weight = medians.left_weight[k]
+            search.best.left_value, search.best.right_value = medians.left_median[k], medians.right_median[k]
 
 
-cdef void search_medians(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Groups* groups, FoundSplit* best
-) noexcept nogil:
-    """Keep the feature's best split if it is better than the best so far."""
-    cdef FoundSplit before = best[0]
-    cdef int32_t g, last, n = _group_rows(forest, sample, scratch, node, groups.feature)
+cdef void search_medians(Search* search) noexcept nogil:
+    """Every split of the feature, or a random one."""
+    cdef int32_t last
     cdef bint has_missing, missing_left
-    groups.n = n
-    groups.is_set = forest.table.is_categorical[groups.feature]
-    if n == 1:
+    _group_rows(search)
+    if search.n_groups == 1:
         return
-    if groups.is_set:
-        _order_categories(forest, sample, scratch, node, n)
-    has_missing = scratch.codes[0] == 0 and not groups.is_set
-    best.last_code = -1
-    if forest.rules.random_thresholds:
-        g = random_candidate(forest, scratch, groups, &missing_left, &best.last_code)
-        _search_side(forest, sample, scratch, node, groups, has_missing and not missing_left, g, g, best)
-    else:
-        last = n - 1 if has_missing else n - 2
-        _search_side(forest, sample, scratch, node, groups, has_missing, has_missing, last, best)
-        if has_missing:
-            _search_side(forest, sample, scratch, node, groups, False, 1, n - 2, best)
-    if best.feature != groups.feature:
-        best[0] = before
+    if search.is_set:
+        _order_categories(search)
+    has_missing = search.codes[0] == 0 and not search.is_set
+    if search.forest.rules.random_thresholds:
+        last = random_candidate(search, &missing_left)
+        _compare_losses(search, last, last, has_missing and not missing_left)
         return
-    finish_split(forest, scratch, node, groups, best)
-
-
-cdef void _search_side(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    bint missing_last, int32_t first, int32_t last, FoundSplit* best,
-) noexcept nogil:
-    """Candidates by their positions among the codes; the missing rows, code 0, come last to be on the right."""
-    cdef MedianScratch* medians = &scratch.medians
-    cdef int32_t k
-    cdef float64_t before = best.gain
-    cdef int32_t feature = best.feature
-    if missing_last:
-        for k in range(groups.n - 1):
-            medians.group[k] = k + 1
-        medians.group[groups.n - 1] = 0
-    elif not groups.is_set:
-        for k in range(groups.n):
-            medians.group[k] = k
-    _compare_losses(forest, sample, scratch, node, groups, first - missing_last, last - missing_last, best)
-    if best.feature == groups.feature and (best.gain > before or feature != groups.feature):
-        best.position += missing_last
-        best.missing_left = scratch.codes[0] == 0 and not missing_last
+    _compare_losses(search, has_missing, search.n_groups - 2 + has_missing, has_missing)
+    if has_missing:
+        _compare_losses(search, 1, search.n_groups - 2, False)

@@ -2,12 +2,11 @@
 
 from libc.string cimport memset
 
-from fastens.engine.forest.splits.candidates cimport consider_left
-from fastens.engine.forest.splits.groups cimport Groups, add_row, column_of
+from fastens.engine.forest.splits.groups cimport add_row, column_of
+from fastens.engine.forest.splits.scan cimport consider_left
+from fastens.engine.forest.splits.score cimport is_one_class_target
+from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, CodeColumn, Entry, Search
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
-from fastens.engine.forest.splits.structs cimport (
-    FEATURES_AT_ONCE, CodeColumn, Entry, Forest, FoundSplit, NodeSums, Sample, Scratch
-)
 from fastens.engine.structs cimport code_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
@@ -23,72 +22,63 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
     )
 
 
-cdef void copy_words(const NodeSums* node, Scratch* scratch) noexcept nogil:
+cdef void copy_words(Search* search) noexcept nogil:
     """The words of the node's rows, side by side."""
     cdef Py_ssize_t i
-    for i in range(node.n_rows):
-        scratch.row_words[i] = node.rows[i].word
+    for i in range(search.n_rows):
+        search.row_words[i] = search.rows[i].word
 
 
-cdef void copy_codes(
-    const Forest* forest, Scratch* scratch, const NodeSums* node, const int32_t* features, int32_t n
-) noexcept nogil:
+cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcept nogil:
     """The codes of the node's rows on up to FEATURES_AT_ONCE features."""
     cdef CodeColumn[FEATURES_AT_ONCE] columns
     cdef int32_t j
     for j in range(n):
-        columns[j] = column_of(forest, features[j], node.n_rows)
-    read_codes(forest.table.code_size, columns, node.rows, node.n_rows, n, scratch.row_codes, scratch.n_row_codes)
+        columns[j] = column_of(search.forest, features[j], search.n_rows)
+    read_codes(
+        search.forest.table.code_size, columns, search.rows, search.n_rows, n, search.row_codes, search.n_row_codes
+    )
 
 
-cdef void _add_classes(
-    const code_t* codes, const NodeSums* node, uint32_t last, uint32_t missing_left, uint64_t* words
-) noexcept nogil:
+cdef void _add_classes(Search* search, const code_t* codes, uint32_t last, uint32_t missing_left) noexcept nogil:
     """Add the rows on the left to their classes' words."""
+    cdef const Entry* rows = search.rows
+    cdef uint64_t* words = search.left
     cdef Py_ssize_t i
     cdef code_t shift = <code_t>(1 - missing_left), limit = <code_t>(last - shift)
-    for i in range(node.n_rows):
-        words[node.rows[i].offset] += node.rows[i].word & (0 - <uint64_t>(<code_t>(codes[i] - shift) <= limit))
+    for i in range(search.n_rows):
+        words[rows[i].offset] += rows[i].word & (0 - <uint64_t>(<code_t>(codes[i] - shift) <= limit))
 
 
-cdef void _sum_left(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const void* codes,
-    uint32_t last, bint missing_left,
-) noexcept nogil:
-    """The words of the left side to scratch.left."""
+cdef void _sum_left(Search* search, const void* codes, uint32_t last, bint missing_left) noexcept nogil:
+    """The words of the left side to search.left."""
     cdef Py_ssize_t i
     cdef uint32_t code
-    if sample.layout.packed:
-        scratch.left[0] = sum_left(forest.table.code_size, codes, scratch.row_words, node.n_rows, last, missing_left)
+    cdef int32_t code_size = search.forest.table.code_size
+    if search.sample.layout.packed:
+        search.left[0] = sum_left(code_size, codes, search.row_words, search.n_rows, last, missing_left)
         return
-    memset(scratch.left, 0, sample.layout.n_words * sizeof(uint64_t))
-    if forest.targets.classes != NULL and forest.targets.n_targets == 1:
-        if forest.table.code_size == 1:
-            _add_classes(<const uint8_t*>codes, node, last, missing_left, scratch.left)
+    memset(search.left, 0, search.sample.layout.n_words * sizeof(uint64_t))
+    if is_one_class_target(search.forest):
+        if code_size == 1:
+            _add_classes(search, <const uint8_t*>codes, last, missing_left)
         else:
-            _add_classes(<const uint16_t*>codes, node, last, missing_left, scratch.left)
+            _add_classes(search, <const uint16_t*>codes, last, missing_left)
         return
-    for i in range(node.n_rows):
-        code = (<const uint8_t*>codes)[i] if forest.table.code_size == 1 else (<const uint16_t*>codes)[i]
+    for i in range(search.n_rows):
+        code = (<const uint8_t*>codes)[i] if code_size == 1 else (<const uint16_t*>codes)[i]
         if missing_left if code == 0 else code <= last:
-            add_row(forest, sample, &node.rows[i], scratch.left)
+            add_row(search, &search.rows[i], search.left)
 
 
-cdef void search_threshold(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups,
-    FoundSplit* best,
-) noexcept nogil:
-    """Draw a threshold and keep the split if it is better than the best so far; groups.n is 1 for a single code."""
-    cdef const void* codes = scratch.row_codes + place * scratch.n_row_codes * forest.table.code_size
-    cdef CodeRange range_ = code_range(forest.table.code_size, codes, node.n_rows)
+cdef void search_threshold(Search* search, int32_t place) noexcept nogil:
+    """Draw a threshold and keep the split if it is better than the best so far."""
+    cdef const void* codes = search.row_codes + place * search.n_row_codes * search.forest.table.code_size
+    cdef CodeRange range_ = code_range(search.forest.table.code_size, codes, search.n_rows)
     cdef bint missing_left
-    cdef int32_t last = draw_threshold(&forest.table, groups.feature, groups.key, &range_, &missing_left)
-    groups.n = 1 if last == 0 else 2
-    if groups.n == 1:
-        return
-    _sum_left(forest, sample, scratch, node, codes, last, missing_left)
-    consider_left(forest, sample, scratch, node, groups.feature, best)
-    if best.feature == groups.feature:
-        best.is_set = False
-        best.position, best.last_code = 0, last
-        best.missing_left = missing_left if range_.has_missing else 2 * best.left_weight > node.weight
+    search.last_code = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
+    search.n_groups, search.is_set = 1 if search.last_code == 0 else 2, False
+    search.codes[0] = not range_.has_missing
+    if search.n_groups == 2:
+        _sum_left(search, codes, search.last_code, missing_left)
+        consider_left(search, 0, missing_left)

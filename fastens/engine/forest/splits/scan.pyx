@@ -1,156 +1,213 @@
-"""The best split of one feature from the sums of its codes."""
+"""The best split of one feature from the sums of its codes: the groups up to some position go left, and with them,
+perhaps, the missing rows."""
 
-from fastens.engine.forest.splits.candidates cimport (
-    Candidates, consider_left, finish_split, is_allowed, keep, random_candidate
-)
 from fastens.engine.forest.splits.classes cimport scan_classes
-from fastens.engine.forest.splits.groups cimport Groups
-from fastens.engine.forest.splits.score cimport BY_CLASS, BY_LOGARITHMS, SEVERAL_AT_ONCE, Scan, scan_of, word_weight
-from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, Layout, NodeSums, Sample, Scratch, sum_of_logs
+from fastens.engine.forest.splits.score cimport (
+    BY_CLASS, BY_LOGARITHMS, SEVERAL_AT_ONCE, Scan, is_monotone, is_packed_squares, scan_of, word_weight, words_count,
+    words_score, words_value, words_weight
+)
+from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, Layout, Search, keep_split, sum_of_logs
+from fastens.engine.forest.splits.threshold cimport random_code
 from fastens.engine.histograms.cells cimport first_with_count
+from fastens.engine.random cimport random_below, random_bits
+from fastens.engine.splits.criterion cimport gain_of_squares
 from fastens.engine.splits.scan cimport ScanNode, first_largest, split_gains
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
-cdef void _scan_fast(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    const Candidates* candidates, FoundSplit* best,
-) noexcept nogil:
+cdef bint _is_allowed(const Search* search) noexcept nogil:
+    """Whether the split with search.left on the left keeps to the limits; the right side's words stand behind them."""
+    cdef const Forest* forest = search.forest
+    cdef int64_t count, weight
+    if search.sample.layout.count_mask != 0:
+        count = words_count(search, search.left)
+        if count < forest.limits.min_samples_leaf or search.n_rows - count < forest.limits.min_samples_leaf:
+            return False
+    if search.sample.min_weight > 0:
+        weight = words_weight(search, search.left)
+        if weight < search.sample.min_weight or search.weight - weight < search.sample.min_weight:
+            return False
+    return forest.limits.monotone == NULL or is_monotone(
+        search, words_value(search, search.left), words_value(search, search.left + search.sample.layout.n_words)
+    )
+
+
+cdef void consider_left(Search* search, int32_t position, bint missing_left) noexcept nogil:
+    """Keep the split with search.left on the left if it is allowed and better than the best so far."""
+    cdef const Layout* layout = &search.sample.layout
+    cdef const uint64_t* left = search.left
+    cdef int32_t k, n_words = layout.n_words
+    cdef float64_t gain
+    for k in range(n_words):
+        search.left[n_words + k] = search.total[k] - left[k]
+    if not _is_allowed(search):
+        return
+    if is_packed_squares(search.forest, layout):
+        gain = gain_of_squares(
+            <float64_t>(search.total[0] >> layout.number_shift), <float64_t>word_weight(layout, search.total[0]),
+            <float64_t>(left[0] >> layout.number_shift), <float64_t>word_weight(layout, left[0]),
+        )
+    else:
+        gain = words_score(search, left)
+        gain += words_score(search, left + n_words) - search.score
+    if gain <= search.best.gain:
+        return
+    keep_split(search, gain, position, missing_left)
+    search.best.left_weight = words_weight(search, left)
+    search.best.left_word = left[0]
+    if search.forest.limits.monotone != NULL:
+        search.best.left_value = words_value(search, left)
+        search.best.right_value = words_value(search, left + n_words)
+
+
+cdef void _scan_fast(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
     """Squares of one number, many splits at a time: the gain is W (s_l - s w_l / W)^2 / (w_l w_r)."""
-    cdef const Layout* layout = &sample.layout
+    cdef const Layout* layout = &search.sample.layout
+    cdef int64_t min_rows = search.forest.limits.min_samples_leaf, min_weight = search.sample.min_weight
     cdef ScanNode scan
-    cdef uint64_t sum_ = scratch.found[0] if candidates.missing_left else 0
-    cdef Py_ssize_t i, n = candidates.last - candidates.first + 1, begin = 0
+    cdef uint64_t sum_ = search.found[0] if missing_left else 0
+    cdef Py_ssize_t i, n = last - first + 1, begin = 0
     cdef float64_t gain
     for i in range(n):
-        sum_ += scratch.found[candidates.first + i]
-        scratch.sums[i] = sum_
+        sum_ += search.found[first + i]
+        search.sums[i] = sum_
     scan.layout.count_mask, scan.layout.hessian_mask = layout.count_mask, layout.weight_mask
     scan.layout.gradient_shift, scan.layout.hessian_shift = layout.number_shift, layout.weight_shift
     scan.layout.gradient_bias = 0
     if layout.count_mask != 0:
-        begin = first_with_count(scratch.sums, n, &scan.layout, forest.limits.min_samples_leaf)
-        n = first_with_count(scratch.sums, n, &scan.layout, node.n_rows - forest.limits.min_samples_leaf + 1)
+        begin = first_with_count(search.sums, n, &scan.layout, min_rows)
+        n = first_with_count(search.sums, n, &scan.layout, search.n_rows - min_rows + 1)
     scan.l2 = 0.0
-    scan.hessian = <float64_t>node.weight
-    scan.ratio = <float64_t>(scratch.total[0] >> layout.number_shift) / scan.hessian
-    scan.min_hessian = <float64_t>sample.min_weight
-    scan.max_hessian = <float64_t>(node.weight - sample.min_weight)
-    split_gains(scratch.sums + begin, n - begin, &scan, scratch.gains)
-    i = first_largest(scratch.gains, n - begin, &gain)
-    if gain < 0 or gain * scan.hessian <= best.gain:
+    scan.hessian = <float64_t>search.weight
+    scan.ratio = <float64_t>(search.total[0] >> layout.number_shift) / scan.hessian
+    scan.min_hessian = <float64_t>min_weight
+    scan.max_hessian = <float64_t>(search.weight - min_weight)
+    split_gains(search.sums + begin, n - begin, &scan, search.gains)
+    i = first_largest(search.gains, n - begin, &gain)
+    if gain < 0 or gain * scan.hessian <= search.best.gain:
         return
-    keep(gain * scan.hessian, groups.feature, <int32_t>(candidates.first + begin + i), candidates.missing_left, best)
-    best.left_weight = word_weight(layout, scratch.sums[begin + i])
-    best.left_word = scratch.sums[begin + i]
+    keep_split(search, gain * scan.hessian, <int32_t>(first + begin + i), missing_left)
+    search.best.left_weight = word_weight(layout, search.sums[begin + i])
+    search.best.left_word = search.sums[begin + i]
 
 
-cdef void _scan_two_classes(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    const Candidates* candidates, FoundSplit* best,
-) noexcept nogil:
+cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
     """Entropy of two classes, from a table of logarithms."""
-    cdef const Layout* layout = &sample.layout
-    cdef const int64_t* logs = forest.rules.logs
+    cdef const Layout* layout = &search.sample.layout
+    cdef const int64_t* logs = search.forest.rules.logs
+    cdef uint64_t* left = search.left
     cdef int64_t weight, second, rest_weight, rest_second, entropy
     cdef float64_t gain
     cdef int32_t j
-    scratch.left[0] = scratch.found[0] if candidates.missing_left else 0
-    for j in range(candidates.first, candidates.last + 1):
-        scratch.left[0] += scratch.found[j]
-        scratch.left[1] = scratch.total[0] - scratch.left[0]
-        weight, second = word_weight(layout, scratch.left[0]), <int64_t>(scratch.left[0] >> layout.number_shift)
-        rest_weight = word_weight(layout, scratch.left[1])
-        rest_second = <int64_t>(scratch.left[1] >> layout.number_shift)
+    left[0] = search.found[0] if missing_left else 0
+    for j in range(first, last + 1):
+        left[0] += search.found[j]
+        left[1] = search.total[0] - left[0]
+        weight, second = word_weight(layout, left[0]), <int64_t>(left[0] >> layout.number_shift)
+        rest_weight, rest_second = word_weight(layout, left[1]), <int64_t>(left[1] >> layout.number_shift)
         entropy = logs[second] + logs[weight - second] - logs[weight]
         entropy += logs[rest_second] + logs[rest_weight - rest_second] - logs[rest_weight]
-        gain = sum_of_logs(entropy) - node.score
-        if gain > best.gain and is_allowed(forest, sample, scratch, node, groups.feature):
-            keep(gain, groups.feature, j, candidates.missing_left, best)
-            best.left_weight, best.left_word = weight, scratch.left[0]
+        gain = sum_of_logs(entropy) - search.score
+        if gain > search.best.gain and _is_allowed(search):
+            keep_split(search, gain, j, missing_left)
+            search.best.left_weight, search.best.left_word = weight, left[0]
 
 
-cdef void _scan_any(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    const Candidates* candidates, FoundSplit* best,
-) noexcept nogil:
+cdef void _scan_any(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
     """Any criterion, any number of sums, one split after the other."""
-    cdef int32_t j, k, n_words = sample.layout.n_words
+    cdef int32_t j, k, n_words = search.sample.layout.n_words
     cdef const uint64_t* cell
     for k in range(n_words):
-        scratch.left[k] = scratch.found[k] if candidates.missing_left else 0
-    for j in range(candidates.first, candidates.last + 1):
-        cell = scratch.found + <Py_ssize_t>j * n_words
+        search.left[k] = search.found[k] if missing_left else 0
+    for j in range(first, last + 1):
+        cell = search.found + <Py_ssize_t>j * n_words
         for k in range(n_words):
-            scratch.left[k] += cell[k]
-        consider_left(forest, sample, scratch, node, groups.feature, best)
-        if best.position < 0:
-            best.position, best.missing_left = j, candidates.missing_left
+            search.left[k] += cell[k]
+        consider_left(search, j, missing_left)
 
 
-cdef void _scan(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    const Candidates* candidates, FoundSplit* best,
-) noexcept nogil:
+cdef void _scan(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
+    """The splits with the groups first .. k on the left, k = first .. last."""
     cdef Scan scan
-    if candidates.first > candidates.last:
+    if first > last:
         return
-    scan = scan_of(forest, sample, node)
+    scan = scan_of(search)
     if scan == SEVERAL_AT_ONCE:
-        _scan_fast(forest, sample, scratch, node, groups, candidates, best)
+        _scan_fast(search, first, last, missing_left)
     elif scan == BY_LOGARITHMS:
-        _scan_two_classes(forest, sample, scratch, node, groups, candidates, best)
+        _scan_two_classes(search, first, last, missing_left)
     elif scan == BY_CLASS:
-        scan_classes(forest, sample, scratch, node, groups, candidates, best)
+        scan_classes(search, first, last, missing_left)
     else:
-        _scan_any(forest, sample, scratch, node, groups, candidates, best)
+        _scan_any(search, first, last, missing_left)
 
 
-cdef void _scan_one(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    const Candidates* candidate, FoundSplit* best,
-) noexcept nogil:
+cdef int32_t random_candidate(Search* search, bint* missing_left) noexcept nogil:
+    """One threshold, and one side for missing rows, at random; of categories, a cut. Return the last group on the left,
+    and set search.last_code where the threshold is not to be half-way between groups."""
+    cdef int32_t has_missing = search.codes[0] == 0 and not search.is_set, last = has_missing
+    missing_left[0] = has_missing and random_bits(search.key, 1) & 1
+    if search.is_set:
+        return <int32_t>random_below(search.key, 0, search.n_groups - 1)
+    if search.n_groups - has_missing == 1:
+        missing_left[0] = False
+        return 1
+    search.last_code = random_code(
+        &search.forest.table, search.feature, search.key, search.codes[has_missing], search.codes[search.n_groups - 1]
+    )
+    while search.codes[last + 1] <= search.last_code:
+        last += 1
+    return last
+
+
+cdef void _search_random(Search* search) noexcept nogil:
     """A single split: its groups are first put together."""
-    cdef int32_t j, k, n_words = sample.layout.n_words
-    cdef uint64_t* into = scratch.found + <Py_ssize_t>candidate.last * n_words
-    cdef Candidates last = candidate[0]
-    for j in range(candidate.first, candidate.last):
+    cdef bint missing_left
+    cdef int32_t j, k, n_words = search.sample.layout.n_words, last = random_candidate(search, &missing_left)
+    cdef uint64_t* into = search.found + <Py_ssize_t>last * n_words
+    for j in range(search.codes[0] == 0 and not search.is_set, last):
         for k in range(n_words):
-            into[k] += scratch.found[<Py_ssize_t>j * n_words + k]
-    last.first = candidate.last
-    _scan(forest, sample, scratch, node, groups, &last, best)
+            into[k] += search.found[<Py_ssize_t>j * n_words + k]
+    _scan(search, last, last, missing_left)
 
 
-cdef void _search_best(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const Groups* groups,
-    FoundSplit* best,
-) noexcept nogil:
+cdef void search_groups(Search* search) noexcept nogil:
     """Every threshold, with missing rows on the right and on the left; of ordered categories, every cut."""
-    cdef Candidates candidates
-    cdef int32_t has_missing = scratch.codes[0] == 0 and not groups.is_set
-    candidates.first = has_missing
-    candidates.missing_left = False
-    candidates.last = groups.n - 1 if has_missing else groups.n - 2
-    _scan(forest, sample, scratch, node, groups, &candidates, best)
-    if has_missing:
-        candidates.last, candidates.missing_left = groups.n - 2, True
-        _scan(forest, sample, scratch, node, groups, &candidates, best)
-
-
-cdef void search_groups(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, Groups* groups, FoundSplit* best
-) noexcept nogil:
-    """Keep the feature's best split if it is better than the best so far."""
-    cdef FoundSplit before = best[0]
-    cdef Candidates candidate
-    best.last_code = -1
-    if forest.rules.random_thresholds:
-        candidate.first = scratch.codes[0] == 0 and not groups.is_set
-        candidate.last = random_candidate(forest, scratch, groups, &candidate.missing_left, &best.last_code)
-        _scan_one(forest, sample, scratch, node, groups, &candidate, best)
-    else:
-        _search_best(forest, sample, scratch, node, groups, best)
-    if best.feature != groups.feature:
-        best[0] = before
+    cdef bint has_missing = search.codes[0] == 0 and not search.is_set
+    if search.forest.rules.random_thresholds:
+        _search_random(search)
         return
-    finish_split(forest, scratch, node, groups, best)
+    _scan(search, has_missing, search.n_groups - 2 + has_missing, False)
+    if has_missing:
+        _scan(search, 1, search.n_groups - 2, True)
+
+
+cdef void finish_split(Search* search) noexcept nogil:
+    """Write down which codes go left, when the best split so far is one of this feature."""
+    cdef FoundSplit* best = &search.best
+    best.is_set, best.n_groups = search.is_set, search.n_groups
+    if search.is_set:
+        _write_set(search)
+        return
+    # Half-way between the codes on its two sides; without missing rows here, later ones follow the larger side.
+    if best.position + 1 == search.n_groups:
+        best.last_code = search.forest.table.n_codes[search.feature] - 1
+    elif best.last_code < 0:
+        best.last_code = (search.codes[best.position] + search.codes[best.position + 1]) // 2
+    if search.codes[0] != 0:
+        best.missing_left = 2 * best.left_weight > search.weight
+
+
+cdef void _write_set(Search* search) noexcept nogil:
+    """The bits of the codes that go left; codes that the node does not have go to its larger side."""
+    cdef int32_t k, n_words = (search.forest.table.n_codes[search.feature] + 31) // 32
+    cdef uint16_t code
+    cdef bint absent_left = 2 * search.best.left_weight > search.weight
+    for k in range(n_words):
+        search.set_words[k] = ~<uint32_t>0 if absent_left else 0
+    for k in range(search.n_groups):
+        code = search.codes[k]
+        if k <= search.best.position:
+            search.set_words[code // 32] |= <uint32_t>1 << (code % 32)
+        else:
+            search.set_words[code // 32] &= ~(<uint32_t>1 << (code % 32))

@@ -1,4 +1,4 @@
-from fastens.engine.forest.splits.structs cimport Forest, Layout, NodeSums, Sample
+from fastens.engine.forest.splits.structs cimport Forest, Layout, Sample, Search
 from fastens.engine.splits.criterion cimport ABSOLUTE, ENTROPY, SQUARES
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint64_t
 
@@ -29,36 +29,36 @@ cdef inline bint is_packed_squares(const Forest* forest, const Layout* layout) n
     return layout.packed and forest.rules.criterion == SQUARES
 
 
-cdef inline bint has_class_words(const Forest* forest, const Sample* sample) noexcept nogil:
+cdef inline bint is_one_class_target(const Forest* forest) noexcept nogil:
+    return forest.targets.classes != NULL and forest.targets.n_targets == 1
+
+
+cdef inline bint has_class_words(const Search* search) noexcept nogil:
     """Whether the score is that of squares, of one target's classes with a word each."""
     return (
-        forest.rules.criterion == SQUARES and forest.targets.classes != NULL and forest.targets.n_targets == 1
-        and not sample.layout.packed
+        search.forest.rules.criterion == SQUARES and is_one_class_target(search.forest)
+        and not search.sample.layout.packed
     )
 
 
-cdef inline Scan scan_of(const Forest* forest, const Sample* sample, const NodeSums* node) noexcept nogil:
+cdef inline Scan scan_of(const Search* search) noexcept nogil:
     """The fastest of the scans that fits."""
+    cdef const Forest* forest = search.forest
     if forest.limits.monotone != NULL:
         return ONE_BY_ONE
-    if is_packed_squares(forest, &sample.layout):
+    if is_packed_squares(forest, &search.sample.layout):
         return SEVERAL_AT_ONCE
-    if has_class_words(forest, sample):
-        return BY_CLASS if node.weight < MAX_SQUARED else ONE_BY_ONE
-    if (
-        forest.rules.criterion == ENTROPY and forest.targets.classes != NULL and forest.targets.n_targets == 1
-        and node.weight < forest.rules.n_logs
-    ):
-        return BY_LOGARITHMS if sample.layout.packed else BY_CLASS
+    if has_class_words(search):
+        return BY_CLASS if search.weight < MAX_SQUARED else ONE_BY_ONE
+    if forest.rules.criterion == ENTROPY and is_one_class_target(forest) and search.weight < forest.rules.n_logs:
+        return BY_LOGARITHMS if search.sample.layout.packed else BY_CLASS
     return ONE_BY_ONE
 
 
-cdef bint is_pure_word(const Forest* forest, const Sample* sample, uint64_t total) noexcept nogil
-cdef int64_t words_weight(const Forest* forest, const Sample* sample, const uint64_t* words) noexcept nogil
-cdef int64_t words_count(const Forest* forest, const Layout* layout, const uint64_t* words) noexcept nogil
-cdef float64_t words_score(
-    const Forest* forest, const Sample* sample, const uint64_t* words, float64_t* stats
-) noexcept nogil
-cdef float64_t words_value(const Forest* forest, const Layout* layout, const uint64_t* words) noexcept nogil
-cdef bint is_monotone(int32_t sign, const NodeSums* node, float64_t left, float64_t right) noexcept nogil
+cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil
+cdef int64_t words_weight(const Search* search, const uint64_t* words) noexcept nogil
+cdef int64_t words_count(const Search* search, const uint64_t* words) noexcept nogil
+cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept nogil
+cdef float64_t words_value(const Search* search, const uint64_t* words) noexcept nogil
+cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noexcept nogil
 cdef float64_t unit_of_gain(const Forest* forest, const Layout* layout) noexcept nogil

@@ -1,13 +1,14 @@
 """Scores of a node's rows from the words that hold their sums."""
 
-from fastens.engine.forest.splits.structs cimport Forest, Layout, NodeSums, Sample
+from fastens.engine.forest.splits.structs cimport Forest, Layout, Search
 from fastens.engine.splits.criterion cimport ENTROPY, SQUARES, score_of_sums
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint64_t
 
 
-cdef int64_t words_weight(const Forest* forest, const Sample* sample, const uint64_t* words) noexcept nogil:
+cdef int64_t words_weight(const Search* search, const uint64_t* words) noexcept nogil:
     """Weight of the rows behind the words."""
-    cdef const Layout* layout = &sample.layout
+    cdef const Forest* forest = search.forest
+    cdef const Layout* layout = &search.sample.layout
     cdef int64_t weight = 0
     cdef int32_t k
     if layout.packed:
@@ -19,22 +20,25 @@ cdef int64_t words_weight(const Forest* forest, const Sample* sample, const uint
     return weight
 
 
-cdef int64_t words_count(const Forest* forest, const Layout* layout, const uint64_t* words) noexcept nogil:
+cdef int64_t words_count(const Search* search, const uint64_t* words) noexcept nogil:
+    cdef const Forest* forest = search.forest
+    cdef uint64_t count_mask = search.sample.layout.count_mask
     cdef int64_t count = 0
     cdef int32_t k
-    if layout.packed:
-        return <int64_t>(words[0] & layout.count_mask)
+    if search.sample.layout.packed:
+        return <int64_t>(words[0] & count_mask)
     if forest.targets.classes == NULL:
-        return <int64_t>(words[forest.targets.n_stats] & layout.count_mask)
+        return <int64_t>(words[forest.targets.n_stats] & count_mask)
     for k in range(forest.targets.first_stat[1]):
-        count += <int64_t>(words[k] & layout.count_mask)
+        count += <int64_t>(words[k] & count_mask)
     return count
 
 
-cdef int32_t _stats(
-    const Forest* forest, const Layout* layout, const uint64_t* words, float64_t* stats
-) noexcept nogil:
-    """The sums that are scored; return how many."""
+cdef int32_t _stats(const Search* search, const uint64_t* words) noexcept nogil:
+    """Write the sums that are scored; return how many."""
+    cdef const Forest* forest = search.forest
+    cdef const Layout* layout = &search.sample.layout
+    cdef float64_t* stats = search.stats
     cdef int32_t k
     if layout.packed:
         stats[0] = <float64_t>(words[0] >> layout.number_shift)
@@ -58,44 +62,41 @@ cdef float64_t _class_score(const Layout* layout, const uint64_t* words, Py_ssiz
     return squares / weight
 
 
-cdef float64_t words_score(
-    const Forest* forest, const Sample* sample, const uint64_t* words, float64_t* stats
-) noexcept nogil:
+cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept nogil:
     """Score of the rows behind the words; minus infinity where the criterion allows no such rows."""
     cdef int32_t n
-    if has_class_words(forest, sample):
-        return _class_score(&sample.layout, words, forest.targets.n_stats)
-    n = _stats(forest, &sample.layout, words, stats)
-    return score_of_sums(forest.rules.criterion, stats, n, <float64_t>words_weight(forest, sample, words))
+    if has_class_words(search):
+        return _class_score(&search.sample.layout, words, search.forest.targets.n_stats)
+    n = _stats(search, words)
+    return score_of_sums(search.forest.rules.criterion, search.stats, n, <float64_t>words_weight(search, words))
 
 
-cdef float64_t words_value(const Forest* forest, const Layout* layout, const uint64_t* words) noexcept nogil:
+cdef float64_t words_value(const Search* search, const uint64_t* words) noexcept nogil:
     """What monotone constraints bound: the share of the second class, or the mean."""
-    cdef float64_t weight = <float64_t>(
-        word_weight(layout, words[0]) if layout.packed else
-        word_weight(layout, words[1]) if forest.targets.classes == NULL else
+    cdef const Layout* layout = &search.sample.layout
+    if layout.packed:
+        return <float64_t>(words[0] >> layout.number_shift) / <float64_t>word_weight(layout, words[0])
+    if search.forest.targets.classes == NULL:
+        return <float64_t>words[0] / <float64_t>word_weight(layout, words[1])
+    return <float64_t>word_weight(layout, words[1]) / <float64_t>(
         word_weight(layout, words[0]) + word_weight(layout, words[1])
     )
-    if layout.packed:
-        return <float64_t>(words[0] >> layout.number_shift) / weight
-    if forest.targets.classes == NULL:
-        return <float64_t>words[0] / weight
-    return <float64_t>word_weight(layout, words[1]) / weight
 
 
-cdef bint is_monotone(int32_t sign, const NodeSums* node, float64_t left, float64_t right) noexcept nogil:
+cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noexcept nogil:
     return (
-        (left - right) * sign <= 0
-        and min(left, right) >= node.lower
-        and max(left, right) <= node.upper
+        (left - right) * search.forest.limits.monotone[search.feature] <= 0
+        and min(left, right) >= search.lower
+        and max(left, right) <= search.upper
     )
 
 
-cdef bint is_pure_word(const Forest* forest, const Sample* sample, uint64_t total) noexcept nogil:
+cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
     """Whether packed sums are those of rows of one class."""
-    cdef uint64_t second = total >> sample.layout.number_shift
-    return forest.targets.classes != NULL and sample.layout.packed and (
-        second == 0 or second == (total >> sample.layout.weight_shift) & sample.layout.weight_mask
+    cdef const Layout* layout = &search.sample.layout
+    cdef uint64_t second = total >> layout.number_shift
+    return search.forest.targets.classes != NULL and layout.packed and (
+        second == 0 or second == (total >> layout.weight_shift) & layout.weight_mask
     )
 
 

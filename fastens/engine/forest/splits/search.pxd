@@ -1,8 +1,6 @@
-from fastens.engine.forest.splits.structs cimport Forest, Open, Sample, Scratch
+from fastens.engine.forest.splits.structs cimport Open, Sample, Search
 from fastens.engine.structs cimport uint32_t, uint64_t
 
 
 cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) noexcept nogil
-cdef bint find_split(
-    const Forest* forest, const Sample* sample, Scratch* scratch, Open* open, uint64_t* mask
-) noexcept nogil
+cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil

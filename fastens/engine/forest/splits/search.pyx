@@ -9,14 +9,12 @@ from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.splits.classes cimport has_few, search_few
 from fastens.engine.forest.splits.draw cimport Draw, add_feature, draw_features, draw_weighted
-from fastens.engine.forest.splits.groups cimport Groups, add_row, collect_groups, count_features
+from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
 from fastens.engine.forest.splits.median cimport median_score, search_medians
 from fastens.engine.forest.splits.random_threshold cimport copy_codes, copy_words, search_threshold
-from fastens.engine.forest.splits.scan cimport search_groups
+from fastens.engine.forest.splits.scan cimport finish_split, search_groups
 from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians, words_score, words_weight
-from fastens.engine.forest.splits.structs cimport (
-    FEATURES_AT_ONCE, Forest, FoundSplit, NodeSums, Open, Sample, Scratch
-)
+from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Open, Sample, Search
 from fastens.engine.random cimport random_bits
 from fastens.engine.structs cimport float64_t, int32_t, uint32_t, uint64_t
 
@@ -29,13 +27,13 @@ cdef enum:
     CACHED_WORDS = 1 << 14
 
 
-cdef bint _is_pure(const Forest* forest, const NodeSums* node) noexcept nogil:
+cdef bint _is_pure(const Search* search) noexcept nogil:
     """Whether all rows have the same targets."""
-    cdef const float64_t* numbers = forest.targets.numbers
-    cdef const int32_t* classes = forest.targets.classes
-    cdef Py_ssize_t i, t, n = forest.targets.n_targets, first = node.rows[0].row * n, place
-    for i in range(1, node.n_rows):
-        place = node.rows[i].row * n
+    cdef const float64_t* numbers = search.forest.targets.numbers
+    cdef const int32_t* classes = search.forest.targets.classes
+    cdef Py_ssize_t i, t, n = search.forest.targets.n_targets, first = search.rows[0].row * n, place
+    for i in range(1, search.n_rows):
+        place = search.rows[i].row * n
         for t in range(n):
             if classes != NULL and classes[place + t] != classes[first + t]:
                 return False
@@ -52,125 +50,101 @@ cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) n
     return total
 
 
-cdef void _sum_up(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const Open* open, NodeSums* node
-) noexcept nogil:
+cdef void _sum_up(Search* search, uint64_t total) noexcept nogil:
+    """The node's sums; `total` is what they are where they are packed."""
     cdef Py_ssize_t i
-    if sample.layout.packed:
-        scratch.total[0] = open.total
+    if search.sample.layout.packed:
+        search.total[0] = total
     else:
-        memset(scratch.total, 0, sample.layout.n_words * sizeof(uint64_t))
-        for i in range(node.n_rows):
-            add_row(forest, sample, &node.rows[i], scratch.total)
-    node.weight = words_weight(forest, sample, scratch.total)
-    if uses_medians(forest):
-        node.score = median_score(forest, sample, scratch, node)
-    else:
-        node.score = words_score(forest, sample, scratch.total, scratch.stats)
+        memset(search.total, 0, search.sample.layout.n_words * sizeof(uint64_t))
+        for i in range(search.n_rows):
+            add_row(search, &search.rows[i], search.total)
+    search.weight = words_weight(search, search.total)
+    search.score = median_score(search) if uses_medians(search.forest) else words_score(search, search.total)
 
 
-cdef bint find_split(
-    const Forest* forest, const Sample* sample, Scratch* scratch, Open* open, uint64_t* mask
-) noexcept nogil:
+cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
     """Find the node's best split and mark the features that are constant in it; return whether there is one."""
-    cdef FoundSplit* best = &open.split
-    cdef NodeSums node
+    cdef const Forest* forest = search.forest
+    cdef const Sample* sample = search.sample
     cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, open.key, 0)
     cdef int32_t i, n, n_seen = 0, n_left = forest.table.n_features - open.n_excluded
-    best.feature, best.gain, best.n_usable = -1, -INFINITY, n_left
-    node.rows, node.n_rows = sample.entries + open.begin, open.end - open.begin
-    node.lower, node.upper = open.lower, open.upper
-    if is_pure_word(forest, sample, open.total) or (
-        not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(forest, &node)
+    search.best.feature, search.best.gain, search.best.n_usable = -1, -INFINITY, n_left
+    search.rows, search.n_rows = sample.entries + open.begin, open.end - open.begin
+    search.lower, search.upper = open.lower, open.upper
+    if is_pure_word(search, open.total) or (
+        not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(search)
     ):
         return False
-    _sum_up(forest, sample, scratch, open, &node)
-    if node.weight < 2 * sample.min_weight:
+    _sum_up(search, open.total)
+    if search.weight < 2 * sample.min_weight:
         return False
-    memcpy(scratch.visited, mask, scratch.n_mask_words * sizeof(uint64_t))
-    scratch.found_perfect = False
-    while n_seen < forest.limits.features_per_split and n_left > 0 and not scratch.found_perfect:
+    memcpy(search.visited, mask, search.n_mask_words * sizeof(uint64_t))
+    search.found_perfect = False
+    while n_seen < forest.limits.features_per_split and n_left > 0 and not search.found_perfect:
         n = forest.limits.features_per_split - n_seen
         if forest.limits.feature_weights == NULL:
-            n = draw_features(&draw, scratch.visited, n, n_left, scratch.drawn)
+            n = draw_features(&draw, search.visited, n, n_left, search.drawn)
         else:
-            n = draw_weighted(&draw, forest.limits.feature_weights, scratch.visited, n, n_left, scratch.drawn)
+            n = draw_weighted(&draw, forest.limits.feature_weights, search.visited, n, n_left, search.drawn)
         n_left -= n
-        i = _search_features(forest, sample, scratch, &node, open.key, n, mask, best)
+        i = _search_features(search, open.key, n, mask)
         n_seen += n - i
         open.n_excluded += i
-    if best.feature < 0 or best.gain < sample.min_gain:
-        return False
-    best.gain = max(best.gain, 0.0)
-    return True
+    open.split = search.best
+    open.split.gain = max(search.best.gain, 0.0)
+    return search.best.feature >= 0 and search.best.gain >= sample.min_gain
 
 
-cdef int32_t _search_features(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, uint64_t key, int32_t n,
-    uint64_t* mask, FoundSplit* best,
-) noexcept nogil:
+cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
     """Look at the n features drawn; mark those that are constant, and return how many."""
+    cdef const Forest* forest = search.forest
     cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
-    cdef Groups groups
-    cdef bint is_random = forest.rules.random_thresholds, few = has_few(forest, sample, node), sorts
+    cdef bint is_random = forest.rules.random_thresholds, by_medians = uses_medians(forest)
+    cdef bint few = has_few(search), sorts
     if (
-        <float64_t>node.weight <= LITTLE_WEIGHT * sample.layout.weight_scale
-        or <Py_ssize_t>forest.table.max_codes * sample.layout.n_words > CACHED_WORDS or few
+        <float64_t>search.weight <= LITTLE_WEIGHT * search.sample.layout.weight_scale
+        or <Py_ssize_t>forest.table.max_codes * search.sample.layout.n_words > CACHED_WORDS or few
     ):
         at_once = 1
-    if is_random and sample.layout.packed:
-        copy_words(node, scratch)
+    if is_random and search.sample.layout.packed:
+        copy_words(search)
     for i in range(n):
-        groups.feature = scratch.drawn[i]
-        sorts = few and not forest.table.is_categorical[groups.feature]
-        if i % at_once == 0 and not sorts and not uses_medians(forest):
-            _prepare(forest, sample, scratch, node, scratch.drawn + i, min(n - i, at_once))
-        groups.key = random_bits(key, ~<uint64_t>groups.feature)
-        if uses_medians(forest):
-            search_medians(forest, sample, scratch, node, &groups, best)
+        search.feature, search.last_code = search.drawn[i], -1
+        search.key = random_bits(key, ~<uint64_t>search.feature)
+        sorts = few and not forest.table.is_categorical[search.feature]
+        # Codes of a few features are read in one go through the rows.
+        if i % at_once == 0 and not sorts and not by_medians:
+            if is_random:
+                copy_codes(search, search.drawn + i, min(n - i, at_once))
+            else:
+                count_features(search, search.drawn + i, min(n - i, at_once))
+        if by_medians:
+            search_medians(search)
         elif sorts:
-            search_few(forest, sample, scratch, node, &groups, best)
-        elif is_random and forest.table.is_categorical[groups.feature]:
-            count_features(forest, sample, scratch, node, &groups.feature, 1)
-            _search_counted(forest, sample, scratch, node, 0, &groups, best)
-        elif is_random:
-            search_threshold(forest, sample, scratch, node, i % at_once, &groups, best)
+            search_few(search)
+        elif is_random and not forest.table.is_categorical[search.feature]:
+            search_threshold(search, i % at_once)
         else:
-            _search_counted(forest, sample, scratch, node, i % at_once, &groups, best)
-        if groups.n == 1:
-            add_feature(mask, groups.feature)
+            if is_random:
+                count_features(search, &search.feature, 1)
+            collect_groups(search, 0 if is_random else i % at_once)
+            if search.n_groups > 1:
+                search_groups(search)
+        if search.n_groups == 1:
+            add_feature(mask, search.feature)
             n_constant += 1
-        elif at_once == 1 and best.feature == groups.feature and _is_perfect(forest, sample, scratch, node, best):
-            scratch.found_perfect = True
-            break
+        elif search.best.feature == search.feature:
+            finish_split(search)
+            if at_once == 1 and _is_perfect(search):
+                search.found_perfect = True
+                break
     return n_constant
 
 
-cdef inline bint _is_perfect(
-    const Forest* forest, const Sample* sample, const Scratch* scratch, const NodeSums* node, const FoundSplit* best
-) noexcept nogil:
+cdef inline bint _is_perfect(const Search* search) noexcept nogil:
     """Whether no split can be better. (Then what was not looked at loses nothing: the first of equal gains wins.)"""
-    return (node.n_rows == 2 and <float64_t>node.weight <= 2 * sample.layout.weight_scale) or (
-        is_pure_word(forest, sample, best.left_word)
-        and is_pure_word(forest, sample, scratch.total[0] - best.left_word)
+    return (search.n_rows == 2 and <float64_t>search.weight <= 2 * search.sample.layout.weight_scale) or (
+        is_pure_word(search, search.best.left_word)
+        and is_pure_word(search, search.total[0] - search.best.left_word)
     )
-
-
-cdef inline void _prepare(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, const int32_t* features,
-    int32_t n,
-) noexcept nogil:
-    """Read the codes of a few features in one go through the rows."""
-    if forest.rules.random_thresholds:
-        copy_codes(forest, scratch, node, features, n)
-    else:
-        count_features(forest, sample, scratch, node, features, n)
-
-
-cdef inline void _search_counted(
-    const Forest* forest, const Sample* sample, Scratch* scratch, const NodeSums* node, int32_t place, Groups* groups,
-    FoundSplit* best,
-) noexcept nogil:
-    collect_groups(forest, sample, scratch, node, place, groups)
-    if groups.n > 1:
-        search_groups(forest, sample, scratch, node, groups, best)

@@ -153,15 +153,6 @@ cdef struct Open:
     FoundSplit split
 
 
-cdef struct NodeSums:
-    # One node's sums; its words are in the scratch.
-    const Entry* rows
-    Py_ssize_t n_rows
-    int64_t weight
-    float64_t score
-    float64_t lower, upper
-
-
 cdef struct MedianScratch:
     # For ABSOLUTE only; n stands for the rows of a node.
     uint64_t* keys                  # of n rows, sorted
@@ -178,14 +169,29 @@ cdef struct MedianScratch:
     int64_t* left_weight
 
 
-cdef struct Scratch:
-    # What one thread needs to split nodes.
+cdef struct Search:
+    # A thread's search for the best split of a node, one feature after another.
+    const Forest* forest
+    const Sample* sample
+    FoundSplit best                 # so far
+    # the node; its words are in `total`
+    const Entry* rows
+    Py_ssize_t n_rows
+    int64_t weight
+    float64_t score
+    float64_t lower, upper
+    # the feature, and the groups of rows that have the same code on it: `codes` has the codes, `found` the sums
+    int32_t feature
+    int32_t n_groups
+    bint is_set                     # in the order of categories, not of codes
+    int32_t last_code               # on the left of a random threshold; -1: half-way between groups
+    uint64_t key                    # of its random numbers
     Cells cells[FEATURES_AT_ONCE]
     uint16_t* codes                 # codes found, ascending, or in the order of categories
     uint64_t* found                 # their words
     uint64_t* left                  # words of the left side
     uint64_t* total                 # words of the node
-    float64_t* stats                # 3 * n_stats: left, right, node
+    float64_t* stats                # n_stats: the sums that are scored
     uint64_t* sums                  # running sums
     float64_t* gains                # or keys of categories
     int32_t* order
@@ -201,6 +207,14 @@ cdef struct Scratch:
     bint found_perfect              # a split that no other can beat
     uint64_t* visited               # mask of features that need no look any more
     int32_t n_mask_words, n_set_words
+
+
+cdef inline void keep_split(Search* search, float64_t gain, int32_t position, bint missing_left) noexcept nogil:
+    search.best.gain = gain
+    search.best.feature = search.feature
+    search.best.position = position
+    search.best.missing_left = missing_left
+    search.best.last_code = search.last_code
 
 
 cdef inline float64_t sum_of_logs(int64_t units) noexcept nogil:
