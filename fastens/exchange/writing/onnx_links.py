@@ -49,7 +49,9 @@ def _add_classes(graph: Graph, target: Target, raw: str, suffix: str) -> None:
     labels = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
     labels = np.array([str(label) for label in labels]) if labels.dtype.kind in "UO" else labels
     graph.output(graph.add("Gather", graph.constant(labels), index), f"label{suffix}", labels.dtype, None)
-    shares = _SHARES[target.link](graph, raw, len(classes))
+    n_raw = target.outputs.stop - target.outputs.start
+    link = "second share" if target.link == "shares" and n_raw == 1 else target.link
+    shares = _SHARES[link](graph, raw, n_raw)
     graph.output(shares, f"probabilities{suffix}", graph.float_type, len(classes))
 
 
@@ -57,7 +59,7 @@ def _number(graph: Graph, value: float) -> str:
     return graph.constant(np.array(value, dtype=graph.float_type))
 
 
-def _sigmoids(graph: Graph, raw: str, n_classes: int) -> str:
+def _sigmoids(graph: Graph, raw: str, n_raw: int) -> str:
     return graph.add("Concat", graph.add("Sigmoid", graph.add("Neg", raw)), graph.add("Sigmoid", raw), axis=1)
 
 
@@ -65,14 +67,12 @@ def _scaled(graph: Graph, shares: str) -> str:
     return graph.add("Div", shares, graph.add("ReduceSum", shares, graph.constant(np.array([1]))))
 
 
-def _one_vs_rest(graph: Graph, raw: str, n_classes: int) -> str:
+def _one_vs_rest(graph: Graph, raw: str, n_raw: int) -> str:
     least = _number(graph, float(np.finfo(graph.float_type).tiny))
     return _scaled(graph, graph.add("Max", graph.add("Sigmoid", raw), least))
 
 
-def _shares(graph: Graph, raw: str, n_classes: int) -> str:
-    if n_classes != 2:
-        return _scaled(graph, raw)
+def _both(graph: Graph, raw: str, n_raw: int) -> str:
     return graph.add("Concat", graph.add("Sub", _number(graph, 1.0), raw), raw, axis=1)
 
 
@@ -92,5 +92,6 @@ _SHARES: dict[str, _Link] = {
     "sigmoid": _sigmoids,
     "softmax": lambda graph, raw, n: graph.add("Softmax", raw, axis=1),
     "one vs rest": _one_vs_rest,
-    "shares": _shares,
+    "shares": lambda graph, raw, n: _scaled(graph, raw),
+    "second share": _both,
 }

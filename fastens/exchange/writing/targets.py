@@ -12,7 +12,7 @@ from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.exponential import ExponentialLoss
 from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import BinaryLogLoss, LogLinkLoss, Loss, MulticlassLogLoss
-from fastens.engine.losses.numeric_losses import CustomClassLoss, CustomLoss, Exponential, SeveralLevels
+from fastens.engine.losses.numeric_losses import CrossEntropy, CustomClassLoss, CustomLoss, Exponential, SeveralLevels
 
 
 class CannotHoldError(Exception):
@@ -50,11 +50,13 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
         raise CannotHoldError(f"the {model._combination} of trees")
     classes = getattr(model, "classes_", None)
     loss = getattr(model, "_loss", None)
-    by_target = classes if isinstance(classes, list) else [classes]
+    by_target: list[Any] = classes if isinstance(classes, list) else [classes]
     if loss is None:
-        widths = [1 if own is None or len(own) == 2 else len(own) for own in by_target]
         if not is_classifier(model):
             return [Target(slice(0, model._n_outputs()), "identity", None)], 1.0
+        widths = [len(own) for own in by_target]
+        if sum(widths) != model._n_outputs():  # of two classes the share of the second alone
+            widths = [1 if width == 2 else width for width in widths]
         ends = np.cumsum(widths)
         return [
             Target(slice(end - width, end), "shares", own)
@@ -75,7 +77,7 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
 
 
 def _link(loss: Loss) -> tuple[str, float]:
-    """The link of a loss, and the factor that it needs."""
+    """The link of a loss, and the factor that it needs: by what makes predictions of raw ones."""
     if isinstance(loss, LeastSquares):
         return _link(loss._base)
     if isinstance(loss, CustomLoss):
@@ -83,19 +85,20 @@ def _link(loss: Loss) -> tuple[str, float]:
             raise CannotHoldError("a loss of the user's own with a method `predict`")
         of_classes = "sigmoid" if loss.n_outputs == 1 else "softmax"
         return (of_classes if isinstance(loss, CustomClassLoss) else "identity"), 1.0
-    if isinstance(loss, Exponential):
-        return "sigmoid", 2.0
     if isinstance(loss, ExponentialLoss):
         return ("sigmoid" if loss.n_outputs == 1 else "one vs rest"), 1.0
-    for kind, link in _LINKS.items():
-        if isinstance(loss, kind):
-            return link, 1.0
-    return "identity", 1.0
+    found = _LINKS.get(type(loss).predict)
+    if found is None:
+        raise CannotHoldError(f"the predictions of loss={loss.name!r}")
+    return found
 
 
-_LINKS: dict[type[Loss], str] = {
-    BinaryLogLoss: "sigmoid",
-    MulticlassLogLoss: "softmax",
-    LogLinkLoss: "exp",
-    SeveralLevels: "sorted",
+_LINKS: dict[Any, tuple[str, float]] = {
+    Loss.predict: ("identity", 1.0),
+    LogLinkLoss.predict: ("exp", 1.0),
+    BinaryLogLoss.predict: ("sigmoid", 1.0),
+    CrossEntropy.predict: ("sigmoid", 1.0),
+    Exponential.predict: ("sigmoid", 2.0),
+    MulticlassLogLoss.predict: ("softmax", 1.0),
+    SeveralLevels.predict: ("sorted", 1.0),
 }

@@ -156,6 +156,8 @@ def view_of(model: Any) -> ModelView:
     trees: TreeEnsemble = model._predicting_trees()
     if not trees.has_constant_leaves:
         raise CannotHoldError("leaves with linear models")
+    if getattr(model._encoder, "zero_is_missing", None):
+        raise CannotHoldError("zeros that count as missing")
     names, categories = model._encoder.names, model._encoder.categories
     names = [f"x{column}" for column in range(len(categories))] if names is None else names
     targets, factor = targets_of(model)
