@@ -75,9 +75,10 @@ class SavedEnsemble:
         ----------
         path : path, optional
             The file to write; default: return what would be written.
-        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql"}
+        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql", "pmml"}
             "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": an estimator of scikit-learn.
             "xgboost": the JSON text of a Booster. "treelite": a checkpoint. "c": a C99 header. "sql": a query.
+            "pmml": a document of version 4.4.
         **options
             "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or "columns". "c": `name`,
             which all names begin with. "sql": `table`, the name of the table.

@@ -22,6 +22,7 @@ FORMATS = {
     "treelite": "treelite_bytes",
     "c": "c_header",
     "sql": "sql_text",
+    "pmml": "pmml_text",
 }
 # Those that are no text.
 BINARY = ("onnx", "sklearn", "treelite")
