@@ -41,6 +41,8 @@ ROOMS = [
     "posterior",
     "inspection",
     "monitoring",
+    "exchange.writing",
+    "exchange",
     "tree_model",
     "boosting",
     "forests",

@@ -54,6 +54,7 @@ class BaseForest(TreeParameters, TreeModel):
     monotonic_cst: Any = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
 
+    _combination = "mean"
     _takes_several_targets = True
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
