@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
+from fastens.options import Categories
 from fastens.saving import SavedEstimator
-from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
@@ -27,7 +27,7 @@ from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
 
 
-class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
+class BaseFastens(SavedEstimator, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
@@ -46,6 +46,8 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
     _takes_parts: bool = False
+    # What replaces categories, in estimators of trees.
+    _statistics: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -124,6 +126,10 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
             self._reads_codes,
         )
 
+    def _category_options(self) -> Categories:
+        """How trees see categories."""
+        return Categories(encoding="partition")
+
     def _encoder_threads(self) -> int:
         return resolve_n_jobs(getattr(self, "n_jobs", None))
 
@@ -134,7 +140,7 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         self.__dict__.pop("feature_names_in_", None)
         if encoder.names is not None:
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
-        is_changed = encoder.names is not None or encoder.is_categorical.any()
+        is_changed = encoder.names is not None or encoder.is_categorical.any() or bool(encoder.zero_is_missing)
         self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -179,6 +185,12 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
             found: Any = self.classes_
             state["classes"] = list(map(_classes_state, found)) if isinstance(found, list) else _classes_state(found)
         return state
+
+    def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """From what `_statistics_arrays` gave."""
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
         """From what `_encoder_state` gave; ValueError for anything else."""
@@ -236,6 +248,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     """
 
     classes_: Any
+    # Whether scikit-learn's checks may expect bad predictions on their tables.
+    _poor_score: bool = False
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted.
@@ -253,6 +272,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self._takes_several_targets
+        tags.classifier_tags.poor_score = self._poor_score
         return tags
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:

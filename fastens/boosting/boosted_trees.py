@@ -22,14 +22,20 @@ from fastens.boosting.fit_arguments import (
     checked_offset,
     drawn_rows,
     split_rows,
-    taken,
+    subset,
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, RANDOM, SPLITS, STOPS
+from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
-from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
-from fastens.boosting.start import start_rounds
+from fastens.boosting.rules import (
+    boosting_rules,
+    check_together,
+    draws_features,
+    growth_rules,
+    row_sampling,
+    start_rounds,
+)
 from fastens.boosting.watching import watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
@@ -43,7 +49,7 @@ from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.monitoring.stages import score_of
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
+from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
@@ -84,14 +90,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     callbacks: Any = parameter(CALLBACKS | NONE, default=None)
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool | str = parameter(whole(0) | FLAG | one_of("bar"), default=0)
-    random_state: Any = parameter(RANDOM, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
     # What `calibrate` learns, if there is such a method.
     _calibration_type: ClassVar[Any] = None
-    # Whether trees may be fitted by least squares.
-    _has_plain_form: ClassVar[bool] = False
     _metrics_rule: ClassVar[Rule] = METRICS
 
     n_estimators_: int = field(init=False)
@@ -205,7 +209,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     @property
     def _stopping(self) -> EarlyStopping:
-        """The options of early stopping."""
         return self._options("early_stopping") or EarlyStopping()
 
     def _with_offset(self, data: TrainingData, init_score: Any) -> TrainingData:
@@ -216,7 +219,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
-        """A number for all that is random; 0 where nothing is, and that of the fit that this one continues."""
+        """The seed of all draws; 0 where nothing is drawn, and that of the fit that this one continues."""
         if earlier is not None:
             return earlier._seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
@@ -232,7 +235,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         held_out = None if given.is_given else self._split_rows(data, groups)
         training, validation = data, given.read(self)
         if held_out is not None:
-            training, validation = (taken(data, rows) for rows in held_out)
+            training, validation = (subset(data, rows) for rows in held_out)
         check_validated(self, validation)
         if self._stopping.refit and held_out is None:
             raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
@@ -260,14 +263,14 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return rounds
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
-        """Let rows to validate on be measured by `eval_metric`."""
+        """Measure the validation rows by `eval_metric` after each round."""
         labels = self._labels_of_targets(validation.y)
         metric = self._stopping.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
             self._loss.check_measured()
         rounds.validate_on(validation)
         assert rounds.validation is not None
-        rounds.measure_by(Metrics(metric, self, rounds.validation.rows, rounds.loss, labels))
+        rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
 
     # After the rounds --------------------------------------------------
 
@@ -299,7 +302,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._forget("_calibration")
 
     def _forget(self, *names: str) -> None:
-        """Drop attributes of an earlier fit."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -339,7 +341,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return model
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Let what follows from the leaves lean towards new rows, which are encoded."""
+        """Update what was computed from the leaves, given the new rows."""
         self._forget("_best_trees", "_calibration")
 
     # Saving --------------------------------------------------
@@ -385,12 +387,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._loss = self._get_loss()
 
     # Targets --------------------------------------------------
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return self._encode_target(y)
@@ -443,7 +439,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
-        """The same after each round."""
         X = self._check_table(X)
         for raw in self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)

@@ -67,7 +67,7 @@ def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, R
 
 
 def check_validated(model: Any, validation: TrainingData | None) -> None:
-    """Raise ValueError, or warn, for parameters that are read with rows to validate on, where there are none."""
+    """Raise ValueError, or warn, for parameters that need validation rows, where there are none."""
     known = constructor_defaults(model)
     for name in ("n_iter_no_change", "tol") if validation is None else ():
         if name in known and not model._is_default(name):
@@ -107,7 +107,7 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     return np.sort(train), np.sort(validation)
 
 
-def taken(data: TrainingData, rows: RowNumbers) -> TrainingData:
+def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
     """Some of the rows."""
     weight = None if data.sample_weight is None else data.sample_weight[rows]
     given = rows if data.rows is None else data.rows[rows]
@@ -128,8 +128,8 @@ def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
     if offset.ndim in (1, 3):
         offset = offset.reshape(len(offset), math.prod(shape[1:]))
     if offset.shape != (n_rows, n_outputs):
-        wanted = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
-        raise ValueError(f"init_score must have the shape {wanted}; got {shape}.")
+        expected = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
+        raise ValueError(f"init_score must have the shape {expected}; got {shape}.")
     if not np.isfinite(offset).all():
         raise ValueError(f"init_score must be finite; got {offset[~np.isfinite(offset)][0]}.")
     return offset

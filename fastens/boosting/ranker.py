@@ -46,9 +46,9 @@ class Queries(TypedDict, total=False):
 class GradientBoostingRanker(BoostedTrees):
     """Gradient boosting that puts the rows of each query in order: LambdaMART.
 
-    Trees are fitted to gradients that say, for every two documents of a query, how much better the order would be if
-    the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
-    the same score and relevance none comes first, so the model does not depend on the order of the rows.
+    Trees are fitted to gradients of each pair of documents of a query: the change of NDCG, the normalised discounted
+    cumulative gain, if the two changed places. Documents with the same score share their places, so the model does not
+    depend on the order of the rows.
 
     `EarlyStopping.eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places
     ("ndcg@5"), and functions of (y, scores), the columns of y being the relevance and the number of the query.
@@ -56,7 +56,7 @@ class GradientBoostingRanker(BoostedTrees):
     Parameters
     ----------
     loss : "lambdarank" or LambdaRankLoss, default="lambdarank"
-        The loss to lower; a record says which pairs count, and how much.
+        The loss to lower; the record has options for the pairs and their weights.
     ndcg_at : int or None, default=10
         Places that count in `score`, in `train_score_` and for early stopping; None for all.
     {parameters}

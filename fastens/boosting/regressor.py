@@ -48,9 +48,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     loss : str, record, callable or object, default="squared_error"
         The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber" or a
         `HuberLoss`, "log_cosh"; "poisson", "gamma" and "tweedie" or a `TweedieLoss` with a log link; "cross_entropy"
-        for a y of probabilities; or a
-        function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
-        (and `start`, `loss` and `predict`, all optional).
+        for a y of probabilities, "cross_entropy_lambda" for one whose predictions are -log(1 - probability);
+        "squared_error_of_root" for the squared error of sign(y) sqrt(abs(y)); or a function of (y, raw) that returns
+        gradients and hessians, or an object with that as its method `derivatives` (and `start`, `loss` and `predict`,
+        all optional).
     quantile : float or list of float, optional
         The level to predict with loss="quantile" or "expectile". With several ascending levels there is a column of
         predictions for each, and they never cross; with several targets predictions have the shape (n_samples,
@@ -84,10 +85,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     )
     oob_prediction_: Array = field(init=False)
 
-    _takes_parts = True
-
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = IntervalCalibration
 

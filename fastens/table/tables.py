@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import in_threads
+from fastens.table.columns.city_hash import category_hash
 from fastens.table.columns.dates import parts_to_learn, with_parts
 from fastens.table.columns.factorize import (
     Categories,
@@ -211,6 +212,12 @@ class Table:
             places = [other if place is None else place for place, other in zip(places, others, strict=True)]
         # Negative codes are -1.
         map_codes(codes, np.array([missing, *places], dtype=out.dtype), out)
+
+    def named_by_hash(self, index: int, categories: list[Any]) -> list[Any]:
+        """Return categories that are known by their hashes as the column has them; others stay as they are."""
+        found = {category_hash(value): value for value in self._categories_of(index).present()}
+        hashes = (known if isinstance(known, int) else category_hash(known) for known in categories)
+        return [found.get(own, known) for own, known in zip(hashes, categories, strict=True)]
 
     def read(self, index: int) -> Factorized:
         """A column factorized, once."""

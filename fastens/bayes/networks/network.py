@@ -170,6 +170,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         "class_name": instance(str, "a string"),
         "n_jobs": ANYTHING,
     }
+    _poor_score = True
+
     structure: Any = field(default="hill-climb", kw_only=False)
     criterion: str = "bic"
     max_parents: int = 3
@@ -190,11 +192,6 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     class_name: str = "class"
     random_state: Any = None
     n_jobs: int | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
