@@ -243,7 +243,7 @@ class AdaBoostClassifier(AdditiveVotes):
         n_rounds = run.best_round
         if isinstance(run, VotingRun):
             votes = run.votes[:n_rounds]
-            self._keep_votes(votes[n_earlier:], min(n_earlier, n_rounds), run.learner)
+            self._keep_votes(votes, min(n_earlier, n_rounds), run.learner)
             self.estimator_weights_ = np.array([vote.weight for vote in votes])
             self.estimator_errors_ = np.array([vote.error for vote in votes])
             self.restarted_ = np.array([vote.restarted for vote in votes])
@@ -254,13 +254,12 @@ class AdaBoostClassifier(AdditiveVotes):
         self.validation_score_ = np.array(run.history.validation)
 
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
-        """Put new votes behind the first of those that are there."""
+        """Keep votes, the first of which are those of the last fit."""
         if isinstance(learner, Estimators):
-            self.estimators_ = [*getattr(self, "estimators_", [])[:n_earlier], *(vote.weak.model for vote in votes)]
-            self._values = [*getattr(self, "_values", [])[:n_earlier], *(vote.values for vote in votes)]
+            self.estimators_, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
             return
         parts = [head(self._ensemble, n_earlier)] if n_earlier else []
-        parts += [learner.ensemble(votes)] if votes else []
+        parts += [learner.ensemble(votes[n_earlier:])] if len(votes) > n_earlier else []
         self._ensemble = parts[0] if len(parts) == 1 else joined(*parts)
 
     # Newton steps --------------------------------------------------

@@ -54,6 +54,7 @@ class BaseForest(TreeParameters, TreeModel):
     monotonic_cst: Any = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
 
+    _combination = "mean"
     _takes_several_targets = True
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
@@ -66,7 +67,8 @@ class BaseForest(TreeParameters, TreeModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
@@ -104,7 +106,7 @@ class BaseForest(TreeParameters, TreeModel):
                 self._ensemble = store.ensemble()
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
-        self._out_of_bag = OutOfBag.measure(self, matrix, data, len(np.asarray(y))) if self.oob_score else None
+        self._out_of_bag = OutOfBag.measure(self, matrix, data, data.n_given) if self.oob_score else None
         self._keep_leaf_rows(data)
         return self
 

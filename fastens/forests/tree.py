@@ -43,6 +43,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     splitter: str = parameter(one_of("best", "random"), default="best")
 
     _takes_several_targets = True
+    _combination = "mean"
     # Whether growth returns what splits were chosen from.
     _with_search = False
 
