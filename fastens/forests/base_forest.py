@@ -288,7 +288,7 @@ class BaseForest(TreeParameters, TreeModel):
         array of shape (n_samples,) for numbers, (n_samples, n_classes) for probabilities; an axis more, or a list, with
         several targets
         """
-        spread = deviations(self._targets.parts(values) for values in self._each_tree(X))
+        spread = deviations(map(self._targets.parts, self._each_tree(X)))
         return spread if len(spread) > 1 else spread[0]
 
     def predict_variance(self, X: ArrayLike) -> Array:

@@ -19,15 +19,14 @@ _BLOCK_VALUES = 1 << 22
 
 def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Array]:
     """The standard deviations of predictions, tree by tree (Welford 1962), for each of their parts."""
-    means: list[Array] = []
-    squares: list[Array] = []
-    n = 0
-    for n, parts in enumerate(predictions, 1):
-        means, squares = means or [np.zeros(1)] * len(parts), squares or [np.zeros(1)] * len(parts)
+    first = next(predictions)
+    means, squares = [part.astype(np.float64) for part in first], [np.zeros(part.shape) for part in first]
+    n = 1
+    for n, parts in enumerate(predictions, 2):
         for i, predicted in enumerate(parts):
             distance = predicted - means[i]
-            means[i] = means[i] + distance / n
-            squares[i] = squares[i] + distance * (predicted - means[i])
+            means[i] += distance / n
+            squares[i] += distance * (predicted - means[i])
     return [np.sqrt(each / n) for each in squares]
 
 
