@@ -107,6 +107,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     True
     """
 
+    _combination = "weighted median"
     estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(RULES["n_estimators"], default=50)
     learning_rate: float = parameter(RULES["learning_rate"], default=1.0)

@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 class _Stump(SavedEnsemble, BaseFastens):
     """What both stumps share: bins, one tree, and how it reads."""
 
+    _combination = "mean"
     max_bins: int = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     n_jobs: int | None = parameter(ANYTHING, default=None)

@@ -133,9 +133,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets; or the name of a column of X, as weights may be too.
         sample_weight : array of shape (n_samples,), optional
             A weight of 2 is the same as the row given twice, 0 as the row left out.
         X_val, y_val : table and array, optional
@@ -165,14 +166,14 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._check_parameters()
         self._check_all_read()
         given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
-        check_arguments(self, y, init_score, groups, given)
+        check_arguments(self, init_score, groups, given)
         earlier = find_earlier(self, resume)
         data = self._learn_data(X, y, sample_weight)
         if self._takes_several_targets:
             self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         if earlier is not None:
             check_same_columns(earlier, self)
-        data = self._with_offset(data, init_score, y)
+        data = self._with_offset(data, init_score)
         self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
         training, validation = self._split(data, given, groups)
         rounds = self._start_rounds(training, validation, earlier)
@@ -210,11 +211,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _stopping(self) -> EarlyStopping:
         return self._options("early_stopping") or EarlyStopping()
 
-    def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
-        """The rows with raw predictions to start from, given one for each of `y`."""
+    def _with_offset(self, data: TrainingData, init_score: Any) -> TrainingData:
+        """The rows with raw predictions to start from, one for each row that was given."""
         if init_score is None:
             return data
-        offset = checked_offset(init_score, len(y), self._get_loss().n_outputs)
+        offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs)
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
@@ -239,7 +240,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if self._stopping.refit and held_out is None:
             raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
         if given.is_given and validation is not None:
-            validation = self._with_offset(validation, given.init_score, given.y)
+            validation = self._with_offset(validation, given.init_score)
         return training, validation
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
@@ -386,12 +387,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._loss = self._get_loss()
 
     # Targets --------------------------------------------------
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return self._encode_target(y)

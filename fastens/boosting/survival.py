@@ -180,7 +180,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         bounds = self._read_target(y)
-        check_same_rows(len(predicted), bounds)
+        check_same_rows(len(predicted), len(bounds))
         weight = check_weights(sample_weight, len(predicted))
         return self._score_of_raw(predicted[:, None], bounds, weight)
 

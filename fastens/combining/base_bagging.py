@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
 from fastens.engine.rows.sampling import Bootstrap, content_hashes, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
+from fastens.exchange.writing.export import export
 from fastens.forests.bags import GROWING, Bags, Subsample, check_continued, draw_seed, n_drawn, plan_draws
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest_classifier import RandomForestClassifier
@@ -51,8 +53,9 @@ from fastens.parameters import (
     whole,
 )
 from fastens.saving import nested_arrays, nested_model
+from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
-from fastens.table.tables import is_frame, open_table
+from fastens.table.tables import is_frame
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.warn import warn
 
@@ -356,6 +359,22 @@ class BaseBagging(BaseOneEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are members."""
         return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
+
+    def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
+        """Return bags of trees in another format, or write them to a file, as a `RandomForestClassifier` does.
+
+        Parameters
+        ----------
+        path, format, **options
+            As for the forest.
+
+        Raises
+        ------
+        ValueError
+            For members that are no trees, or a model that the format cannot hold.
+        """
+        self._check_fitted()
+        return export(self if self._forest is None else self._forest, path, format, options)
 
     # Saving --------------------------------------------------
 

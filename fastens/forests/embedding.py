@@ -58,6 +58,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     array([5., 5.])
     """
 
+    _combination = "leaves"
     max_depth: int | None = parameter(whole(1) | NONE, default=5)
     min_samples_leaf: int = parameter(whole(1), default=1)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)

@@ -22,6 +22,7 @@ _LEARNED = (
     "_statistics",
     "_n_plain_features",
     "_n_targets",
+    "_has_all_shares",
 )
 
 

@@ -67,6 +67,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     array([ 1,  1, -1])
     """
 
+    _combination = "path length"
     max_samples: int | float | str = parameter(one_of("auto") | whole(1) | real(0, 1, open_low=True), default="auto")
     contamination: float | str = parameter(one_of("auto") | real(0, 0.5, open_low=True), default="auto")
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
@@ -114,7 +115,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()
         depth = self._raw(X)[:, 0] / self._ensemble.n_trees
-        return -np.exp2(-depth / max(float(_mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny))
+        return -np.exp2(-depth / self._mean_path_length())
+
+    def _mean_path_length(self) -> float:
+        """The mean depth of the rows of a tree, which scores are relative to."""
+        return max(float(mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the score above the threshold: below 0 for outliers, shape (n_samples,)."""
@@ -128,7 +133,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return ("offset_", "max_samples_")
 
 
-def _mean_depth(n: NDArray[Any]) -> Array:
+def mean_depth(n: NDArray[Any]) -> Array:
     """Mean depth of a leaf in a random binary search tree of n rows (Liu 2008, eq. 1)."""
     n = n.astype(np.float64)
     harmonic = np.log(np.maximum(n - 1, 1)) + EULER
@@ -137,4 +142,4 @@ def _mean_depth(n: NDArray[Any]) -> Array:
 
 def _path_lengths(trees: TreeEnsemble) -> NDArray[np.float32]:
     """The depth of each node, plus that which its rows would have below it."""
-    return (depths(trees) + _mean_depth(trees.weight))[:, None].astype(np.float32)
+    return (depths(trees) + mean_depth(trees.weight))[:, None].astype(np.float32)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,7 @@ from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.writing.export import export
 from fastens.options import Categories
 from fastens.storage import ModelFileError
 from fastens.table.target_statistics import METHODS, TargetStatistics
@@ -37,6 +39,8 @@ class SavedEnsemble:
 
     _ensemble: TreeEnsemble
     _statistics: TargetStatistics | None = None
+    # What the trees' values are combined to: "sum", "mean", "path length", "weighted median" or "leaves".
+    _combination: ClassVar[str] = "sum"
 
     if TYPE_CHECKING:  # of the estimator
         n_jobs: int | None
@@ -52,7 +56,9 @@ class SavedEnsemble:
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         self._ensemble = trees_among(arrays, PREFIX)
         self._restored()
-        if not np.array_equal(self._ensemble.binning.is_categorical, self._is_categorical):
+        # Trees of other libraries may split numbers that are codes of categories.
+        in_trees, in_table = self._ensemble.binning.is_categorical, self._is_categorical
+        if in_trees.shape != in_table.shape or (in_table & ~in_trees).any():
             raise ModelFileError("the trees and the columns do not fit together")
         if self._ensemble.n_outputs != self._n_outputs():
             raise ModelFileError("the trees and the classes do not fit together")
@@ -142,6 +148,44 @@ class SavedEnsemble:
             kinds = self._encoder.is_categorical
             if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
                 raise ValueError("the statistics of the categories and the columns do not fit together")
+
+    def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
+        """Return the model in another format, or write it to a file.
+
+        What a format cannot hold is an error, never left out.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file to write; default: return what would be written.
+        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql", "pmml"}
+            "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": an estimator of scikit-learn.
+            "xgboost": the JSON text of a Booster. "treelite": a checkpoint. "c": a C99 header. "sql": a query.
+            "pmml": a document of version 4.4.
+        **options
+            "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or "columns". "c": `name`,
+            which all names begin with. "sql": `table`, the name of the table.
+
+        Returns
+        -------
+        str, bytes or object; None where it was written to a file
+
+        Raises
+        ------
+        ValueError
+            For a model that the format cannot hold.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> text = GradientBoostingRegressor(n_estimators=5).fit(X, y).export(format="lightgbm")
+        >>> text.splitlines()[:2]
+        ['tree', 'version=v4']
+        """
+        self._check_fitted()
+        return export(self, path, format, options)
 
     # Predict --------------------------------------------------
 

@@ -17,7 +17,6 @@ from fastens.engine.grow.pruning import cut
 from fastens.engine.rows.sampling import content_hashes, mixed
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_sums import leaf_sums
-from fastens.engine.trees.midpoints import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.engine.trees.unpack import sum_up
 from fastens.forests.bags import draw_seed
@@ -85,9 +84,7 @@ class BaseBayesTree(BaseDecisionTree):
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
         # Of each node: see `SearchCost`.
         self._n_splits = self._count_splits(tree)
-        if not self._has_random_thresholds:
-            tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
-        self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
+        self._keep_tree(tree, binning, matrix, data)
         self._learn_leaf_prior(data)
         self._node_statistics = self._evidence(data)
         self._average()
