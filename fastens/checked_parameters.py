@@ -81,10 +81,6 @@ class ChecksParameters(BaseEstimator):
         """The record that a parameter holds or is short for; None where it is neither."""
         return options_in(parameter, getattr(self, parameter))
 
-    def _keep_parameters(self, parameters: dict[str, Any]) -> None:
-        """Take the arguments of `__init__`, its `locals()`, as attributes."""
-        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
-
     def _check_parameters(self) -> None:
         """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
         defaults = constructor_defaults(self)
