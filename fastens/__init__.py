@@ -43,6 +43,7 @@ from fastens.combining.conformal import ConformalClassifier, ConformalRegressor
 from fastens.combining.stacking import StackingClassifier, StackingRegressor
 from fastens.combining.voting import VotingClassifier, VotingRegressor
 from fastens.combining.weighted_majority import WeightedMajorityClassifier
+from fastens.exchange.reading.from_model import from_model
 from fastens.files import Column, TableFileError, TableSchema, read_table
 from fastens.forests.embedding import RandomTreesEmbedding
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -139,6 +140,7 @@ __all__ = [
     "WeightedMajorityClassifier",
     "bias_variance_decomposition",
     "estimate_errors",
+    "from_model",
     "load",
     "plot_bias_variance",
     "plot_decision_boundary",

@@ -24,6 +24,7 @@ from fastens.engine.losses.loss_names import (
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.stages import score_of
 from fastens.parameters import ANYTHING, one_of, parameter
+from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
 
@@ -46,8 +47,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     Parameters
     ----------
-    loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
-        The loss to lower. For two classes also the exponential loss. Or a function of (y, raw) that returns gradients
+    loss : {"log_loss", "exponential", "one_vs_rest"}, callable or object, default="log_loss"
+        The loss to lower. For two classes also the exponential loss; "one_vs_rest" is the log loss of each class
+        against all others, whose probabilities do not add up to 1. Or a function of (y, raw) that returns gradients
         and hessians, y being the numbers of the classes, 0, 1, ..., or an object with that as its method `derivatives`
         (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
         have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
@@ -77,12 +79,10 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     True
     """
 
-    _takes_parts = True
     loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
     class_weight: Any = parameter(ANYTHING, default=None)
 
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = SetCalibration
 
@@ -172,6 +172,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X, y, sample_weight
             Rows, their classes and weights.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
 
     # Calibrate --------------------------------------------------

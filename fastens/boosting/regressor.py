@@ -24,6 +24,7 @@ from fastens.engine.losses.numeric_losses import Tweedie
 from fastens.monitoring.stages import levels_of, score_of
 from fastens.options import HuberLoss, TweedieLoss, record
 from fastens.parameters import NONE, Rule, one_of, parameter, read_with, real
+from fastens.table.opening import split_columns
 
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(
@@ -47,9 +48,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     loss : str, record, callable or object, default="squared_error"
         The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber" or a
         `HuberLoss`, "log_cosh"; "poisson", "gamma" and "tweedie" or a `TweedieLoss` with a log link; "cross_entropy"
-        for a y of probabilities; or a
-        function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
-        (and `start`, `loss` and `predict`, all optional).
+        for a y of probabilities, "cross_entropy_lambda" for one whose predictions are -log(1 - probability);
+        "squared_error_of_root" for the squared error of sign(y) sqrt(abs(y)); or a function of (y, raw) that returns
+        gradients and hessians, or an object with that as its method `derivatives` (and `start`, `loss` and `predict`,
+        all optional).
     quantile : float or list of float, optional
         The level to predict with loss="quantile" or "expectile". With several ascending levels there is a column of
         predictions for each, and they never cross; with several targets predictions have the shape (n_samples,
@@ -83,10 +85,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     )
     oob_prediction_: Array = field(init=False)
 
-    _takes_parts = True
-
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = IntervalCalibration
 
@@ -152,6 +151,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         X, y, sample_weight
             Rows, their targets and weights.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
 
     @property

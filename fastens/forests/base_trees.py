@@ -12,18 +12,29 @@ from fastens.docstrings import Docs
 from fastens.forests.docstrings import CLASS_DOCS, DOCS
 from fastens.forests.targets import ClassTargets, NumberTargets, check_counts
 
+_ALL_SHARES = "has_all_shares"
+
 
 class TreesClassifier(BaseClassifier):
     """Trees whose values are shares of classes."""
 
     _has_class_shares: ClassVar[bool] = True
+    _has_all_shares: bool = False
     _docs: ClassVar[Docs] = CLASS_DOCS
     if TYPE_CHECKING:
         _mean: Any
 
     @property
     def _targets(self) -> ClassTargets:
-        return ClassTargets(self.classes_)
+        return ClassTargets(self.classes_, self._has_all_shares)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return super()._fitted_arrays() | ({_ALL_SHARES: np.array(True)} if self._has_all_shares else {})
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        if _ALL_SHARES in arrays:
+            self._has_all_shares = True
+        super()._restore_fitted(arrays)
 
     @property
     def n_classes_(self) -> Any:

@@ -16,15 +16,10 @@ Loss = Callable[[Array, Array], Array]
 
 
 class ClassTargets(NamedTuple):
-    """Classes: a leaf has for each target the share of the second of two classes, or of each of more.
+    """Classes: a leaf has for each target the share of the second of two classes, or of each of more."""
 
-    Attributes
-    ----------
-    classes : array, or list of arrays with several targets
-        The labels, sorted.
-    """
-
-    classes: Any
+    classes: Any  # the sorted labels; a list of them with several targets
+    has_all: bool = False  # two classes have a share each, and shares are probabilities as they are: of other libraries
 
     @property
     def of_targets(self) -> list[NDArray[Any]]:
@@ -39,7 +34,7 @@ class ClassTargets(NamedTuple):
     @property
     def widths(self) -> list[int]:
         """The number of values that each target has in a leaf."""
-        return [1 if count == 2 else count for count in self.counts]
+        return [1 if count == 2 and not self.has_all else count for count in self.counts]
 
     @property
     def n_values(self) -> int:
@@ -69,11 +64,13 @@ class ClassTargets(NamedTuple):
 
     def probabilities(self, mean: Values) -> Any:
         """The probabilities of the classes; a list of them with several targets."""
-        return self.parts(mean) if isinstance(self.classes, list) else _shares(mean)
+        parts = self.parts(mean)
+        return parts if isinstance(self.classes, list) else parts[0]
 
-    def parts(self, mean: Values) -> list[Array]:
+    def parts(self, mean: Values) -> list[Any]:
         """The probabilities of the classes of each target."""
-        return [_shares(part) for part in self.by_target(mean)]
+        parts = self.by_target(mean)
+        return parts if self.has_all else [_shares(part) for part in parts]
 
     def votes(self, value: Values) -> Values:
         """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
@@ -93,18 +90,10 @@ class ClassTargets(NamedTuple):
 
 
 class NumberTargets(NamedTuple):
-    """Numbers: a leaf has one for each target.
-
-    Attributes
-    ----------
-    n_values : int
-        The number of targets.
-    dtype : type
-        The type of leaf values.
-    """
+    """Numbers: a leaf has one for each target."""
 
     n_values: int
-    dtype: Any = np.float32
+    dtype: Any = np.float32  # of leaf values
 
     def to_grow(self, y: Array) -> Target:
         """The targets as the engine takes them."""

@@ -371,7 +371,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             if not hasattr(self, "classes_"):
                 raise ValueError("y must not be given: the network has no class.")
             labels = self._encode_target(self._read_target(y))
-            check_same_rows(len(positions), labels)
+            check_same_rows(len(positions), len(labels))
         return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
 
     def _position(self, number: int, value: Any) -> int | None:
