@@ -36,10 +36,16 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
         arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
         parameters = [_parameter(each, *docs[each.name]) for each in arguments if each.name not in own]
         text = text.replace("{parameters}", "\n".join(parameters))
+    annotated = _annotated(kind)
+
+    def is_there(name: str) -> bool:
+        """Whether the class has a fitted attribute: a property, or an annotated one."""
+        return name.endswith("_") and name not in own and (name in annotated or hasattr(kind, name))
+
     attributes = [
         f"{names} : {type_}{description}"
         for names, (type_, description) in docs.items()
-        if all(_has(kind, name) and name not in own for name in names.split(", "))
+        if all(map(is_there, names.split(", ")))
     ]
     own |= {name for names in docs for name in names.split(", ")}
     attributes += [_property(name, found) for name, found in _properties(kind).items() if name not in own]
@@ -70,8 +76,6 @@ def _property(name: str, found: property) -> str:
     return f"{name} : {type_}\n" + textwrap.indent(inspect.cleandoc(found.__doc__ or ""), "    ")
 
 
-def _has(kind: Any, name: str) -> bool:
-    """Whether a class has a fitted attribute: a property, or one that it or a base annotates."""
-    return name.endswith("_") and (
-        hasattr(kind, name) or any(name in inspect.get_annotations(base) for base in kind.__mro__)
-    )
+def _annotated(kind: Any) -> set[str]:
+    """The names that a class or its bases annotate."""
+    return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}

@@ -32,9 +32,10 @@ from fastens.combining.folds import (
 )
 from fastens.combining.levels import BaseLevels
 from fastens.combining.members import check_kind, is_dropped
-from fastens.combining.parameters import LEVEL_RULES, LEVELS, RULES, NamedMembers
+from fastens.combining.parameters import DOCS, LEVEL_RULES, LEVELS, RULES, NamedMembers
 from fastens.combining.responses import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
+from fastens.docstrings import Docs, entries
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.saving import nested_arrays, nested_model
@@ -42,6 +43,11 @@ from fastens.saving import nested_arrays, nested_model
 Array = NDArray[np.float64]
 
 STACKERS = ("linear", "boosting")
+STACKING_DOCS = entries("""\
+cv : int, splitter, list of (train, test), "prefit" or None
+    The folds; None: 5, stratified for classes. "prefit": the members are fitted already, on other rows than these.
+""")
+
 FoldFits = dict[tuple[str, int], FoldFit]
 
 
@@ -116,6 +122,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         "warm_start": FLAG,
     }
     _learned: ClassVar[str] = "final_estimator_"
+    _docs: ClassVar[Docs] = {**DOCS, **STACKING_DOCS}
 
     estimators: NamedMembers | None = field(default=None, kw_only=False)
     final_estimator: Any = field(default=None, kw_only=False)
@@ -128,6 +135,9 @@ class BaseStacking(TransformerMixin, BaseLevels):
     warm_start: bool = False
     random_state: Any = None
     n_jobs: int | None = None
+
+    final_estimator_: Any = field(init=False)
+    oof_predictions_: dict[str, Array] = field(init=False)
 
     def _levels(self) -> list[NamedMembers]:
         if self.levels is None:

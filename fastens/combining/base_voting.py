@@ -30,11 +30,18 @@ from fastens.parameters import FLAG, NONE, Rule, one_of
 Array = NDArray[np.float64]
 
 
+@with_parameters
 class BaseWeightedMembers(BaseMembers):
     """Members side by side, with a weight each."""
 
-    _members: list[FittedMember]
-    weights_: Array
+    estimators: NamedMembers | None = field(default=None, kw_only=False)
+    cv: Any = None
+    columns: Mapping[str, Any] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+
+    _members: list[FittedMember] = field(init=False)
+    weights_: Array = field(init=False)
     # In files: the prefix of the members' names, and the attributes with a number for each member.
     _prefix: ClassVar[str] = "member."
     _of_members: ClassVar[tuple[str, ...]] = ("weights_",)
@@ -83,13 +90,8 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         "prefit": FLAG,
     }
 
-    estimators: NamedMembers | None = field(default=None, kw_only=False)
     weights: Any = None
     prefit: bool = False
-    cv: Any = None
-    columns: Mapping[str, Any] | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,10 +15,29 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.defaults import default_forests
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.levels import BaseLevels
-from fastens.combining.parameters import LEVEL_RULES, NAMED_RULES, NamedMembers
+from fastens.combining.parameters import DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers
+from fastens.docstrings import Docs, entries
 from fastens.parameters import real, whole
 
 Array = NDArray[np.float64]
+
+
+CASCADE_DOCS = entries("""\
+estimators : list of (name, estimator) or None
+    The forests of a layer. None: two random forests and two of extremely randomised trees.
+cv : int, splitter, list of (train, test) or None
+    The folds, whose test parts must cover all rows; None: 3, stratified for classes.
+inputs_from : {"last", "all"}
+    Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
+random_state : int, RandomState or None
+    Seeds the forests whose own random_state is None, in each layer anew.
+n_layers_ : int
+    Layers kept.
+validation_losses_ : list of float
+    Brier score, or mean squared error, after each layer tried.
+estimators_, named_estimators_ : list of lists, Bunch
+    The fitted models of each layer, and those of all layers by name.
+""")
 
 
 @with_parameters
@@ -34,6 +53,7 @@ class BaseCascade(BaseLevels):
     }
     _learned: ClassVar[str] = "_fitted_levels"
     _default_cv: ClassVar[int] = 3
+    _docs: ClassVar[Docs] = {**DOCS, **CASCADE_DOCS}
     columns = None
     passthrough = True
 
@@ -46,6 +66,9 @@ class BaseCascade(BaseLevels):
     refit: bool = False
     random_state: Any = None
     n_jobs: int | None = None
+
+    n_layers_: int = field(init=False)
+    validation_losses_: list[float] = field(init=False)
 
     def _default_members(self) -> NamedMembers:
         return default_forests(is_classifier(self))
@@ -138,20 +161,10 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
     Parameters
     ----------
     {parameters}
-    estimators : list of (name, estimator) or None, default=None
-        The forests of a layer. None: two random forests and two of extremely randomised trees.
-    cv : int, splitter, list of (train, test) or None, default=None
-        The folds, whose test parts must cover all rows; None: 3, stratified.
 
     Attributes
     ----------
     {attributes}
-    n_layers_ : int
-        Layers kept.
-    validation_losses_ : list of float
-        Brier score after each layer tried.
-    estimators_ : list of lists
-        The fitted models of each layer.
 
     References
     ----------
@@ -183,20 +196,10 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
     Parameters
     ----------
     {parameters}
-    estimators : list of (name, estimator) or None, default=None
-        The forests of a layer. None: two random forests and two of extremely randomised trees.
-    cv : int, splitter, list of (train, test) or None, default=None
-        The folds, whose test parts must cover all rows; None: 3.
 
     Attributes
     ----------
     {attributes}
-    n_layers_ : int
-        Layers kept.
-    validation_losses_ : list of float
-        Mean squared error after each layer tried.
-    estimators_ : list of lists
-        The fitted models of each layer.
 
     References
     ----------

@@ -91,6 +91,10 @@ classes_ : array of shape (n_classes,)
     The labels, sorted.
 estimators_, named_estimators_ : list, Bunch
     The fitted members: a list of models for each where those of several folds are kept.
+final_estimator_ : estimator
+    The fitted final estimator.
+oof_predictions_ : dict of str to array of shape (n_samples, n_outputs)
+    Each member's predictions for the training rows, by models that have not seen them; NaN where there are none.
 n_features_in_ : int
     Number of columns.
 feature_names_in_ : array of shape (n_features_in_,)

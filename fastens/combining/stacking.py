@@ -43,10 +43,6 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     Attributes
     ----------
     {attributes}
-    final_estimator_ : estimator
-        The fitted final estimator.
-    oof_predictions_ : dict of str to array of shape (n_samples, n_outputs)
-        Each member's predictions for the training rows, by models that have not seen them; NaN where there are none.
 
     References
     ----------
@@ -113,10 +109,6 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     Attributes
     ----------
     {attributes}
-    final_estimator_ : estimator
-        The fitted final estimator.
-    oof_predictions_ : dict of str to array of shape (n_samples, 1)
-        Each member's predictions for the training rows, by models that have not seen them; NaN where there are none.
 
     References
     ----------

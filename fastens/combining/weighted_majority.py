@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +22,7 @@ from fastens.combining.folds import (
 )
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.members import joined_labels, labels_of_members
-from fastens.combining.parameters import RULES, NamedMembers
+from fastens.combining.parameters import RULES
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
@@ -108,16 +106,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     }
     _of_members: ClassVar[tuple[str, ...]] = ("weights_", "member_mistakes_", "_log_weights")
 
-    estimators: NamedMembers | None = field(default=None, kw_only=False)
     algorithm: str = MAJORITY
     beta: float = 0.5
     weighting: str = ONLINE
     shrinkage: float = 0.1
     prefit: bool = False
-    cv: Any = None
-    columns: Mapping[str, Any] | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
 
     def _response_method(self) -> str:
         members = [member for level in self._levels() for _, member in level]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.folds import GivenRows, MemberData, known_rows
 from fastens.combining.members import joined_labels, labels_of_members
-from fastens.combining.parameters import DOCS, RULES, NamedMembers
+from fastens.combining.parameters import DOCS, RULES
 from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
 
@@ -68,15 +67,10 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
     _of_members: ClassVar[tuple[str, ...]] = ("prior_", "log_likelihoods_", "posterior_")
     _learned: ClassVar[str] = "posterior_"
 
-    estimators: NamedMembers | None = field(default=None, kw_only=False)
     prior: ArrayLike | None = None
     noise: float | tuple[float, float] | None = None
     temperature: float = 1.0
-    cv: Any = None
     refit: bool = True
-    columns: Mapping[str, Any] | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
 
     prior_: Array = field(init=False)
     noise_: Array = field(init=False)
