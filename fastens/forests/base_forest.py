@@ -70,7 +70,8 @@ class BaseForest(TreeParameters, TreeModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
@@ -108,7 +109,7 @@ class BaseForest(TreeParameters, TreeModel):
                 self._ensemble = store.ensemble()
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
-        self._out_of_bag = OutOfBag.measure(self, matrix, data, len(np.asarray(y))) if self.oob_score else None
+        self._out_of_bag = OutOfBag.measure(self, matrix, data, data.n_given) if self.oob_score else None
         self._keep_leaf_rows(data)
         return self
 
@@ -368,17 +369,20 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def oob_score_(self) -> float:
-        """Score out of bag."""
+        """Score out of bag, with `oob_score`."""
         return self._measured().score
 
     @property
     def oob_scores_(self) -> Array:
-        """Score of each tree on the rows out of its bag, (n_estimators,)."""
+        """Score of each tree on the rows out of its bag, (n_estimators,), with `oob_score`; NaN without such rows."""
         return self._measured().tree_scores
 
     @property
     def oob_error_curve_(self) -> Array:
-        """Mean loss out of bag after each tree, (n_estimators,)."""
+        """Error out of bag after each tree, (n_estimators,), with `oob_score`.
+
+        The share of rows predicted wrongly, or the mean squared error.
+        """
         return self._measured().error_curve
 
     def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:

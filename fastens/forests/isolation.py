@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from fastens.checked_parameters import with_parameters
-from fastens.engine.forest.forests import TreeRules, TreeSample
+from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.rows.copies import Copies
-from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.trees.paths import depths
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import DRAWING, GROWING, Bags, n_drawn
+from fastens.forests.bags import Bags, Subsample, n_drawn
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.random_splits import RandomSplits
 from fastens.parameters import one_of, parameter, real, whole
@@ -98,21 +97,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
             self.offset_ = float(np.nextafter(threshold, 0.0))
         return self
 
-    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        copies = Copies.of(hashes, weight)
-        self.max_samples_ = self._n_drawn(copies.total)
-        bags = Bags(seed, None, self.n_features_in_, count_of(self.max_features, self.n_features_in_), None)
-        samples = []
-        for tree, drawing in enumerate(stream_seeds(seed, 0, self.n_estimators, DRAWING).tolist()):
-            drawn = copies.draw(self.max_samples_, random_stream(drawing, 0)).astype(np.float64)
-            growing = int(stream_seeds(seed, tree, tree + 1, GROWING)[0])
-            samples.append(TreeSample(drawn, bags.features(tree), growing))
-        return samples
-
-    def _n_drawn(self, n_rows: int) -> int:
-        if isinstance(self.max_samples, str):
-            return min(256, n_rows)
-        return min(n_drawn(self.max_samples, n_rows), n_rows)
+    def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
+        copies, n_features = Copies.of(hashes, weight), self.n_features_in_
+        wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
+        self.max_samples_ = min(wanted, copies.total)
+        return Bags(seed, Subsample(copies, self.max_samples_), n_features, count_of(self.max_features, n_features))
 
     def _rules(self) -> TreeRules:
         return TreeRules(

@@ -17,6 +17,7 @@ from fastens.docstrings import Docs
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning, learn_and_bin
 from fastens.engine.forest.forests import ForestGrower, TreeSample
+from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune, pruning_path
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.midpoints import cut_half_way
@@ -26,6 +27,7 @@ from fastens.forests.bags import draw_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
+from fastens.forests.sklearn_tree import SklearnTree
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, one_of, parameter, real, whole
 from fastens.tree_model.column_rules import CATEGORIES
@@ -144,6 +146,18 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         """Return the number of leaves."""
         self._check_fitted()
         return int(self._ensemble.n_leaves[0])
+
+    @property
+    def tree_(self) -> SklearnTree:
+        """The arrays of the tree under scikit-learn's names."""
+        self._check_fitted()
+        return SklearnTree(self)
+
+    @property
+    def max_features_(self) -> int:
+        """Number of features that are tried at each split."""
+        self._check_fitted()
+        return count_of(self.max_features, len(self._column_of))
 
     @property
     def n_outputs_(self) -> int:

@@ -46,20 +46,6 @@ evidence : {"train", "honest"}
     posterior that of a tree fixed beforehand; with "train" the prior must pay for the search.
 temperature : float
     The likelihood is raised to the power of 1 / temperature.
-classes_ : array of shape (n_classes,)
-    The labels, sorted.
-log_evidence_ : float
-    Log of the probability (of numbers, the density) of the targets, over all prunings and leaf values.
-expected_n_leaves_ : float
-    The expected number of leaves; `get_n_leaves()` is that of the whole tree.
-entropy_ : float
-    How uncertain the pruning is, in nats.
-feature_probabilities_ : array of shape (n_features_in_,)
-    Posterior probability that the tree splits on each feature at all.
-map_estimator_ : DecisionTreeClassifier or DecisionTreeRegressor
-    The most probable pruning.
-map_log_joint_ : float
-    Log of its joint probability with the targets.
 """)
 
 
@@ -218,7 +204,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     @property
     def expected_n_leaves_(self) -> float:
-        """The expected number of leaves, over all prunings."""
+        """The expected number of leaves, over all prunings; `get_n_leaves()` is that of the whole tree."""
         self._check_fitted()
         return self._prunings.expected_leaves()
 
