@@ -140,7 +140,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self.__dict__.pop("feature_names_in_", None)
         if encoder.names is not None:
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
-        is_changed = encoder.names is not None or encoder.is_categorical.any() or bool(encoder.zero_is_missing)
+        is_changed = encoder.names is not None or encoder.is_categorical.any() or encoder.changes_numbers
         self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:

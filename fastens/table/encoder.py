@@ -33,6 +33,8 @@ from fastens.warn import warn
 _FLOAT32_WHOLE = 1 << 24
 # The largest number that counts as 0 where 0 is missing.
 _ZERO = float(np.float32(1e-35))
+# Columns that tables of other libraries' models treat in ways of their own.
+_CHOSEN = ("zero_is_missing", "hashed", "repeated")
 
 
 def _is_float32(column: Column) -> bool:
@@ -73,6 +75,7 @@ class InputEncoder:
     unseen: float = np.nan
     hashed: Sequence[int] = ()  # columns whose categories are known by `category_hash`, as texts or as the hashes
     zero_is_missing: Sequence[int] = ()  # columns of numbers where 0 is missing
+    repeated: Sequence[int] = ()  # columns that stand once more after all, for trees with too many thresholds
     has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
 
     def __init__(
@@ -187,6 +190,7 @@ class InputEncoder:
             missing_is_category=self.missing_is_category,
         )
         encoder.unseen, encoder.zero_is_missing, encoder.hashed = self.unseen, self.zero_is_missing, self.hashed
+        encoder.repeated = self.repeated
         return encoder
 
     @property
@@ -196,10 +200,14 @@ class InputEncoder:
 
     def transform(self, table: Table, n_threads: int = 1) -> Any:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `match`."""
-        if table.array is not None and not self.is_categorical.any() and not self.zero_is_missing:
+        is_ready = table.array is not None and not self.is_categorical.any()
+        if is_ready and not self.changes_numbers:
             return table.array
         if isinstance(table.source, RowSource):
-            return MappedRows(table.source, lambda _, part: self._of_part(part), len(self.categories))
+            n_columns = len(self.categories) + len(self.repeated)
+            return MappedRows(table.source, lambda _, part: self._of_part(part), n_columns)
+        if is_ready:
+            return self._changed(table.array)
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
 
@@ -215,12 +223,20 @@ class InputEncoder:
                 table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
-        return self._without_zeros(out) if self.zero_is_missing else out
+        return self._changed(out) if self.changes_numbers else out
 
-    def _without_zeros(self, rows: Floats) -> Floats:
-        for column in self.zero_is_missing:
-            rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
-        return rows
+    @property
+    def changes_numbers(self) -> bool:
+        """Whether a table of numbers alone is not taken as it is."""
+        return bool(self.zero_is_missing) or bool(self.repeated)
+
+    def _changed(self, rows: Any) -> Any:
+        """Rows with NaN for zeros that are missing, and with the columns that are repeated."""
+        if self.zero_is_missing:
+            rows = rows.toarray() if sparse.issparse(rows) else rows.copy()
+            for column in self.zero_is_missing:
+                rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
+        return rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
 
     def _of_part(self, part: Any) -> Floats:
         table = self.match(part) if is_frame(part) else table_from_array(part)
@@ -279,7 +295,7 @@ class InputEncoder:
         """Plain lists, for saving."""
         state: dict[str, Any] = {"names": self.names, "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
-        columns = {"zero_is_missing": list(self.zero_is_missing), "hashed": list(self.hashed)}
+        columns = {name: list(getattr(self, name)) for name in _CHOSEN}
         return state | {name: chosen for name, chosen in columns.items() if chosen}
 
     @classmethod
@@ -292,10 +308,10 @@ class InputEncoder:
         ):
             raise ValueError("the state of the columns is malformed")
         encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
-        encoder.zero_is_missing, encoder.hashed = state.get("zero_is_missing", []), state.get("hashed", [])
-        chosen = [*encoder.zero_is_missing, *encoder.hashed]
-        if not all(type(column) is int and 0 <= column < len(categories) for column in chosen):
-            raise ValueError("the state of the columns is malformed")
+        for name in _CHOSEN:
+            setattr(encoder, name, state.get(name, []))
+            if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
+                raise ValueError("the state of the columns is malformed")
         return encoder
 
 

@@ -123,7 +123,7 @@ class SavedEnsemble:
         """Which columns of the encoded table hold categories."""
         kinds = self._encoder.is_categorical
         if self._statistics is None:
-            return kinds
+            return np.append(kinds, np.zeros(len(self._encoder.repeated), dtype=bool))
         kinds[self._statistics.columns] = False
         return np.append(kinds, np.zeros(len(self._column_of) - len(kinds), dtype=bool))
 
@@ -131,7 +131,9 @@ class SavedEnsemble:
     def _column_of(self) -> NDArray[np.intp]:
         """The column of X that each column of the encoded table is derived from."""
         n_features = self.n_features_in_
-        return np.arange(n_features) if self._statistics is None else self._statistics.column_of(n_features)
+        if self._statistics is not None:
+            return self._statistics.column_of(n_features)
+        return np.append(np.arange(n_features), np.array(self._encoder.repeated, dtype=np.intp))
 
     def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Sums over the columns of X of values of the encoded table's columns."""

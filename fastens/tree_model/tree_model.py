@@ -234,6 +234,9 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         classes = getattr(self, "classes_", None) if self._has_class_shares else None
         names, kinds = self._encoder.names, self._encoder.categories
+        if self._encoder.repeated:
+            names = [f"x{column}" if names is None else names[column] for column in self._column_of]
+            kinds = [kinds[column] for column in self._column_of]
         if self._statistics is not None:
             names = [f"x{column}" for column in range(len(kinds))] if names is None else names
             is_mean = np.isin(self._column_of, self._statistics.columns)

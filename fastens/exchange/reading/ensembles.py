@@ -48,7 +48,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     if np.isnan(threshold[inner & ~has_set]).any():
         raise refuse("a threshold is not a number")
     thresholds, bin_threshold = _thresholds(feature, threshold, inner & ~has_set, columns)
-    codes = _category_codes(columns, is_categorical)
+    codes = _category_codes(columns, is_categorical) + [None] * len(columns.repeated)
     binning = Binning(thresholds, codes)
     missing_left = np.where(inner, trees.missing_left[source], False)
     first_word, words = _words(trees, source, np.flatnonzero(inner & has_set), binning, missing_left)
@@ -193,7 +193,7 @@ def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> NDArray[np.b
 def _thresholds(
     feature: Ints, threshold: NDArray[np.float64], chosen: NDArray[np.bool_], columns: Columns
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.uint16]]:
-    """The thresholds of each column, and the code that each node compares with."""
+    """The thresholds of each column, and the code that each node compares with; `feature` may change to a copy."""
     code = np.zeros(len(feature), dtype=np.uint16)
     found = [np.zeros(0)] * columns.n_features
     nodes = np.flatnonzero(chosen)
@@ -205,13 +205,15 @@ def _thresholds(
         values = np.maximum(threshold[own], -np.finfo(np.float64).max) + 0.0
         distinct = np.unique(values)
         finite = distinct[np.isfinite(distinct)]
-        if len(finite) > _MOST_THRESHOLDS:
-            raise refuse(
-                f"column {column} has {len(finite)} different thresholds, and fastens holds {_MOST_THRESHOLDS}; "
-                "import fewer of the trees"
-            )
-        found[column] = finite
-        code[own] = np.searchsorted(finite, values) + 1
+        place = np.searchsorted(finite, values)
+        found[column] = finite[:_MOST_THRESHOLDS]
+        # What does not fit is compared with a copy of the column, in parts.
+        for first in range(_MOST_THRESHOLDS, len(finite), _MOST_THRESHOLDS):
+            part = (place >= first) & (place < first + _MOST_THRESHOLDS) & np.isfinite(values)
+            feature[own[part]] = len(found)
+            found.append(finite[first : first + _MOST_THRESHOLDS])
+            columns.repeated.append(column)
+        code[own] = np.where(np.isposinf(values), len(found[column]), place % _MOST_THRESHOLDS) + 1
     return found, code
 
 

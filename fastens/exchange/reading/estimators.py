@@ -141,7 +141,7 @@ def _set_table(model: Any, found: ForeignModel) -> None:
         names = None
     kinds = [columns.categories.get(column) for column in range(columns.n_features)]
     encoder = InputEncoder(names, kinds)
-    encoder.hashed = columns.hashed
+    encoder.hashed, encoder.repeated = columns.hashed, columns.repeated
     if columns.zero_is_missing:
         coded = {*columns.categories, *columns.n_codes}
         encoder.zero_is_missing = [column for column in range(columns.n_features) if column not in coded]

@@ -89,6 +89,8 @@ class Columns:
         How many positions after those stand for one more category, that of all others.
     hashed : list of int
         Columns whose categories are known by CatBoost's hashes: whole numbers, or texts.
+    repeated : list of int
+        Columns that stand once more after all, as `to_ensemble` sets them.
     zero_is_missing : bool
         Whether 0 counts as missing in numeric columns.
     """
@@ -99,6 +101,7 @@ class Columns:
     n_codes: dict[int, int] = field(default_factory=dict)
     n_others: dict[int, int] = field(default_factory=dict)
     hashed: list[int] = field(default_factory=list)
+    repeated: list[int] = field(default_factory=list)
     zero_is_missing: bool = False
 
 

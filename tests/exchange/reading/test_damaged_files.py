@@ -74,6 +74,8 @@ def changed(content, rng):
     """A file with a few bytes replaced, removed, repeated or moved, or cut off."""
     out = bytearray(content)
     for _ in range(int(rng.integers(1, 4))):
+        if len(out) < 2:
+            break
         at = int(rng.integers(len(out)))
         size = int(rng.integers(1, 40))
         kind = int(rng.integers(6))

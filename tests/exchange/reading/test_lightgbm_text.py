@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csc_matrix, csr_matrix
 
 import fastens
 from exchange_probes import probes, raw, saved_and_loaded, table
@@ -173,6 +174,14 @@ def test_best_round_of_early_stopping():
     model = from_model(theirs)
     assert model.n_estimators_ == theirs.best_iteration_ < 200
     np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
+
+
+def test_sparse_tables_where_zero_is_missing():
+    sparse = X * (np.abs(X) > 0.5)
+    booster = lightgbm.train({"verbose": -1, "num_threads": 1, "zero_as_missing": True}, lightgbm.Dataset(sparse, y), 9)
+    model = from_model(booster)
+    for form in (csr_matrix, csc_matrix, np.asarray, lambda rows: rows.astype(np.float32).astype(float)):
+        np.testing.assert_array_equal(model.predict(form(sparse)), booster.predict(form(sparse)))
 
 
 def test_model_without_splits():

@@ -175,6 +175,34 @@ def test_names_and_importances():
     assert isinstance(model, fastens.RandomForestRegressor)
 
 
+def test_more_thresholds_than_codes(tmp_path, monkeypatch):
+    """A column with too many thresholds stands several times before the trees, and once for all who look."""
+    theirs = ensemble.RandomForestRegressor(**FORESTS).fit(pd.DataFrame(X, columns=list("abcde")), y)
+    plain = from_model(theirs)
+    monkeypatch.setattr("fastens.exchange.reading.ensembles._MOST_THRESHOLDS", 100)
+    model = from_model(theirs)
+    assert len(model._ensemble.binning.thresholds) > 5 == model.n_features_in_
+    assert max(map(len, model._ensemble.binning.thresholds)) == 100
+    rows = pd.DataFrame(rows_for(plain, missing=True), columns=list("abcde"))
+    again = saved_and_loaded(model, tmp_path)
+    for own in (model, again):
+        np.testing.assert_array_equal(own.predict(rows), theirs.predict(rows))
+        np.testing.assert_array_equal(own.predict(rows[:1]), theirs.predict(rows[:1]))
+    np.testing.assert_allclose(model.feature_importances_, theirs.feature_importances_, rtol=1e-9)
+    np.testing.assert_allclose(model.predict_contributions(rows[:9]).sum(axis=1), model.predict(rows[:9]))
+    assert model.to_dataframe()["feature"].dropna().isin(list("abcde")).all()
+
+
+def test_deep_forest_of_many_rows():
+    rng = np.random.default_rng(0)
+    many = rng.normal(size=(30_000, 2))
+    theirs = ensemble.RandomForestRegressor(n_estimators=20, random_state=0, n_jobs=2).fit(many, many.sum(axis=1))
+    model = from_model(theirs)
+    assert len(model._ensemble.binning.thresholds) > 2
+    new = rng.normal(size=(2000, 2))
+    np.testing.assert_array_equal(model.predict(new), theirs.set_params(n_jobs=1).predict(new))
+
+
 @pytest.mark.parametrize(
     ("theirs", "message"),
     [
