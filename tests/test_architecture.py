@@ -81,15 +81,11 @@ LONG_SIGNATURES = {
     "BoostedTrees.fit": 10,
     "GradientBoostingRanker.fit": 15,
     "_add_block": 12,
-    "_add_wide": 9,
     "add_family_entries": 9,
-    "add_linear": 9,
-    "add_products_loop": 11,
     "advance": 9,
     "average_parents": 11,
     "bias_variance_decomposition": 11,
     "count_families": 10,
-    "nearest": 9,
     "plot_decision_boundary": 7,
 }
 MODULE_CYCLES = []

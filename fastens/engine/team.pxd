@@ -2,6 +2,9 @@ from fastens.engine.structs cimport int32_t
 
 cdef enum:
     MAX_THREADS = 64
+    # A pass over so few rows takes some microseconds. To give up the interpreter's lock for it, and to wait until other
+    # threads give it back, would take longer.
+    FEW_ROWS = 1 << 12
 
 
 # One part of a job: its number, and how many there are.

@@ -11,9 +11,8 @@ from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.data cimport ForestData
 from fastens.engine.forest.expand cimport (
-    COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, add_root, grow_best_first, grow_depth_first
+    COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, add_root, bind_to_path, grow_best_first, grow_depth_first
 )
-from fastens.engine.forest.paths cimport bind_to_path
 from fastens.engine.forest.records cimport allocate_records, grow_records, has_records, make_records, start_records
 from fastens.engine.forest.sample cimport (
     Weights, choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules, sum_weights

@@ -1,18 +1,12 @@
 """Grown trees, one after another in the arrays that a model has: several are grown before Python sees them."""
 
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
+from fastens.engine.memory cimport resize
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t
 
 import numpy as np
-
-
-cdef bint _resize(void** array, size_t n_bytes) noexcept nogil:
-    cdef void* fresh = realloc(array[0], n_bytes)
-    if fresh != NULL:
-        array[0] = fresh
-    return fresh != NULL
 
 
 cdef Py_ssize_t _enough(Py_ssize_t capacity, Py_ssize_t n) noexcept nogil:
@@ -26,33 +20,33 @@ cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_word
     cdef Py_ssize_t trees = _enough(buffer.trees_capacity, buffer.n_trees + 1)
     if nodes > buffer.nodes_capacity:
         if not (
-            _resize(<void**>&buffer.feature, nodes * sizeof(int32_t))
-            and _resize(<void**>&buffer.bin_threshold, nodes * sizeof(uint16_t))
-            and _resize(<void**>&buffer.missing_left, nodes)
-            and _resize(<void**>&buffer.category_set, nodes * sizeof(int32_t))
-            and _resize(<void**>&buffer.left_child, nodes * sizeof(int32_t))
-            and _resize(<void**>&buffer.value, nodes * buffer.n_values * (4 if buffer.narrow else 8))
-            and _resize(<void**>&buffer.gain, nodes * (4 if buffer.narrow else 8))
-            and _resize(<void**>&buffer.n_samples, nodes * sizeof(int32_t))
-            and _resize(<void**>&buffer.weight, nodes * sizeof(float32_t))
+            resize(<void**>&buffer.feature, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.bin_threshold, nodes * sizeof(uint16_t))
+            and resize(<void**>&buffer.missing_left, nodes)
+            and resize(<void**>&buffer.category_set, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.left_child, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.value, nodes * buffer.n_values * (4 if buffer.narrow else 8))
+            and resize(<void**>&buffer.gain, nodes * (4 if buffer.narrow else 8))
+            and resize(<void**>&buffer.n_samples, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.weight, nodes * sizeof(float32_t))
             and (
                 buffer.n_squares == 0
-                or _resize(<void**>&buffer.squares, nodes * buffer.n_squares * sizeof(float64_t))
+                or resize(<void**>&buffer.squares, nodes * buffer.n_squares * sizeof(float64_t))
             )
             and (
                 not buffer.with_search
-                or _resize(<void**>&buffer.n_usable, nodes * sizeof(int32_t))
-                and _resize(<void**>&buffer.n_groups, nodes * sizeof(int32_t))
+                or resize(<void**>&buffer.n_usable, nodes * sizeof(int32_t))
+                and resize(<void**>&buffer.n_groups, nodes * sizeof(int32_t))
             )
         ):
             return False
         buffer.nodes_capacity = nodes
     if words > buffer.words_capacity:
-        if not _resize(<void**>&buffer.words, words * sizeof(uint32_t)):
+        if not resize(<void**>&buffer.words, words * sizeof(uint32_t)):
             return False
         buffer.words_capacity = words
     if trees > buffer.trees_capacity:
-        if not _resize(<void**>&buffer.ends, trees * 2 * sizeof(int64_t)):
+        if not resize(<void**>&buffer.ends, trees * 2 * sizeof(int64_t)):
             return False
         buffer.trees_capacity = trees
     return True

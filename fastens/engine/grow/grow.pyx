@@ -20,7 +20,6 @@ from fastens.engine.grow.leaves cimport (
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients, Scales, quantise
 from fastens.engine.limits cimport read_limits
-from fastens.engine.lock cimport FEW_ROWS
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.splits.features cimport draw_tree_features
 from fastens.engine.splits.gain cimport SplitRules
@@ -31,7 +30,7 @@ from fastens.engine.splits.workspace cimport (
 from fastens.engine.structs cimport (
     Column, Feature, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
-from fastens.engine.team cimport MAX_THREADS
+from fastens.engine.team cimport FEW_ROWS, MAX_THREADS
 
 import numpy as np
 

@@ -174,7 +174,8 @@ class LinearTree(Tree):
             How many threads there may be.
         """
         first, output = np.zeros(1, np.int64), np.zeros(1, np.int32)
-        _add(self, X, leaf.astype(np.int32)[None], (first, output), raw_column[:, None], n_threads)
+        n_threads = threads_for(len(leaf) * _PER_LEAF, n_threads, _GRAIN)
+        add_linear(self, X, leaf.astype(np.int32)[None], (first, output), raw_column[:, None], n_threads)
 
 
 class LinearEnsemble(TreeEnsemble):
@@ -228,7 +229,8 @@ class LinearEnsemble(TreeEnsemble):
             block = slice(first, first + _BLOCK)
             leaves = self._leaves(X[block], n_threads, n_trees)
             places = self.node_offsets[:n_trees], self.tree_output[:n_trees]
-            _add(self, X[block], leaves, places, raw[block], n_threads)
+            n_enough = threads_for(leaves.size * _PER_LEAF, n_threads, _GRAIN)
+            add_linear(self, X[block], leaves, places, raw[block], n_enough)
         return raw
 
     @cached_property
@@ -257,13 +259,6 @@ class LinearEnsemble(TreeEnsemble):
             tree.add(X, leaves_of_rows(codes, tree, n_threads), raw[self.tree_output[index]], n_threads)
             if (index + 1) % self.trees_per_round == 0:
                 yield raw.T.copy()
-
-
-def _add(trees: Any, X: np.ndarray, leaves: np.ndarray, places: Any, raw: Array, n_threads: int) -> None:
-    """Add trees to raw predictions of shape (n_rows, n_outputs), given their first nodes and outputs."""
-    n_threads = threads_for(leaves.size * _PER_LEAF, n_threads, _GRAIN)
-    value = np.ascontiguousarray(trees.value[:, 0])
-    add_linear(X, leaves, *places, value, trees.linear.intercepts(value), trees.linear, raw, n_threads)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,5 @@
-/* Loops over gathered rows for linear_leaves.pyx. Columns stand `pitch` numbers apart. Rounded products have exact sums:
- * lanes, and the choice of a loop, do not change them. */
+/* Loops over gathered rows for normal_equations.pyx. Rounded products have exact sums: lanes, and the choice of a loop, do
+ * not change them. */
 #ifndef FASTENS_LINEAR_LOOPS_H
 #define FASTENS_LINEAR_LOOPS_H
 
@@ -7,6 +7,12 @@
 #include <stdint.h>
 
 #include "engine/dispatch.h"
+
+/* The first k columns of n rows, `pitch` numbers apart. */
+typedef struct {
+    const double* columns;
+    ptrdiff_t pitch, k, n;
+} LinearRows;
 
 #define LINEAR_BLOCK 128
 #define LINEAR_LANES 8
@@ -28,9 +34,10 @@ FASTENS_INLINE double rounded_sum(
 }
 
 /* Widen the ranges of k columns by n rows. */
-FASTENS_INLINE void widen_ranges_loop(
-    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper)
+FASTENS_INLINE void widen_ranges_loop(const LinearRows* rows, double* lower, double* upper)
 {
+    const double* columns = rows->columns;
+    const ptrdiff_t n = rows->n, k = rows->k, pitch = rows->pitch;
     for (ptrdiff_t j = 0; j < k; ++j, columns += pitch) {
         double low[LINEAR_LANES], high[LINEAR_LANES];
         ptrdiff_t i = 0;
@@ -55,9 +62,10 @@ FASTENS_INLINE void widen_ranges_loop(
 }
 
 /* Which of n rows, at most a block, have a value in k columns that is not finite; `any` is that of all. */
-FASTENS_INLINE void find_incomplete_loop(
-    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, uint8_t* incomplete, int* any)
+FASTENS_INLINE void find_incomplete_loop(const LinearRows* rows, uint8_t* incomplete, int* any)
 {
+    const double* columns = rows->columns;
+    const ptrdiff_t n = rows->n, k = rows->k, pitch = rows->pitch;
     double differences[LINEAR_BLOCK] = {0};
     for (ptrdiff_t j = 0; j < k; ++j, columns += pitch)
         for (ptrdiff_t i = 0; i < n; ++i)
@@ -71,10 +79,12 @@ FASTENS_INLINE void find_incomplete_loop(
 
 /* Add to the sums of g z (k + 1) and h z z ((k + 1) x (k + 1), below the diagonal) of n rows, at most a block, z being
  * (value - middle) / half, and last 1. There is room for z, k + 1 blocks. */
-FASTENS_INLINE void add_products_loop(
-    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, const double* middle, const double* per_half,
-    double of_gradient, double of_hessian, double* z, double* moments, double* products)
+FASTENS_INLINE void add_products_loop(const LinearRows* rows, const double* middle, const double* per_half,
+                                      double of_gradient, double of_hessian, double* z, double* moments,
+                                      double* products)
 {
+    const double* columns = rows->columns;
+    const ptrdiff_t n = rows->n, k = rows->k, pitch = rows->pitch;
     const double *gradients = columns + k * pitch, *hessians = gradients + pitch, *copies = hessians + pitch;
     double parts[LINEAR_BLOCK];
     for (ptrdiff_t j = 0; j <= k; ++j) {
@@ -90,9 +100,10 @@ FASTENS_INLINE void add_products_loop(
 }
 
 /* Predictions of a line for n rows within its range. */
-FASTENS_INLINE void predict_lines_loop(
-    const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes, double* fitted)
+FASTENS_INLINE void predict_lines_loop(const LinearRows* rows, double intercept, const double* slopes, double* fitted)
 {
+    const double* columns = rows->columns;
+    const ptrdiff_t n = rows->n, k = rows->k, pitch = rows->pitch;
     for (ptrdiff_t i = 0; i < n; ++i)
         fitted[i] = intercept;
     for (ptrdiff_t j = 0; j < k; ++j, columns += pitch)
@@ -100,19 +111,13 @@ FASTENS_INLINE void predict_lines_loop(
             fitted[i] += slopes[j] * columns[i];
 }
 
-FASTENS_CHOOSE(widen_ranges,
-    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double* lower, double* upper),
-    (columns, pitch, k, n, lower, upper))
-FASTENS_CHOOSE(find_incomplete,
-    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, uint8_t* incomplete, int* any),
-    (columns, pitch, k, n, incomplete, any))
+FASTENS_CHOOSE(widen_ranges, (const LinearRows* rows, double* lower, double* upper), (rows, lower, upper))
+FASTENS_CHOOSE(find_incomplete, (const LinearRows* rows, uint8_t* incomplete, int* any), (rows, incomplete, any))
 FASTENS_CHOOSE(add_products,
-    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, const double* middle, const double* per_half,
-        double of_gradient, double of_hessian, double* z, double* moments, double* products),
-    (columns, pitch, k, n, middle, per_half, of_gradient, of_hessian, z, moments, products))
-FASTENS_CHOOSE(predict_lines,
-    (const double* columns, ptrdiff_t pitch, ptrdiff_t k, ptrdiff_t n, double intercept, const double* slopes,
-        double* fitted),
-    (columns, pitch, k, n, intercept, slopes, fitted))
+               (const LinearRows* rows, const double* middle, const double* per_half, double of_gradient,
+                double of_hessian, double* z, double* moments, double* products),
+               (rows, middle, per_half, of_gradient, of_hessian, z, moments, products))
+FASTENS_CHOOSE(predict_lines, (const LinearRows* rows, double intercept, const double* slopes, double* fitted),
+               (rows, intercept, slopes, fitted))
 
 #endif

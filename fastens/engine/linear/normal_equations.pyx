@@ -6,6 +6,8 @@ two that is fine enough, and coarse enough for their sums to be exact: neither t
 matter, and a whole-number weight is, to the bit, so many copies of the row.
 """
 
+import numpy as np
+
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
 from libc.stdlib cimport free, malloc
@@ -16,17 +18,15 @@ from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint
 cdef extern from "engine/linear/linear_loops.h" nogil:
     enum:
         LINEAR_BLOCK
-    void widen_ranges(
-        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, double* lower, double* upper) noexcept
-    void find_incomplete(
-        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, uint8_t* incomplete, int* any) noexcept
+    ctypedef struct LinearRows:
+        const double* columns
+        Py_ssize_t pitch, k, n
+    void widen_ranges(const LinearRows* rows, double* lower, double* upper) noexcept
+    void find_incomplete(const LinearRows* rows, uint8_t* incomplete, int* any) noexcept
     void add_products(
-        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, const double* middle,
-        const double* per_half, double of_gradient, double of_hessian, double* z, double* moments,
-        double* products) noexcept
-    void predict_lines(
-        const double* columns, Py_ssize_t pitch, Py_ssize_t k, Py_ssize_t n, double intercept, const double* slopes,
-        double* fitted) noexcept
+        const LinearRows* rows, const double* middle, const double* per_half, double of_gradient, double of_hessian,
+        double* z, double* moments, double* products) noexcept
+    void predict_lines(const LinearRows* rows, double intercept, const double* slopes, double* fitted) noexcept
 
 cdef enum:
     SUM_BITS = 50           # of a sum, at most, above the unit that products are rounded to
@@ -133,7 +133,8 @@ cdef Py_ssize_t keep_complete(
     cdef uint8_t[LINEAR_BLOCK] incomplete
     cdef Py_ssize_t i, j, kept = 0, place = columns - leaf.columns
     cdef int n_incomplete
-    find_incomplete(columns, leaf.pitch, leaf.k, n, incomplete, &n_incomplete)
+    cdef LinearRows block = LinearRows(columns, leaf.pitch, leaf.k, n)
+    find_incomplete(&block, incomplete, &n_incomplete)
     if n_incomplete == 0:
         for i in range(n):
             leaf.places[place + i] = rows[i]
@@ -168,18 +169,25 @@ cdef inline Py_ssize_t n_blocks(const Leaf* leaf) noexcept nogil:
     return (leaf.n_complete + LINEAR_BLOCK - 1) // LINEAR_BLOCK
 
 
+cdef inline LinearRows rows_of_block(const Leaf* leaf, Py_ssize_t block) noexcept nogil:
+    cdef Py_ssize_t i = block * LINEAR_BLOCK
+    return LinearRows(leaf.columns + i, leaf.pitch, leaf.k, min(<Py_ssize_t>LINEAR_BLOCK, leaf.n_complete - i))
+
+
 # --------------------------------------------------------------------------------------------------------- equations
 
 cdef Totals measure(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
     """The range of each feature, and the size of the derivatives, over complete rows."""
     cdef Py_ssize_t i, k = leaf.k, first = 0
     cdef Totals totals = Totals(0.0, 0.0, 0.0)
+    cdef LinearRows gathered
     for i in range(k + 2):
         leaf.lower[i], leaf.upper[i] = INFINITY, -INFINITY
     while first < leaf.n_rows:
         gather(X, data, leaf, first)
         first += leaf.pitch
-        widen_ranges(leaf.columns, leaf.pitch, k + 2, leaf.n_complete, leaf.lower, leaf.upper)
+        gathered = LinearRows(leaf.columns, leaf.pitch, k + 2, leaf.n_complete)
+        widen_ranges(&gathered, leaf.lower, leaf.upper)
         for i in range(leaf.n_complete):
             totals.weight += leaf.columns[(k + 2) * leaf.pitch + i]
     totals.most_gradient = max(fabs(leaf.lower[k]), fabs(leaf.upper[k]))
@@ -196,7 +204,8 @@ cdef inline float64_t rounder(float64_t bound) noexcept nogil:
 
 cdef void accumulate(const value_t[:, :] X, const Data* data, Leaf* leaf, const Totals* totals) noexcept nogil:
     """The sums of the normal equations over complete rows."""
-    cdef Py_ssize_t first = 0, block, i
+    cdef Py_ssize_t first = 0, block
+    cdef LinearRows rows
     cdef float64_t of_gradient = rounder(totals.weight * totals.most_gradient)
     cdef float64_t of_hessian = rounder(totals.weight * totals.most_hessian)
     memset(leaf.moments, 0, (leaf.k + 1) * sizeof(float64_t))
@@ -205,10 +214,9 @@ cdef void accumulate(const value_t[:, :] X, const Data* data, Leaf* leaf, const 
         gather(X, data, leaf, first)
         first += leaf.pitch
         for block in range(n_blocks(leaf)):
-            i = block * LINEAR_BLOCK
+            rows = rows_of_block(leaf, block)
             add_products(
-                leaf.columns + i, leaf.pitch, leaf.k, min(<Py_ssize_t> LINEAR_BLOCK, leaf.n_complete - i), leaf.lower,
-                leaf.upper, of_gradient, of_hessian, leaf.z, leaf.moments, leaf.products)
+                &rows, leaf.lower, leaf.upper, of_gradient, of_hessian, leaf.z, leaf.moments, leaf.products)
 
 
 cdef void centre(Leaf* leaf, float64_t l2) noexcept nogil:
@@ -309,17 +317,17 @@ cdef void predict_rows(const value_t[:, :] X, const Data* data, Leaf* leaf, cons
     cdef float64_t[LINEAR_BLOCK] fitted
     cdef Py_ssize_t first = 0, block, i, j, n
     cdef float64_t at_mean = 0.0, intercept
+    cdef LinearRows rows
     for j in range(leaf.k):
         at_mean += line.at_means[j]
     intercept = line.value - at_mean
     while first < leaf.n_rows:
         gather(X, data, leaf, first)
         for block in range(n_blocks(leaf)):
-            i = block * LINEAR_BLOCK
-            n = min(<Py_ssize_t> LINEAR_BLOCK, leaf.n_complete - i)
-            predict_lines(leaf.columns + i, leaf.pitch, leaf.k, n, intercept, line.slopes, fitted)
-            for j in range(n):
-                data.fitted[leaf.places[i + j]] = fitted[j]
+            rows = rows_of_block(leaf, block)
+            predict_lines(&rows, intercept, line.slopes, fitted)
+            for j in range(rows.n):
+                data.fitted[leaf.places[block * LINEAR_BLOCK + j]] = fitted[j]
         n = min(leaf.pitch, leaf.n_rows - first) - leaf.n_complete
         for i in range(leaf.pitch - n, leaf.pitch):
             data.fitted[leaf.places[i]] = predict_incomplete(X, leaf, line, intercept, leaf.places[i])
@@ -436,35 +444,30 @@ cdef void add_block(
             raw[row, model.outputs[tree]] += line_at(model, X, row, model.offsets[tree] + leaves[tree, row])
 
 
-def add_linear(
-    const value_t[:, :] X, const int32_t[:, ::1] leaves, const int64_t[::1] offsets, const int32_t[::1] outputs,
-    const float64_t[::1] value, const float64_t[::1] intercepts, linear, float64_t[:, :] raw, int n_threads
-):
+def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, places, float64_t[:, :] raw, int n_threads):
     """Add the predictions of leaves with linear models to raw predictions, tree after tree.
 
     Parameters
     ----------
+    trees : LinearTree or LinearEnsemble
+        The trees. A node's value is what it adds to rows without a model, or with something missing.
     X : float32 or float64 array of shape (n_rows, n_features)
         Values.
     leaves : int32 array of shape (n_trees, n_rows)
         The leaf of each row in each tree.
-    offsets, outputs : int64 and int32 arrays of shape (n_trees,)
+    places : tuple of int64 and int32 arrays of shape (n_trees,)
         The first node of each tree, and the column of `raw` that it adds to.
-    value : float64 array of shape (n_nodes,)
-        What a node adds to rows without a model, or with something missing.
-    intercepts : float64 array of shape (n_nodes,)
-        What it adds besides its terms to rows with nothing missing.
-    linear : LinearLeaves
-        The models.
     raw : float64 array of shape (n_rows, n_outputs)
         Raw predictions, in any strides.
     n_threads : int
         Number of threads.
     """
-    cdef const int64_t[::1] starts = linear.starts
-    cdef const int32_t[::1] features = linear.features
-    cdef const float64_t[::1] slopes = linear.slopes
-    cdef const float64_t[::1] lower = linear.lower, upper = linear.upper
+    linear = trees.linear
+    cdef const int64_t[::1] offsets = places[0], starts = linear.starts
+    cdef const int32_t[::1] outputs = places[1], features = linear.features
+    cdef const float64_t[::1] value = np.ascontiguousarray(trees.value[:, 0])
+    cdef const float64_t[::1] intercepts = linear.intercepts(trees.value[:, 0])
+    cdef const float64_t[::1] slopes = linear.slopes, lower = linear.lower, upper = linear.upper
     cdef Py_ssize_t n_rows = leaves.shape[1], block
     cdef Model model
     if n_rows == 0 or leaves.shape[0] == 0:

@@ -46,6 +46,29 @@ cdef struct Rows:
     const float64_t* raw
     double scale
     const aft_loops* loops
+    Py_ssize_t n_rows
+    # what is written: derivatives, or where there is no place for them, minus the log likelihoods
+    void* g
+    void* h
+    bint is_double
+    float64_t* out
+
+
+cdef _do_all(const Rows* rows, int n_threads):
+    """Write the derivatives or losses of all rows, block by block."""
+    with nogil:
+        share_pieces(_do_block, <void*> rows, (rows.n_rows + BLOCK - 1) // BLOCK, n_threads)
+
+
+cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Rows* rows = <const Rows*> job
+    cdef Py_ssize_t first = block * BLOCK, n = min(BLOCK, rows.n_rows - first)
+    if rows.g == NULL:
+        _losses_of_block(rows, first, n, rows.out + first)
+    elif rows.is_double:
+        _derivatives_of_block(rows, first, n, <float64_t*> rows.g + first, <float64_t*> rows.h + first)
+    else:
+        _derivatives_of_block(rows, first, n, <float32_t*> rows.g + first, <float32_t*> rows.h + first)
 
 
 cdef Py_ssize_t _with_upper_bound(const double* y, Py_ssize_t n, int32_t* rows) noexcept nogil:
@@ -92,41 +115,18 @@ cdef void _derivatives_of_block(
         h[i] = <real_t> max(bend[i] * by_square, SMALLEST_SECOND)
 
 
-cdef struct Derivatives:
-    const Rows* rows
-    Py_ssize_t n_rows
-    void* g
-    void* h
-    bint is_double
-
-
-cdef void _derivatives_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const Derivatives* out = <const Derivatives*> job
-    cdef Py_ssize_t first = block * BLOCK, n = min(BLOCK, out.n_rows - first)
-    if out.is_double:
-        _derivatives_of_block(out.rows, first, n, <float64_t*> out.g + first, <float64_t*> out.h + first)
-    else:
-        _derivatives_of_block(out.rows, first, n, <float32_t*> out.g + first, <float32_t*> out.h + first)
-
-
 def derivatives(
-    int distribution,
-    double scale,
-    const float64_t[:, ::1] y,
-    const float64_t[::1] raw,
-    real_t[::1] g,
-    real_t[::1] h,
+    int distribution, double scale, const float64_t[:, ::1] y, const float64_t[::1] raw, real_t[::1] g, real_t[::1] h,
     int n_threads,
 ):
     """Write the first and second derivatives by `raw` of each row's loss."""
     cdef Rows rows
-    cdef Derivatives out
-    if raw.shape[0] == 0:
-        return
-    rows = Rows(&y[0, 0], &raw[0], scale, AFT_DERIVATIVES + distribution)
-    out = Derivatives(&rows, raw.shape[0], &g[0], &h[0], sizeof(real_t) == sizeof(float64_t))
-    with nogil:
-        share_pieces(_derivatives_of_piece, &out, (out.n_rows + BLOCK - 1) // BLOCK, n_threads)
+    if raw.shape[0] > 0:
+        rows = Rows(
+            &y[0, 0], &raw[0], scale, AFT_DERIVATIVES + distribution, raw.shape[0], &g[0], &h[0],
+            sizeof(real_t) == sizeof(float64_t), NULL
+        )
+        _do_all(&rows, n_threads)
 
 
 cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
@@ -140,32 +140,14 @@ cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, dou
             out[i] += log_of(rows.scale * y[2 * i])
 
 
-cdef struct RowLosses:
-    const Rows* rows
-    Py_ssize_t n_rows
-    double* out
-
-
-cdef void _losses_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const RowLosses* losses = <const RowLosses*> job
-    cdef Py_ssize_t first = block * BLOCK
-    _losses_of_block(losses.rows, first, min(BLOCK, losses.n_rows - first), losses.out + first)
-
-
 def row_losses(
-    int distribution,
-    double scale,
-    const float64_t[:, ::1] y,
-    const float64_t[::1] raw,
-    float64_t[::1] out,
+    int distribution, double scale, const float64_t[:, ::1] y, const float64_t[::1] raw, float64_t[::1] out,
     int n_threads,
 ):
     """Write minus the log likelihood of each row."""
     cdef Rows rows
-    cdef RowLosses losses
-    if raw.shape[0] == 0:
-        return
-    rows = Rows(&y[0, 0], &raw[0], scale, AFT_LOSSES + distribution)
-    losses = RowLosses(&rows, raw.shape[0], &out[0])
-    with nogil:
-        share_pieces(_losses_of_piece, &losses, (losses.n_rows + BLOCK - 1) // BLOCK, n_threads)
+    if raw.shape[0] > 0:
+        rows = Rows(
+            &y[0, 0], &raw[0], scale, AFT_LOSSES + distribution, raw.shape[0], NULL, NULL, False, &out[0]
+        )
+        _do_all(&rows, n_threads)

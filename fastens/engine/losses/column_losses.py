@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastens.engine.comm import Comm
-from fastens.engine.losses.losses import Array, Loss
+from fastens.engine.losses.losses import Array, Floats, Loss
 
 
 class ColumnLosses(Loss):
@@ -80,14 +79,7 @@ class ColumnLosses(Loss):
         for part, outputs, column in self._targets(y):
             part.start_round(column, raw[outputs], sample_weight)
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the derivatives of all parts."""
         for part, outputs, column in self._targets(y):
             own = None if hessians is None else hessians[outputs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.losses.losses import Loss, weighted_mean
+from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 
 Array = NDArray[np.float64]
 
@@ -26,14 +26,7 @@ class ExponentialLoss(Loss):
         """No preference: weights are equal in the first round."""
         return np.zeros(self.n_outputs)
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the derivatives divided by the largest weight of each output: a common factor changes no tree."""
         assert hessians is not None
         for k, column in enumerate(raw):

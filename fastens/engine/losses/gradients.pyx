@@ -7,9 +7,8 @@ from libc.math cimport fabs, ldexp, llrint
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
-from fastens.engine.lock cimport FEW_ROWS
 from fastens.engine.structs cimport float32_t, float64_t, int32_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.team cimport FEW_ROWS, share_pieces
 
 
 cdef extern from "engine/losses/loss_loops.h" nogil:
@@ -68,6 +67,29 @@ cdef struct Rows:
     const float64_t* raw
     Py_ssize_t n_rows
     Py_ssize_t n_outputs
+    # what is written: derivatives, or where there is no place for them, the loss of each row
+    float32_t* g
+    float32_t* h
+    float64_t* out
+
+
+cdef _do_all(const Rows* rows, int n_threads):
+    """Write the derivatives or losses of all rows, block by block."""
+    cdef Py_ssize_t n_blocks = (rows.n_rows + _block_size(rows.loss) - 1) // _block_size(rows.loss)
+    if rows.n_rows * rows.n_outputs <= FEW_ROWS:
+        share_pieces(_do_block, <void*> rows, n_blocks, 1)
+    else:
+        with nogil:
+            share_pieces(_do_block, <void*> rows, n_blocks, n_threads)
+
+
+cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Rows* rows = <const Rows*> job
+    cdef Py_ssize_t size = _block_size(rows.loss), first = block * size, n = min(size, rows.n_rows - first)
+    if rows.g != NULL:
+        _gradients_of_block(rows, first, n, rows.g + first, rows.h + first)
+    else:
+        _losses_of_block(rows, first, n, rows.out + first)
 
 
 # Gradients --------------------------------------------------
@@ -115,49 +137,18 @@ cdef Py_ssize_t _block_size(int loss) noexcept nogil:
 
 
 def gradients(
-    int loss,
-    double parameter,
-    const float64_t[::1] y,
-    const float64_t[:, ::1] raw,
-    float32_t[:, ::1] g,
-    float32_t[:, ::1] h,
-    int n_threads,
+    int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float32_t[:, ::1] g,
+    float32_t[:, ::1] h, int n_threads,
 ):
     """Write first and second derivatives by `raw`, both (n_outputs, n_rows).
 
     Losses whose hessian is 1 do not write it: `h` may be None.
     """
     cdef Rows rows
-    cdef float32_t* g_start
-    cdef float32_t* h_start
-    if y.shape[0] == 0:
-        return
-    rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0])
-    g_start = &g[0, 0]
-    h_start = g_start if h is None else &h[0, 0]
-    if rows.n_rows * rows.n_outputs <= FEW_ROWS:
-        _gradients_of_all(&rows, g_start, h_start, 1)
-    else:
-        with nogil:
-            _gradients_of_all(&rows, g_start, h_start, n_threads)
-
-
-cdef struct Derivatives:
-    const Rows* rows
-    float32_t* g
-    float32_t* h
-
-
-cdef void _gradients_of_all(const Rows* rows, float32_t* g, float32_t* h, int n_threads) noexcept nogil:
-    cdef Derivatives out = Derivatives(rows, g, h)
-    cdef Py_ssize_t size = _block_size(rows.loss)
-    share_pieces(_gradients_of_piece, &out, (rows.n_rows + size - 1) // size, n_threads)
-
-
-cdef void _gradients_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const Derivatives* out = <const Derivatives*> job
-    cdef Py_ssize_t size = _block_size(out.rows.loss), first = block * size
-    _gradients_of_block(out.rows, first, min(size, out.rows.n_rows - first), out.g + first, out.h + first)
+    if y.shape[0] > 0:
+        rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0], &g[0, 0], NULL, NULL)
+        rows.h = rows.g if h is None else &h[0, 0]
+        _do_all(&rows, n_threads)
 
 
 # The loss of each row --------------------------------------------------
@@ -207,40 +198,13 @@ cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, dou
 
 
 def row_losses(
-    int loss,
-    double parameter,
-    const float64_t[::1] y,
-    const float64_t[:, ::1] raw,
-    float64_t[::1] out,
-    int n_threads,
+    int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float64_t[::1] out, int n_threads
 ):
     """Write the loss of each row."""
     cdef Rows rows
-    if y.shape[0] == 0:
-        return
-    rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0])
-    if rows.n_rows * rows.n_outputs <= FEW_ROWS:
-        _losses_of_all(&rows, &out[0], 1)
-    else:
-        with nogil:
-            _losses_of_all(&rows, &out[0], n_threads)
-
-
-cdef struct RowLosses:
-    const Rows* rows
-    float64_t* out
-
-
-cdef void _losses_of_all(const Rows* rows, float64_t* out, int n_threads) noexcept nogil:
-    cdef RowLosses losses = RowLosses(rows, out)
-    cdef Py_ssize_t size = _block_size(rows.loss)
-    share_pieces(_losses_of_piece, &losses, (rows.n_rows + size - 1) // size, n_threads)
-
-
-cdef void _losses_of_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const RowLosses* losses = <const RowLosses*> job
-    cdef Py_ssize_t size = _block_size(losses.rows.loss), first = block * size
-    _losses_of_block(losses.rows, first, min(size, losses.rows.n_rows - first), losses.out + first)
+    if y.shape[0] > 0:
+        rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0], NULL, NULL, &out[0])
+        _do_all(&rows, n_threads)
 
 
 # Exact sums --------------------------------------------------
@@ -409,13 +373,8 @@ cdef struct Leaves:
 
 
 def leaf_values(
-    float64_t[::1] residuals,
-    int64_t[::1] weights,
-    const int64_t[::1] leaf_starts,
-    double level,
-    double limit,
-    float64_t[::1] out,
-    int n_threads,
+    float64_t[::1] residuals, int64_t[::1] weights, const int64_t[::1] leaf_starts, double level, double limit,
+    float64_t[::1] out, int n_threads,
 ):
     """Write a quantile of the residuals of each leaf; with a limit, add the mean of what remains, clipped to the limit.
 

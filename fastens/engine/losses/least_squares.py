@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, floats_of_bits, is_any, ordered_bits, sum_ints
-from fastens.engine.losses.losses import Loss, weighted_mean
+from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
@@ -77,14 +77,7 @@ class LeastSquares(Loss):
         self._l2 = self._given_l2 * min(1.0, mean_weight)
         self._base.start_round(y, raw, sample_weight)
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first derivatives, which trees are fitted to, and keep both for the leaves of the round."""
         first, second = self._base.exact_derivatives(y, raw)
         gradients[:] = first

@@ -18,6 +18,7 @@ from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
 
 # Raw predictions worth a thread: some 10 us of work, several times the cost of a parallel region. Measured: 0.4 ns each
 # for losses of the residual, 2 to 3 ns for those that need exp.
@@ -167,14 +168,7 @@ class Loss:
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Renew what the loss learns from the residuals; call it before the gradients of each round."""
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives by `raw`, unweighted, both (n_outputs, n_rows).
 
         Where `constant_hessian`, `hessians` is left as it is and may be None.

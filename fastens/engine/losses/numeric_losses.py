@@ -13,6 +13,7 @@ import fastens.engine.losses.gradients as kernels
 from fastens.engine.comm import Comm
 from fastens.engine.losses.losses import (
     BinaryLogLoss,
+    Floats,
     LogLinkLoss,
     Loss,
     MulticlassLogLoss,
@@ -48,14 +49,7 @@ class NumericLoss(Loss):
         """The loss of each row."""
         raise NotImplementedError
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives by `raw`, block by block."""
         assert hessians is not None
         for start in range(0, len(y), BLOCK):
@@ -250,14 +244,7 @@ class SeveralLevels(Loss):
         """The quantiles or expectiles."""
         return np.concatenate([part.start(y, sample_weight) for part in self._parts])
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Those of each level."""
         for k, part in enumerate(self._parts):
             own = slice(k, k + 1)
@@ -307,14 +294,7 @@ class CustomLoss(NumericLoss):
             raise ValueError(f"loss.start must return {wanted}; got {start!r}.")
         return found.reshape(-1)
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives by `raw`, found for all rows at once."""
         assert hessians is not None
         found = self.derivatives(y, self._as_given(raw.T))

@@ -171,12 +171,8 @@ cdef class Ranker:
     cdef unsigned char[::1] document_room, block_room
 
     def __init__(
-        self,
-        const int64_t[::1] order,
-        const int64_t[::1] starts,
-        const float64_t[::1] gains,
-        const float64_t[::1] weights,
-        const float64_t[::1] upto,
+        self, const int64_t[::1] order, const int64_t[::1] starts, const float64_t[::1] gains,
+        const float64_t[::1] weights, const float64_t[::1] upto,
     ):
         self.order, self.starts, self.gains, self.weights, self.upto = order, starts, gains, weights, upto
         self.document_room = np.empty(order.shape[0] * sizeof(Document), dtype=np.uint8)
@@ -232,11 +228,7 @@ cdef class Ranker:
         self.write(query, n_blocks, scale, gradients, hessians)
 
     def gradients(
-        self,
-        const float64_t[::1] scores,
-        tuple options,
-        float32_t[::1] gradients,
-        float32_t[::1] hessians,
+        self, const float64_t[::1] scores, tuple options, float32_t[::1] gradients, float32_t[::1] hessians,
         int n_threads,
     ):
         """Write LambdaMART's derivatives by the scores; options: steepness of the sigmoid, truncation, normalize."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.losses.losses import Loss, weighted_mean
+from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 from fastens.engine.losses.ranking import Ranker
 from fastens.engine.rows.copies import repeated
 from fastens.engine.threads import threads_for
@@ -72,14 +72,7 @@ class LambdaRank(Loss):
         """0: only differences count."""
         return np.zeros(1)
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the lambdas and their second derivatives."""
         assert hessians is not None
         options = (1.0, float(self._options.truncation_level), self._options.normalize)

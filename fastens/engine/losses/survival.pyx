@@ -36,10 +36,7 @@ cdef inline void add_row(Sum* total, const float64_t[::1] weight, Py_ssize_t row
 
 
 def risk_sums(
-    const int64_t[::1] order,
-    const float64_t[::1] time,
-    const float64_t[::1] weight,
-    const float64_t[::1] risk,
+    const int64_t[::1] order, const float64_t[::1] time, const float64_t[::1] weight, const float64_t[::1] risk,
     float64_t[::1] out,
 ):
     """Write, for each row, the sum of weight * risk over the rows whose time is not before its own.
@@ -59,10 +56,7 @@ def risk_sums(
 
 
 def hazard_sums(
-    const int64_t[::1] order,
-    const float64_t[::1] time,
-    const float64_t[::1] weight,
-    const float64_t[::1] share,
+    const int64_t[::1] order, const float64_t[::1] time, const float64_t[::1] weight, const float64_t[::1] share,
     float64_t[::1] out,
 ):
     """Write, for each row, the sum of weight * share over the rows whose time is not after its own.
@@ -98,13 +92,8 @@ cdef inline double upto(float64_t[::1] tree, Py_ssize_t place) noexcept nogil:
 
 
 def ordered_pairs(
-    const int64_t[::1] later_rank,
-    const float64_t[::1] later_weight,
-    const int64_t[::1] n_later,
-    const int64_t[::1] rank,
-    const float64_t[::1] weight,
-    float64_t[::1] tree,
-    float64_t[::1] out,
+    const int64_t[::1] later_rank, const float64_t[::1] later_weight, const int64_t[::1] n_later,
+    const int64_t[::1] rank, const float64_t[::1] weight, float64_t[::1] tree, float64_t[::1] out,
 ):
     """Write the weight of the pairs whose ranks are in the wrong order, equal, and in the right order.
 

@@ -16,7 +16,7 @@ from scipy.special import expit, ndtr
 
 from fastens.engine.losses.aft import DISTRIBUTIONS as DISTRIBUTION_CODES
 from fastens.engine.losses.aft import derivatives, row_losses
-from fastens.engine.losses.losses import Loss, weighted_mean
+from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 from fastens.engine.losses.numeric_losses import exp
 from fastens.engine.losses.survival import hazard_sums, ordered_pairs, risk_sums
 from fastens.engine.threads import threads_for
@@ -71,14 +71,7 @@ class Cox(Loss):
         """Remember the weights: each row's gradient depends on all of them."""
         self._weight = sample_weight
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the derivatives by the raw predictions, divided by the weights."""
         assert hessians is not None
         risk = _risk(raw[0])
@@ -204,14 +197,7 @@ class AFT(Loss):
                 break
         return np.array([raw])
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives by the raw predictions."""
         assert hessians is not None
         n_threads = threads_for(len(y), n_threads, self._grain)

@@ -55,6 +55,19 @@ cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node) n
     return node
 
 
+cdef struct Values:
+    # The values of a tree's nodes, n of each.
+    const void* first
+    int32_t size                    # bytes of a number
+    Py_ssize_t n
+
+
+cdef inline float64_t _value(const Values* values, Py_ssize_t node, Py_ssize_t k) noexcept nogil:
+    if values.size == sizeof(float32_t):
+        return (<const float32_t*> values.first)[node * values.n + k]
+    return (<const float64_t*> values.first)[node * values.n + k]
+
+
 cdef inline int32_t _walk_changed(
     const Tree* tree, const int32_t* column_of, const code_t* codes, const code_t* other, int32_t node, int32_t column
 ) noexcept nogil:
@@ -74,41 +87,30 @@ cdef struct LeftOut:
     const float64_t* counts
     float64_t* sums
     int32_t* n_trees
-    Py_ssize_t n_values
     const Tree* tree
     const Rows* rows
-    const void* values
-    int32_t value_size
+    Values values
     bint is_wide                    # codes of two bytes
 
 
-cdef void _add_left_out(
-    const Tree* tree, const Rows* rows, const LeftOut* out, Py_ssize_t first, const value_t* values, code_t kind
-) noexcept nogil:
-    cdef Py_ssize_t row, i
-    cdef const value_t* value
-    for row in range(first, min(first + BLOCK_ROWS, rows.n_rows)):
+cdef void _add_left_out(const LeftOut* out, Py_ssize_t first, code_t kind) noexcept nogil:
+    cdef Py_ssize_t row, k, n = out.values.n
+    cdef int32_t leaf
+    for row in range(first, min(first + BLOCK_ROWS, out.rows.n_rows)):
         if out.counts[row] > 0:
             continue
-        value = values + out.n_values * _walk(tree, _codes_of(rows, row, kind), 0)
-        for i in range(out.n_values):
-            out.sums[row * out.n_values + i] += value[i]
+        leaf = _walk(out.tree, _codes_of(out.rows, row, kind), 0)
+        for k in range(n):
+            out.sums[row * n + k] += _value(&out.values, leaf, k)
         out.n_trees[row] += 1
-
-
-cdef inline void _add_values_left_out(const LeftOut* out, Py_ssize_t first, const value_t* values) noexcept nogil:
-    if out.is_wide:
-        _add_left_out(out.tree, out.rows, out, first, values, <uint16_t> 0)
-    else:
-        _add_left_out(out.tree, out.rows, out, first, values, <uint8_t> 0)
 
 
 cdef void _add_left_out_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
     cdef const LeftOut* out = <const LeftOut*> job
-    if out.value_size == sizeof(float32_t):
-        _add_values_left_out(out, block * BLOCK_ROWS, <const float32_t*> out.values)
+    if out.is_wide:
+        _add_left_out(out, block * BLOCK_ROWS, <uint16_t> 0)
     else:
-        _add_values_left_out(out, block * BLOCK_ROWS, <const float64_t*> out.values)
+        _add_left_out(out, block * BLOCK_ROWS, <uint8_t> 0)
 
 
 # Permuted values ----------------------------------------------------------------------------------------------------
@@ -167,22 +169,19 @@ cdef struct Changed:
     const uint32_t* others          # of the rows of the matrix
     Py_ssize_t first
     Py_ssize_t n
-    Py_ssize_t n_values
     float64_t* out
     const Tree* tree
     const Rows* rows
-    const void* values
-    int32_t value_size
+    Values values
     bint is_wide                    # codes of two bytes
     int64_t* seen                   # by thread: for each column, the walk that it was last changed in
     int64_t stamp                   # of the walk of the first row
 
 
-cdef void _add_changed(
-    const Tree* tree, const Rows* rows, const Changed* query, Py_ssize_t i, const value_t* values, int64_t* seen,
-    int64_t stamp, code_t kind
-) noexcept nogil:
-    cdef Py_ssize_t row = query.first + i, feature, k
+cdef void _add_changed(const Changed* query, Py_ssize_t i, int64_t* seen, code_t kind) noexcept nogil:
+    cdef const Tree* tree = query.tree
+    cdef const Rows* rows = query.rows
+    cdef Py_ssize_t row = query.first + i, feature, k, n = query.values.n
     cdef const code_t* codes = _codes_of(rows, row, kind)
     cdef const code_t* other = _codes_of(rows, query.others[row], kind)
     cdef int32_t node = 0, leaf = _walk(tree, codes, 0), changed, column
@@ -190,22 +189,13 @@ cdef void _add_changed(
     while tree.splits[node].left > 0:
         feature = tree.splits[node].feature
         column = rows.column_of[feature]
-        if seen[column] != stamp and other[feature] != codes[feature]:
-            seen[column] = stamp
+        if seen[column] != query.stamp + i and other[feature] != codes[feature]:
+            seen[column] = query.stamp + i
             changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
-            out = query.out + (column * query.n + i) * query.n_values
-            for k in range(query.n_values):
-                out[k] += <float64_t> values[changed * query.n_values + k] - values[leaf * query.n_values + k]
+            out = query.out + (column * query.n + i) * n
+            for k in range(n):
+                out[k] += _value(&query.values, changed, k) - _value(&query.values, leaf, k)
         node = _child(&tree.splits[node], tree.words, codes[feature])
-
-
-cdef inline void _add_values_changed(
-    const Changed* query, Py_ssize_t i, const value_t* values, int64_t* seen
-) noexcept nogil:
-    if query.is_wide:
-        _add_changed(query.tree, query.rows, query, i, values, seen, query.stamp + i, <uint16_t> 0)
-    else:
-        _add_changed(query.tree, query.rows, query, i, values, seen, query.stamp + i, <uint8_t> 0)
 
 
 cdef void _add_changed_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
@@ -213,10 +203,10 @@ cdef void _add_changed_piece(void* job, Py_ssize_t block, int32_t thread) noexce
     cdef int64_t* seen = query.seen + thread * query.rows.n_columns
     cdef Py_ssize_t i
     for i in range(block * CHANGED_ROWS, min((block + 1) * CHANGED_ROWS, query.n)):
-        if query.value_size == sizeof(float32_t):
-            _add_values_changed(query, i, <const float32_t*> query.values, seen)
+        if query.is_wide:
+            _add_changed(query, i, seen, <uint16_t> 0)
         else:
-            _add_values_changed(query, i, <const float64_t*> query.values, seen)
+            _add_changed(query, i, seen, <uint8_t> 0)
 
 
 cdef class Walker:
@@ -274,8 +264,8 @@ cdef class Walker:
         """Add the values of tree t's leaves (its nodes' are `values`) to the sums of the rows that count 0."""
         cdef Tree tree = self._tree(t)
         cdef LeftOut out = LeftOut(
-            &counts[0], &sums[0, 0], &n_trees[0], values.shape[1], &tree, &self.rows, &values[0, 0], sizeof(value_t),
-            self.is_wide
+            &counts[0], &sums[0, 0], &n_trees[0], &tree, &self.rows,
+            Values(&values[0, 0], sizeof(value_t), values.shape[1]), self.is_wide
         )
         with nogil:
             share_pieces(_add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
@@ -316,11 +306,11 @@ cdef class Walker:
         out = np.zeros((self.rows.n_columns, last - first, values.shape[1]))
         cdef float64_t[:, :, ::1] change = out
         cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_columns), dtype=np.int64)
-        query.others, query.first, query.n, query.n_values = &others[0], first, last - first, values.shape[1]
+        query.others, query.first, query.n, query.is_wide = &others[0], first, last - first, self.is_wide
         query.out, query.tree, query.rows, query.seen = &change[0, 0, 0], &tree, &self.rows, &seen[0, 0]
-        query.value_size, query.is_wide = sizeof(value_t), self.is_wide
         for t in range(n_trees):
-            tree, query.values, query.stamp = self._tree(t), &values[self.offsets[t], 0], t * query.n + 1
+            tree, query.stamp = self._tree(t), t * query.n + 1
+            query.values = Values(&values[self.offsets[t], 0], sizeof(value_t), values.shape[1])
             with nogil:
                 share_pieces(_add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
         return out

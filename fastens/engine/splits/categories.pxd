@@ -1,5 +1,5 @@
-from fastens.engine.histograms.cells cimport CellLayout, Histogram
-from fastens.engine.splits.gain cimport Scan, ScanRoom, Split, SplitRules
+from fastens.engine.histograms.cells cimport Sums
+from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, SplitRules
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint32_t
 
 cdef enum:
@@ -17,15 +17,6 @@ cdef inline bint is_rare(int32_t code, int64_t count, const SplitRules* rules) n
 
 cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil
 cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil
-cdef int32_t order_categories(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room,
-) noexcept nogil
-cdef void scan_categories(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room, Scan* scan,
-) noexcept nogil
-cdef void write_category_set(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
-) noexcept nogil
+cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil
+cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil
+cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil

@@ -6,9 +6,11 @@ the order is smoothed, the gain is penalised and the smaller side may be limited
 one of them off instead, without any of that.
 """
 
-from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, unpack
-from fastens.engine.splits.gain cimport Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, leaves_enough
-from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t
+from fastens.engine.histograms.cells cimport Sums, add_sums, clear_sums
+from fastens.engine.splits.gain cimport (
+    FeatureCells, Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, leaves_enough, sums_of_code
+)
+from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint32_t
 
 cdef enum:
     FEW_CODES = 32                  # up to so many, insertion sort is fastest
@@ -24,28 +26,15 @@ cdef inline void _append(ScanRoom* room, int32_t n, int32_t code, const Sums* su
     room.codes[n] = code
 
 
-cdef int32_t order_categories(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room,
-) noexcept nogil:
+cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil:
     """Sort the node's categories, the rare ones as one, by smoothed gradient over hessian; return how many they are."""
-    if histogram.packed:
-        return _order(<const uint64_t*>histogram.cells + feature.offset, histogram, layout, feature, rules, room)
-    return _order(NULL, histogram, layout, feature, rules, room)
-
-
-cdef inline int32_t _order(
-    const uint64_t* words, const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room,
-) noexcept nogil:
-    """The same, once for packed cells, `words`, and once for wide ones."""
+    cdef const SplitRules* rules = cells.rules
+    cdef ScanRoom* room = cells.room
     cdef int32_t code, n = 0
     cdef Sums cell
     clear_sums(&room.pooled)
-    for code in range(feature.n_codes):
-        if words != NULL and words[code] == 0:
-            continue
-        cell = unpack(words[code], layout) if words != NULL else cell_sums(histogram, feature.offset + code, layout)
+    for code in range(cells.feature.n_codes):
+        cell = sums_of_code(cells, code)
         if cell.count == 0:
             continue
         if is_rare(code, cell.count, rules):
@@ -109,42 +98,21 @@ cdef void _sift_down(ScanRoom* room, int32_t root, int32_t end) noexcept nogil:
         root = child
 
 
-cdef inline Sums _sums_of(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature, const ScanRoom* room, int32_t k
-) noexcept nogil:
-    if room.codes[k] == POOL:
-        return room.pooled
-    return cell_sums(histogram, feature.offset + room.codes[k], layout)
+cdef inline Sums _sums_of_place(const FeatureCells* cells, int32_t place) noexcept nogil:
+    cdef int32_t code = cells.room.codes[place]
+    return cells.room.pooled if code == POOL else sums_of_code(cells, code)
 
 
-cdef void scan_categories(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room, Scan* scan,
-) noexcept nogil:
+cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil:
     """The best split of the ordered categories; `bin` is the place of the last one on the left, counted from 1."""
-    cdef int32_t n = order_categories(histogram, layout, feature, rules, room)
-    if histogram.packed:
-        _scan(<const uint64_t*>histogram.cells + feature.offset, histogram, layout, feature, rules, n, room, scan)
-    else:
-        _scan(NULL, histogram, layout, feature, rules, n, room, scan)
-
-
-cdef inline void _scan(
-    const uint64_t* words, const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, int32_t n, ScanRoom* room, Scan* scan,
-) noexcept nogil:
-    cdef int32_t k
-    cdef bint one_hot = is_one_hot(feature, rules)
+    cdef const SplitRules* rules = cells.rules
+    cdef int32_t k, n = order_categories(cells)
+    cdef bint one_hot = is_one_hot(cells.feature, rules)
     cdef int32_t most = rules.max_categories if rules.max_categories > 0 else n
     cdef Sums left, cell
     clear_sums(&left)
     for k in range(n if one_hot and n > 2 else n - 1):
-        if room.codes[k] == POOL:
-            cell = room.pooled
-        elif words != NULL:
-            cell = unpack(words[room.codes[k]], layout)
-        else:
-            cell = cell_sums(histogram, feature.offset + room.codes[k], layout)
+        cell = _sums_of_place(cells, k)
         if one_hot:
             clear_sums(&left)
         add_sums(&left, &cell)
@@ -165,34 +133,21 @@ cdef inline void _put(uint32_t* words, int32_t code, bint left) noexcept nogil:
         words[code // 32] &= ~bit
 
 
-cdef void _put_rare(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature, const SplitRules* rules,
-    uint32_t* words, bint left,
-) noexcept nogil:
-    cdef int32_t code
-    cdef int64_t count
-    for code in range(1, feature.n_codes):
-        count = cell_sums(histogram, feature.offset + code, layout).count
-        if count > 0 and is_rare(code, count, rules):
-            _put(words, code, left)
-
-
-cdef void write_category_set(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room, const Split* split, uint32_t* words,
-) noexcept nogil:
+cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil:
     """Write the bit set of the codes that go left; codes that the node does not have go to its larger side."""
-    cdef int32_t n = order_categories(histogram, layout, feature, rules, room)
-    cdef int32_t k
-    cdef bint one_hot = is_one_hot(feature, rules), left
-    cdef int64_t hessian = 0
+    cdef int32_t code, k, n = order_categories(cells)
+    cdef bint one_hot = is_one_hot(cells.feature, cells.rules), left
+    cdef int64_t hessian = 0, count
     for k in range(n):
-        hessian += _sums_of(histogram, layout, feature, room, k).hessian
-    for k in range((feature.n_codes + 31) // 32):
+        hessian += _sums_of_place(cells, k).hessian
+    for k in range((cells.feature.n_codes + 31) // 32):
         words[k] = ~<uint32_t>0 if 2 * split.left.hessian > hessian else 0
     for k in range(n):
         left = k == split.bin - 1 if one_hot else k < split.bin
-        if room.codes[k] == POOL:
-            _put_rare(histogram, layout, feature, rules, words, left)
-        else:
-            _put(words, room.codes[k], left)
+        if cells.room.codes[k] != POOL:
+            _put(words, cells.room.codes[k], left)
+            continue
+        for code in range(1, cells.feature.n_codes):
+            count = sums_of_code(cells, code).count
+            if count > 0 and is_rare(code, count, cells.rules):
+                _put(words, code, left)

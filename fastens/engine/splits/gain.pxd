@@ -1,6 +1,6 @@
 # What a split gains, and the record of a search: shared by the searches over thresholds and over sets of categories.
 
-from fastens.engine.histograms.cells cimport Sums, clear_sums, sums_difference
+from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, cell_sums, clear_sums, sums_difference
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_t, uint64_t
 
 
@@ -48,6 +48,19 @@ cdef struct ScanRoom:
     float64_t* hessians             # by code: the sum over the outputs
     Sums* left                      # by output
     Sums* pooled_of_outputs
+
+
+cdef struct FeatureCells:
+    # The cells of a feature in a node, and what a search among its splits needs besides.
+    const Histogram* histogram
+    const CellLayout* layout
+    const Feature* feature
+    const SplitRules* rules
+    ScanRoom* room
+
+
+cdef inline Sums sums_of_code(const FeatureCells* cells, Py_ssize_t code) noexcept nogil:
+    return cell_sums(cells.histogram, cells.feature.offset + code, cells.layout)
 
 
 cdef struct Scan:

@@ -1,5 +1,5 @@
 from fastens.engine.histograms.cells cimport Histogram
-from fastens.engine.splits.gain cimport Scan, ScanRoom, Split
+from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split
 from fastens.engine.splits.workspace cimport Workspace
 from fastens.engine.structs cimport Feature, int32_t, uint8_t
 
@@ -16,6 +16,9 @@ cdef struct Side:
     Scan of_sets
 
 
+cdef FeatureCells cells_of_output(
+    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t output
+) noexcept nogil
 cdef void best_joint_split(
     const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* best
 ) noexcept nogil

@@ -4,11 +4,11 @@ The gain of a split is the sum of its gains for the outputs (see split.pyx), in 
 outputs whose sides are in the wrong order gain nothing: both sides get one value.
 """
 
-from fastens.engine.histograms.cells cimport (
-    Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference
-)
+from fastens.engine.histograms.cells cimport Sums, add_sums, clear_sums, count_of, first_with_count, sums_difference
 from fastens.engine.splits.categories cimport POOL, category_penalty, is_one_hot, is_rare, order_categories
-from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, node_score
+from fastens.engine.splits.gain cimport (
+    FeatureCells, ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, node_score, sums_of_code
+)
 from fastens.engine.splits.scan cimport ScanNode, first_largest, joint_gains, running_sums
 from fastens.engine.splits.workspace cimport Output, Workspace, sums_of_node
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint64_t
@@ -21,6 +21,14 @@ cdef struct Best:
     int32_t ordered_by              # the output whose gradients put categories in order
     bint missing_left
     bint found
+
+
+cdef FeatureCells cells_of_output(
+    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t output
+) noexcept nogil:
+    """The cells of a feature for one output."""
+    cdef const Output* out = &ws.outputs[output]
+    return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room)
 
 
 # Splits on thresholds ------------------------------------------------------------------------------------------------
@@ -46,49 +54,46 @@ cdef inline float64_t _same_for_all(const Output* out, const Sums* total, float6
 
 
 cdef void _add_wide(
-    const Histogram* histogram, const Output* out, const Feature* feature, const ScanNode* node, bint missing_left,
-    Py_ssize_t first, Py_ssize_t end, float64_t* gains, float64_t* hessians,
+    const FeatureCells* cells, const ScanNode* node, bint missing_left, Py_ssize_t first, Py_ssize_t end
 ) noexcept nogil:
     """As `joint_gains`, from wide cells."""
-    cdef Sums left
-    cdef Sums cell
+    cdef ScanRoom* room = cells.room
+    cdef Sums left, cell
     cdef float64_t hessian, distance
     cdef Py_ssize_t i
     clear_sums(&left)
     if missing_left:
-        left = cell_sums(histogram, feature.offset, &out.quantised.layout)
+        left = sums_of_code(cells, 0)
     for i in range(end):
-        cell = cell_sums(histogram, feature.offset + i + 1, &out.quantised.layout)
+        cell = sums_of_code(cells, i + 1)
         add_sums(&left, &cell)
         if i >= first:
             hessian = <float64_t>left.hessian + node.l2
             distance = <float64_t>left.gradient - node.ratio * hessian
             if node.monotone * distance >= 0:
-                gains[i - first] += node.gain_unit * (distance * distance / (hessian * (node.hessian - hessian)))
-            hessians[i - first] += node.hessian_unit * <float64_t>left.hessian
+                room.keys[i - first] += node.gain_unit * (distance * distance / (hessian * (node.hessian - hessian)))
+            room.hessians[i - first] += node.hessian_unit * <float64_t>left.hessian
 
 
 cdef void _range_of_wide(
-    const Histogram* histogram, const Output* out, const Feature* feature, const Sums* total, int32_t last,
-    bint missing_left, Py_ssize_t* first, Py_ssize_t* end,
+    const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left, Py_ssize_t* first, Py_ssize_t* end
 ) noexcept nogil:
     """The codes after which both sides have enough rows: first .. end - 1, counted from code 1."""
-    cdef Sums left
-    cdef Sums cell
+    cdef Sums left, cell
     cdef int64_t n_missing = 0
     cdef int32_t i
     clear_sums(&left)
     if missing_left:
-        left = cell_sums(histogram, feature.offset, &out.quantised.layout)
+        left = sums_of_code(cells, 0)
         n_missing = left.count
     first[0] = end[0] = last
     for i in range(last):
-        cell = cell_sums(histogram, feature.offset + i + 1, &out.quantised.layout)
+        cell = sums_of_code(cells, i + 1)
         add_sums(&left, &cell)
-        if not leaves_enough(&left, total, &out.rules):
+        if not leaves_enough(&left, total, cells.rules):
             end[0] = i
             break
-        if first[0] == last and left.count > n_missing and is_large_enough(&left, &out.rules):
+        if first[0] == last and left.count > n_missing and is_large_enough(&left, cells.rules):
             first[0] = i
     first[0] = min(first[0], end[0])
 
@@ -101,40 +106,35 @@ cdef void _scan(
     cdef float64_t* hessians = room.hessians
     cdef const Sums* totals = sums_of_node(ws, side.node, 0)
     cdef const Output* out
-    cdef const uint64_t* cells
+    cdef const uint64_t* words
+    cdef FeatureCells cells
     cdef ScanNode node
     cdef Py_ssize_t i, first = 0, end = 0
     cdef uint64_t start
     cdef float64_t gain, all_hessians = 0.0
     cdef int32_t o
     for o in range(ws.n_outputs):
-        out = &ws.outputs[o]
+        out, cells = &ws.outputs[o], cells_of_output(ws, side, feature, room, o)
         all_hessians += out.hessian_unit * <float64_t>totals[o].hessian
         node = _scan_node(out, &totals[o], out.rules.l2, feature.monotone)
         if side.histograms[o].packed:
-            cells = <const uint64_t*>side.histograms[o].cells + feature.offset
-            start = cells[0] if missing_left else 0
-            running_sums(cells + 1, last, start, room.sums)
+            words = <const uint64_t*>side.histograms[o].cells + feature.offset
+            start = words[0] if missing_left else 0
+            running_sums(words + 1, last, start, room.sums)
             if o == 0:
                 i = count_of(start, &node.layout) + 1
                 first = first_with_count(room.sums, last, &node.layout, max(out.rules.min_count, i))
-                end = first_with_count(
-                    room.sums, last, &node.layout, totals[0].count - out.rules.min_count + 1
-                )
+                end = first_with_count(room.sums, last, &node.layout, totals[0].count - out.rules.min_count + 1)
                 end = max(first, end)
         elif o == 0:
-            _range_of_wide(
-                &side.histograms[0], out, feature, &totals[0], last, missing_left, &first, &end
-            )
+            _range_of_wide(&cells, &totals[0], last, missing_left, &first, &end)
         if o == 0:
             for i in range(end - first):
                 room.keys[i] = hessians[i] = 0.0
         if side.histograms[o].packed:
             joint_gains(room.sums + first, end - first, &node, room.keys, hessians)
         else:
-            _add_wide(
-                &side.histograms[o], out, feature, &node, missing_left, first, end, room.keys, hessians
-            )
+            _add_wide(&cells, &node, missing_left, first, end)
     for i in range(end - first):
         if hessians[i] < ws.min_hessian or all_hessians - hessians[i] < ws.min_hessian:
             room.keys[i] = -1.0
@@ -146,26 +146,23 @@ cdef void _scan(
 # Splits on sets of categories ----------------------------------------------------------------------------------------
 
 cdef inline Sums _sums_of_place(
-    const Workspace* ws, const Side* side, const Feature* feature, const ScanRoom* room, int32_t place, int32_t o
+    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t place, int32_t o
 ) noexcept nogil:
-    if room.codes[place] == POOL:
-        return room.pooled_of_outputs[o]
-    return cell_sums(
-        &side.histograms[o], feature.offset + room.codes[place], &ws.outputs[o].quantised.layout
-    )
+    cdef FeatureCells cells = cells_of_output(ws, side, feature, room, o)
+    return room.pooled_of_outputs[o] if room.codes[place] == POOL else sums_of_code(&cells, room.codes[place])
 
 
-cdef void _pool_rare(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room
-) noexcept nogil:
+cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room) noexcept nogil:
     """The sums of the categories that are too rare in the node, for every output; counts are those of all outputs."""
+    cdef FeatureCells cells
     cdef Sums cell
     cdef int32_t o, code
     for o in range(ws.n_outputs):
+        cells = cells_of_output(ws, side, feature, room, o)
         clear_sums(&room.pooled_of_outputs[o])
         for code in range(1, feature.n_codes):
-            cell = cell_sums(&side.histograms[o], feature.offset + code, &ws.outputs[o].quantised.layout)
-            if cell.count > 0 and is_rare(code, cell.count, &ws.outputs[o].rules):
+            cell = sums_of_code(&cells, code)
+            if cell.count > 0 and is_rare(code, cell.count, cells.rules):
                 add_sums(&room.pooled_of_outputs[o], &cell)
 
 
@@ -196,12 +193,10 @@ cdef void _scan_order(
     """The best split of the categories in the order of one output's gradients; `bin` is the place of the last."""
     cdef const SplitRules* rules = &ws.outputs[0].rules
     cdef bint enough, one_hot = is_one_hot(feature, rules)
+    cdef FeatureCells cells = cells_of_output(ws, side, feature, room, ordered_by)
     cdef Sums cell
     cdef float64_t gain
-    cdef int32_t k, o, most, n = order_categories(
-        &side.histograms[ordered_by], &ws.outputs[ordered_by].quantised.layout, feature,
-        &ws.outputs[ordered_by].rules, room,
-    )
+    cdef int32_t k, o, most, n = order_categories(&cells)
     most = rules.max_categories if rules.max_categories > 0 else n
     for o in range(ws.n_outputs):
         clear_sums(&room.left[o])
@@ -227,6 +222,7 @@ cdef void best_joint_split(
     const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* split
 ) noexcept nogil:
     """Write the feature's best split to `split`; its `category_set` is the output that categories are ordered by."""
+    cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
     cdef const Output* out
     cdef Best best
     cdef int32_t o, has_missing
@@ -237,7 +233,7 @@ cdef void best_joint_split(
         for o in range(1 if is_one_hot(feature, &ws.rules) else ws.n_outputs):
             _scan_order(ws, side, feature, o, room, &best)
     else:
-        has_missing = cell_sums(&side.histograms[0], feature.offset, &ws.outputs[0].quantised.layout).count > 0
+        has_missing = sums_of_code(&cells, 0).count > 0
         _scan(ws, side, feature, feature.n_codes - 2 + has_missing, False, room, &best)
         if has_missing:
             _scan(ws, side, feature, feature.n_codes - 2, True, room, &best)
@@ -256,25 +252,24 @@ cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* roo
     cdef Sums* left = &ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]
     cdef Sums cell
     cdef int32_t o, k, by = max(split.category_set, 0), first = 0 if split.missing_left else 1
+    cdef FeatureCells cells = cells_of_output(ws, side, feature, room, by)
     if feature.is_categorical:
         _pool_rare(ws, side, feature, room)
-        order_categories(
-            &side.histograms[by], &ws.outputs[by].quantised.layout, feature, &ws.outputs[by].rules, room
-        )
+        order_categories(&cells)
         first = split.bin if is_one_hot(feature, &ws.rules) else 1
     for o in range(ws.n_outputs):
+        cells = cells_of_output(ws, side, feature, room, o)
         clear_sums(&left[o])
         for k in range(first, split.bin + 1):
             if feature.is_categorical:
                 cell = _sums_of_place(ws, side, feature, room, k - 1, o)
             else:
-                cell = cell_sums(&side.histograms[o], feature.offset + k, &ws.outputs[o].quantised.layout)
+                cell = sums_of_code(&cells, k)
             add_sums(&left[o], &cell)
     split.left = left[by]
-    if not feature.is_categorical:
-        if cell_sums(&side.histograms[0], feature.offset, &ws.outputs[0].quantised.layout).count == 0:
-            # The node has no missing value to learn from: one follows the larger side.
-            split.missing_left = _left_is_larger(ws, side.node, left)
+    if not feature.is_categorical and sums_of_code(&cells, 0).count == 0:
+        # The node has no missing value to learn from: one follows the larger side.
+        split.missing_left = _left_is_larger(ws, side.node, left)
     return by
 
 
@@ -282,7 +277,5 @@ cdef bint _left_is_larger(const Workspace* ws, int32_t node, const Sums* left) n
     cdef float64_t surplus = 0.0
     cdef int32_t o
     for o in range(ws.n_outputs):
-        surplus += ws.outputs[o].hessian_unit * <float64_t>(
-            2 * left[o].hessian - sums_of_node(ws, node, o).hessian
-        )
+        surplus += ws.outputs[o].hessian_unit * <float64_t>(2 * left[o].hessian - sums_of_node(ws, node, o).hessian)
     return surplus > 0

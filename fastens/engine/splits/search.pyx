@@ -13,8 +13,8 @@ from fastens.engine.histograms.histogram cimport (
 from fastens.engine.ranks cimport sum_over
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features
-from fastens.engine.splits.gain cimport Scan, limited_value, start_scan
-from fastens.engine.splits.joint_search cimport Side, best_joint_split, complete_joint_split
+from fastens.engine.splits.gain cimport FeatureCells, Scan, limited_value, start_scan
+from fastens.engine.splits.joint_search cimport Side, best_joint_split, cells_of_output, complete_joint_split
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums
 from fastens.engine.splits.workspace cimport (
     Node, Task, Workspace, node_histogram, partial_histogram, sums_of_node
@@ -288,6 +288,7 @@ cdef inline void _complete_column(Search* search, const Column* column, int32_t 
 
 cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t room) noexcept nogil:
     cdef const Scan* start = &side.of_values
+    cdef FeatureCells cells
     if not side.wanted:
         return
     if not side.allowed[feature.index]:
@@ -298,15 +299,14 @@ cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_
         return
     if feature.is_categorical and not is_one_hot(feature, &ws.rules):
         start = &side.of_sets
-    best_split_of_feature(
-        side.histograms, &ws.outputs[0].quantised.layout, feature, start, &ws.rules, &ws.rooms[room],
-        &side.splits[feature.index],
-    )
+    cells = cells_of_output(ws, side, feature, &ws.rooms[room], 0)
+    best_split_of_feature(&cells, start, &side.splits[feature.index])
 
 
 cdef void _keep_best(Workspace* ws, Side* side, int32_t room) noexcept nogil:
     """The best of the features' splits; of equal ones, that of the first feature."""
     cdef int32_t f, by = 0, best = -1
+    cdef FeatureCells cells
     cdef Node* node
     if not side.wanted:
         return
@@ -321,9 +321,7 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t room) noexcept nogil:
         by = complete_joint_split(ws, side, &ws.rooms[room], &node.split)
     if ws.features[best].is_categorical:
         node.split.category_set = side.node * ws.words_per_node
-        write_category_set(
-            &side.histograms[by], &ws.outputs[by].quantised.layout, &ws.features[best], &ws.outputs[by].rules,
-            &ws.rooms[room], &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node,
-        )
+        cells = cells_of_output(ws, side, &ws.features[best], &ws.rooms[room], by)
+        write_category_set(&cells, &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node)
     if ws.n_outputs > 1:
         node.split.left = ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]

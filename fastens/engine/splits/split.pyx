@@ -10,15 +10,14 @@ from fastens.engine.histograms.cells cimport (
 )
 from fastens.engine.splits.categories cimport scan_categories
 from fastens.engine.splits.gain cimport (
-    Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score
+    FeatureCells, Scan, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score,
+    sums_of_code
 )
 from fastens.engine.splits.scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
-from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint64_t
+from fastens.engine.structs cimport Column, float64_t, int32_t, int64_t, uint64_t
 
 
-cdef Sums column_sums(
-    const Histogram* histogram, const Column* column, const CellLayout* layout
-) noexcept nogil:
+cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil:
     """The sums over all rows of the node."""
     cdef Sums total, cell
     cdef int32_t code
@@ -55,70 +54,64 @@ cdef inline void _gains(
         split_gains(sums, n, node, gains)
 
 
-cdef void _scan_packed(
-    const uint64_t* cells, int32_t last, bint missing_left, const CellLayout* layout, const SplitRules* rules,
-    ScanRoom* room, Scan* scan,
-) noexcept nogil:
+cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
     """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
-    cdef ScanNode node = _node_of_scan(layout, rules, scan)
-    cdef uint64_t start = cells[0] if missing_left else 0
-    cdef int64_t some_value = count_of(start, layout) + 1
+    cdef const CellLayout* layout = cells.layout
+    cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
+    cdef uint64_t* sums = cells.room.sums
+    cdef ScanNode node = _node_of_scan(layout, cells.rules, scan)
+    cdef uint64_t start = words[0] if missing_left else 0
+    cdef int64_t some_value = count_of(start, layout) + 1, min_count = cells.rules.min_count
     cdef Py_ssize_t i, first, end
     cdef float64_t gain
-    running_sums(cells + 1, last, start, room.sums)
-    first = first_with_count(room.sums, last, layout, max(rules.min_count, some_value))
-    end = first_with_count(room.sums, last, layout, scan.total.count - rules.min_count + 1)
-    _gains(room.sums + first, end - first, &node, scan, room.keys)
-    i = first_largest(room.keys, end - first, &gain)
+    running_sums(words + 1, last, start, sums)
+    first = first_with_count(sums, last, layout, max(min_count, some_value))
+    end = first_with_count(sums, last, layout, scan.total.count - min_count + 1)
+    _gains(sums + first, end - first, &node, scan, cells.room.keys)
+    i = first_largest(cells.room.keys, end - first, &gain)
     if gain > scan.gain:
         keep_split(gain, <int32_t>(first + i + 1), missing_left, scan)
-        scan.left = unpack(room.sums[first + i], layout)
+        scan.left = unpack(sums[first + i], layout)
 
 
-cdef void _scan_cells(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature, int32_t last, bint missing_left,
-    const SplitRules* rules, Scan* scan,
-) noexcept nogil:
-    """The same, one split after the other, for wide cells or given values."""
+cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
+    """The same, one split after the other, for wide cells."""
     cdef int32_t code
     cdef Sums left, cell
     clear_sums(&left)
     if missing_left:
-        left = cell_sums(histogram, feature.offset, layout)
+        left = sums_of_code(cells, 0)
     for code in range(1, last + 1):
-        cell = cell_sums(histogram, feature.offset + code, layout)
+        cell = sums_of_code(cells, code)
         if cell.count == 0:
             continue
         add_sums(&left, &cell)
-        if not is_large_enough(&left, rules):
+        if not is_large_enough(&left, cells.rules):
             continue
-        if not leaves_enough(&left, &scan.total, rules):
+        if not leaves_enough(&left, &scan.total, cells.rules):
             break
-        consider(&left, rules, code, missing_left, scan)
+        consider(&left, cells.rules, code, missing_left, scan)
 
 
-cdef void _scan_numeric(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature,
-    const SplitRules* rules, ScanRoom* room, Scan* scan,
-) noexcept nogil:
+cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
+    if cells.histogram.packed:
+        _scan_packed(cells, last, missing_left, scan)
+    else:
+        _scan_wide(cells, last, missing_left, scan)
+
+
+cdef void _scan_numeric(const FeatureCells* cells, Scan* scan) noexcept nogil:
     """Both directions of the missing rows where the node has some; else they will follow the larger side."""
-    cdef Sums missing = cell_sums(histogram, feature.offset, layout)
-    cdef const uint64_t* cells = <const uint64_t*>histogram.cells + feature.offset
-    cdef int32_t last = feature.n_codes - 1 if missing.count > 0 else feature.n_codes - 2
-    if histogram.packed:
-        _scan_packed(cells, last, False, layout, rules, room, scan)
+    cdef bint has_missing = sums_of_code(cells, 0).count > 0
+    cdef int32_t last = cells.feature.n_codes - 2
+    _scan(cells, last + has_missing, False, scan)
+    if has_missing:
+        _scan(cells, last, True, scan)
     else:
-        _scan_cells(histogram, layout, feature, last, False, rules, scan)
-    if missing.count == 0:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
-        return
-    if histogram.packed:
-        _scan_packed(cells, last - 1, True, layout, rules, room, scan)
-    else:
-        _scan_cells(histogram, layout, feature, last - 1, True, rules, scan)
 
 
-cdef float64_t _whole_gain(const Scan* scan, const SplitRules* rules) noexcept nogil:
+cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
     """Children minus parent; where values are free, the scan left out what is the same for all splits."""
     cdef Sums right
     if scan.limits != NULL:
@@ -127,24 +120,21 @@ cdef float64_t _whole_gain(const Scan* scan, const SplitRules* rules) noexcept n
     return node_score(&scan.left, scan.l2) + node_score(&right, scan.l2) - scan.node_score
 
 
-cdef void best_split_of_feature(
-    const Histogram* histogram, const CellLayout* layout, const Feature* feature, const Scan* start,
-    const SplitRules* rules, ScanRoom* room, Split* best,
-) noexcept nogil:
+cdef void best_split_of_feature(const FeatureCells* cells, const Scan* start, Split* best) noexcept nogil:
     """Write the feature's best split to `best`; its feature is -1 where no split is allowed or worth its gain."""
     cdef Scan scan = start[0]
-    scan.monotone = feature.monotone
+    scan.monotone = cells.feature.monotone
     best.feature = -1
     best.gain = 0.0
-    if feature.is_categorical:
-        scan_categories(histogram, layout, feature, rules, room, &scan)
+    if cells.feature.is_categorical:
+        scan_categories(cells, &scan)
     else:
-        _scan_numeric(histogram, layout, feature, rules, room, &scan)
+        _scan_numeric(cells, &scan)
     if not scan.found:
         return
-    best.gain = _whole_gain(&scan, rules)
-    if best.gain > rules.min_gain:
-        best.feature = feature.index
+    best.gain = _whole_gain(&scan)
+    if best.gain > cells.rules.min_gain:
+        best.feature = cells.feature.index
         best.bin = scan.bin
         best.missing_left = scan.missing_left
         best.category_set = -1

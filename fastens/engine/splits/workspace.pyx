@@ -1,11 +1,12 @@
 """The working memory of growing trees: allocated once per fit, reused by every tree."""
 
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split
 from fastens.engine.histograms.quantise cimport Moments, Quantised
+from fastens.engine.memory cimport resize
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -117,13 +118,6 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.category_words)
 
 
-cdef bint _resize(void** memory, Py_ssize_t n_bytes) noexcept nogil:
-    cdef void* grown = realloc(memory[0], n_bytes)
-    if grown != NULL:
-        memory[0] = grown
-    return grown != NULL
-
-
 cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
     """Room for n_more nodes, and as many candidates, choices and tasks."""
     cdef Py_ssize_t capacity = ws.node_capacity
@@ -132,20 +126,20 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
     if capacity == ws.node_capacity:
         return True
     if not (
-        _resize(<void**>&ws.nodes, capacity * sizeof(Node))
-        and _resize(<void**>&ws.candidates, capacity * sizeof(Candidate))
-        and _resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
-        and _resize(<void**>&ws.tasks, capacity * sizeof(Task))
-        and _resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))
+        resize(<void**>&ws.nodes, capacity * sizeof(Node))
+        and resize(<void**>&ws.candidates, capacity * sizeof(Candidate))
+        and resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
+        and resize(<void**>&ws.tasks, capacity * sizeof(Task))
+        and resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))
     ):
         return False
     if ws.words_per_node > 0:
-        if not _resize(<void**>&ws.category_words, capacity * ws.words_per_node * sizeof(uint32_t)):
+        if not resize(<void**>&ws.category_words, capacity * ws.words_per_node * sizeof(uint32_t)):
             return False
     if ws.n_outputs > 1:
         if not (
-            _resize(<void**>&ws.sums_of_nodes, capacity * ws.n_outputs * sizeof(Sums))
-            and _resize(<void**>&ws.left_sums_of_nodes, capacity * ws.n_outputs * sizeof(Sums))
+            resize(<void**>&ws.sums_of_nodes, capacity * ws.n_outputs * sizeof(Sums))
+            and resize(<void**>&ws.left_sums_of_nodes, capacity * ws.n_outputs * sizeof(Sums))
         ):
             return False
     ws.node_capacity = <int32_t>capacity
@@ -158,8 +152,8 @@ cdef int32_t take_slot(Workspace* ws) noexcept nogil:
         ws.n_free -= 1
         return ws.free_slots[ws.n_free]
     if not (
-        _resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(int64_t*))
-        and _resize(<void**>&ws.free_slots, (ws.n_slots + 1) * sizeof(int32_t))
+        resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(int64_t*))
+        and resize(<void**>&ws.free_slots, (ws.n_slots + 1) * sizeof(int32_t))
     ):
         return -1
     ws.slots[ws.n_slots] = <int64_t*>malloc(4 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))

@@ -12,12 +12,15 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 
 cdef struct Leaves:
-    # The members of all leaves of all trees: those of node v of tree t stand from starts[first_node[t] + v].
+    # The members of all leaves of all trees: those of node v of tree t stand from starts[first_node[t] + v], and memory
+    # for each thread.
     const int64_t* first_node
     const int64_t* starts
     const uint32_t* members
     const float* weights            # NULL: 1 each
     Py_ssize_t n_trees
+    Py_ssize_t n_members
+    char* memory
 
 
 cdef struct Gathered:
@@ -79,24 +82,21 @@ cdef inline void levels_of(
         out[k] = values[found.touched[i]]
 
 
-cdef Leaves leaves_from(
-    const int64_t[::1] first_node, const int64_t[::1] starts, const uint32_t[::1] members, const float[::1] weights
-) noexcept:
+cdef Leaves leaves_from(leaves, Py_ssize_t n_members, int n_threads):
+    cdef const int64_t[::1] first_node = leaves.first_node, starts = leaves.starts
+    cdef const uint32_t[::1] members = leaves.members
+    cdef const float[::1] weights = leaves.weights
     cdef const float* given = NULL if weights is None else &weights[0]
-    return Leaves(&first_node[0], &starts[0], &members[0], given, first_node.shape[0] - 1)
-
-
-cdef char* room_for(Py_ssize_t n_members, int n_threads) except NULL:
     cdef char* memory = <char*> calloc(n_threads, n_members * (sizeof(double) + sizeof(uint32_t)) + 64)
     if memory == NULL:
         raise MemoryError(f"cannot allocate memory for {n_members} rows and {n_threads} threads")
-    return memory
+    return Leaves(&first_node[0], &starts[0], &members[0], given, first_node.shape[0] - 1, n_members, memory)
 
 
-cdef Gathered place_in(char* memory, Py_ssize_t n_members, int thread) noexcept nogil:
-    cdef char* start = memory + thread * (n_members * (sizeof(double) + sizeof(uint32_t)) + 64)
+cdef Gathered room_of(const Leaves* leaves, int thread) noexcept nogil:
+    cdef char* start = leaves.memory + thread * (leaves.n_members * (sizeof(double) + sizeof(uint32_t)) + 64)
     start += (8 - <size_t> start % 8) % 8
-    return Gathered(<double*> start, <uint32_t*> (start + n_members * sizeof(double)), 0)
+    return Gathered(<double*> start, <uint32_t*> (start + leaves.n_members * sizeof(double)), 0)
 
 
 def leaf_quantiles(
@@ -114,24 +114,23 @@ def leaf_quantiles(
     levels : float64 array
         Ascending levels.
     """
-    cdef Leaves all_leaves = leaves_from(leaves.first_node, leaves.starts, leaves.members, leaves.weights)
+    cdef Leaves all_leaves = leaves_from(leaves, values.shape[0], n_threads)
     cdef Py_ssize_t row, n_rows = leaf.shape[0]
     cdef double[:, ::1] out = np.empty((n_rows, levels.shape[0]))
-    cdef char* memory = room_for(values.shape[0], n_threads)
     with nogil:
         for row in prange(
             n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
         ):
-            quantiles_of_row(&all_leaves, &leaf[row, 0], values, levels, &out[row, 0], memory, threadid())
-    free(memory)
+            quantiles_of_row(&all_leaves, &leaf[row, 0], values, levels, &out[row, 0], threadid())
+    free(all_leaves.memory)
     return np.asarray(out)
 
 
 cdef void quantiles_of_row(
     const Leaves* leaves, const int32_t* leaf, const double[::1] values, const double[::1] levels, double* out,
-    char* memory, int thread,
+    int thread,
 ) noexcept nogil:
-    cdef Gathered found = place_in(memory, values.shape[0], thread)
+    cdef Gathered found = room_of(leaves, thread)
     gather(leaves, leaf, True, &found)
     levels_of(&found, values, levels, out)
     clear(&found)
@@ -168,21 +167,20 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
     -------
     indptr, indices, counts : arrays of a CSR matrix, a row's nearest neighbours first
     """
-    cdef Leaves all_leaves = leaves_from(leaves.first_node, leaves.starts, leaves.members, leaves.weights)
+    cdef Leaves all_leaves = leaves_from(leaves, n_members, n_threads)
     cdef Py_ssize_t row, n_rows = leaf.shape[0]
     cdef int64_t[::1] indptr = np.zeros(n_rows + 1, dtype=np.int64)
     cdef uint32_t[::1] indices
     cdef int32_t[::1] counts
-    cdef char* memory = room_for(n_members, n_threads)
     cdef Neighbour* sorted = <Neighbour*> calloc(n_threads * n_members, sizeof(Neighbour))
     if sorted == NULL:
-        free(memory)
+        free(all_leaves.memory)
         raise MemoryError(f"cannot allocate memory for {n_members} rows and {n_threads} threads")
     with nogil:
         for row in prange(
             n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
         ):
-            indptr[row + 1] = min(n_most, n_sharing(&all_leaves, &leaf[row, 0], n_members, memory, threadid()))
+            indptr[row + 1] = min(n_most, n_sharing(&all_leaves, &leaf[row, 0], threadid()))
     np.cumsum(indptr, out=np.asarray(indptr))
     indices = np.empty(indptr[n_rows], dtype=np.uint32)
     counts = np.empty(indptr[n_rows], dtype=np.int32)
@@ -192,28 +190,26 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
         ):
             if indptr[row + 1] > indptr[row]:
                 nearest(
-                    &all_leaves, &leaf[row, 0], n_members, memory, threadid(), sorted, indptr[row + 1] - indptr[row],
+                    &all_leaves, &leaf[row, 0], threadid(), sorted, indptr[row + 1] - indptr[row],
                     &indices[indptr[row]], &counts[indptr[row]])
-    free(memory)
+    free(all_leaves.memory)
     free(sorted)
     return np.asarray(indptr), np.asarray(indices), np.asarray(counts)
 
 
-cdef Py_ssize_t n_sharing(
-    const Leaves* leaves, const int32_t* leaf, Py_ssize_t n_members, char* memory, int thread
-) noexcept nogil:
-    cdef Gathered found = place_in(memory, n_members, thread)
+cdef Py_ssize_t n_sharing(const Leaves* leaves, const int32_t* leaf, int thread) noexcept nogil:
+    cdef Gathered found = room_of(leaves, thread)
     gather(leaves, leaf, False, &found)
     clear(&found)
     return found.n_touched
 
 
 cdef void nearest(
-    const Leaves* leaves, const int32_t* leaf, Py_ssize_t n_members, char* memory, int thread, Neighbour* sorted,
-    Py_ssize_t n_most, uint32_t* rows, int32_t* counts,
+    const Leaves* leaves, const int32_t* leaf, int thread, Neighbour* sorted, Py_ssize_t n_most, uint32_t* rows,
+    int32_t* counts,
 ) noexcept nogil:
-    cdef Gathered found = place_in(memory, n_members, thread)
-    cdef Neighbour* own = sorted + thread * n_members
+    cdef Gathered found = room_of(leaves, thread)
+    cdef Neighbour* own = sorted + thread * leaves.n_members
     cdef Py_ssize_t i
     gather(leaves, leaf, False, &found)
     for i in range(found.n_touched):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -116,7 +118,8 @@ def test_what_leaves_say_to_their_rows_is_what_they_predict(rng, n, n_threads):
     np.testing.assert_allclose(terms, once * np.stack([factor, np.ones(4), np.ones(4), factor])[:, node], rtol=1e-14)
     linear = LinearLeaves.of_terms(node, np.concatenate(FEATURES).astype(np.int32), terms, 4)
     raw, leaves, first = np.zeros((n, 1)), leaf.astype(np.int32)[None], np.zeros(1, np.int64)
-    kernels.add_linear(X, leaves, first, np.zeros(1, np.int32), VALUE, linear.intercepts(VALUE), linear, raw, 1)
+    trees = SimpleNamespace(value=VALUE[:, None], linear=linear)
+    kernels.add_linear(trees, X, leaves, (first, np.zeros(1, np.int32)), raw, 1)
     np.testing.assert_array_equal(raw[:, 0], said)
 
 
@@ -150,7 +153,8 @@ def test_predictions(rng, dtype, n_threads):
     raw = np.zeros((len(X), 2))
     leaves = leaf.astype(np.int32)[None]
     first, output = np.zeros(1, np.int64), np.ones(1, np.int32)
-    kernels.add_linear(X, leaves, first, output, value, linear.intercepts(value), linear, raw, n_threads)
+    trees = SimpleNamespace(value=value[:, None], linear=linear)
+    kernels.add_linear(trees, X, leaves, (first, output), raw, n_threads)
     of_nodes = [np.split(part, np.cumsum(counts)[:-1]) for part in (features, slopes, lower, upper, at_means)]
     terms = list(zip(*of_nodes, strict=True))
     np.testing.assert_allclose(raw[:, 1], naive.predict(X.astype(float), leaf, value, terms), rtol=1e-12, atol=1e-12)
