@@ -318,8 +318,8 @@ def test_memory_of_a_fit_is_given_back_at_once(options, X, rng, monkeypatch):
     kept = []
     start = Rounds.__init__
 
-    def noting(run, *arguments):
-        start(run, *arguments)
+    def noting(run, *arguments, **keywords):
+        start(run, *arguments, **keywords)
         kept.append(weakref.ref(run))
 
     monkeypatch.setattr(Rounds, "__init__", noting)
