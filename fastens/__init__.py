@@ -43,9 +43,12 @@ from fastens.combining.conformal import ConformalClassifier, ConformalRegressor
 from fastens.combining.stacking import StackingClassifier, StackingRegressor
 from fastens.combining.voting import VotingClassifier, VotingRegressor
 from fastens.combining.weighted_majority import WeightedMajorityClassifier
+from fastens.exchange.reading.from_model import from_model
+from fastens.files import Column, TableFileError, TableSchema, read_table
 from fastens.forests.embedding import RandomTreesEmbedding
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.isolation import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
@@ -86,6 +89,7 @@ __all__ = [
     "CategoricalNB",
     "Categories",
     "Checkpoint",
+    "Column",
     "ComplementNB",
     "ConformalClassifier",
     "ConformalRegressor",
@@ -126,6 +130,8 @@ __all__ = [
     "StackingRegressor",
     "StopTraining",
     "TANClassifier",
+    "TableFileError",
+    "TableSchema",
     "TextClassifier",
     "TweedieLoss",
     "VersionSpaceClassifier",
@@ -134,9 +140,11 @@ __all__ = [
     "WeightedMajorityClassifier",
     "bias_variance_decomposition",
     "estimate_errors",
+    "from_model",
     "load",
     "plot_bias_variance",
     "plot_decision_boundary",
+    "read_table",
     "sample_complexity",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,44 +15,27 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
+from fastens.options import Categories
 from fastens.saving import SavedEstimator
-from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
-from fastens.table.sample_weights import (
-    check_weights,
-    class_factors,
-    multiplied,
-    present,
-    unless_ones,
-    weights_to_score,
-)
-from fastens.table.shared_categories import share_categories
+from fastens.table.opening import split_columns
+from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
-
-Floats = NDArray[np.floating]
-
-
-class TrainingData(NamedTuple):
-    """What the engine trains on: checked, encoded, without rows of zero weight."""
-
-    X: Any  # a row source: see fastens.engine.parts
-    y: NDArray[np.float64]  # class index in classification; a column for each target where there are several
-    sample_weight: NDArray[np.float64] | None
-    rows: NDArray[np.intp] | None = None  # which rows these are of those given; None for all
-    offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
-    comm: Comm = LOCAL  # the ranks that the table is divided among; these rows are those of one
+from fastens.table.training_data import TrainingData
 
 
-class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
+class BaseFastens(SavedEstimator, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
     that predicts.
     """
 
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
     _encoder: InputEncoder
     # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be checked.
     _n_plain_features: int = -1
@@ -63,6 +46,8 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
     _takes_parts: bool = False
+    # What replaces categories, in estimators of trees.
+    _statistics: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -97,19 +82,14 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X = self._learn_table(X)
-        if self._comm.size > 1:
-            encoder = self._encoder
-            encoder.categories, X = share_categories(
-                encoder.categories, X, self._comm, missing_is_category=encoder.missing_is_category
-            )
-        y = self._read_target(y, X.shape[0])
-        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
-        self._check_ranks(len(y))
-        y = self._learn_target(y)
-        return TrainingData(X, y, unless_ones(self._combine_weights(y, weight), self._comm), rows, comm=self._comm)
+        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
+        self._check_ranks(len(data.y))
+        target = self._learn_target(data.y)
+        weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
+        return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X))
 
     def _check_ranks(self, n_rows: int) -> None:
         """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
@@ -123,23 +103,21 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
         if getattr(self, "class_weight", None) is not None:
             raise ValueError(f"class_weight must be None on several ranks; got {self.class_weight!r}.")
 
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """`y` with `n_rows` rows: a vector, or several columns where the estimator takes several targets."""
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        """Return `y` as a vector, or as several columns where the estimator takes several targets."""
         y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # as `column_or_1d` returns it, but faster
             y = np.ascontiguousarray(y)
         elif not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
             y = column_or_1d(y, warn=True)
-        if y.shape[0] != n_rows:
-            raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[0]}.")
         return y
 
     def _learn_table(self, X: Any) -> Any:
         """Learn the columns and categories of a table; return it as a row source."""
-        self._encoder, X = InputEncoder.learn(X, self._reading(), type(self).__name__, self._encoder_threads())
-        self._set_columns(X.shape[1], self._encoder.names)
-        self._set_plain()
-        return X
+        owner, n_threads = type(self).__name__, self._encoder_threads()
+        self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm)
+        self._set_columns()
+        return rows
 
     def _reading(self) -> Reading:
         return Reading(
@@ -148,17 +126,21 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
             self._reads_codes,
         )
 
+    def _category_options(self) -> Categories:
+        """How trees see categories."""
+        return Categories(encoding="partition")
+
     def _encoder_threads(self) -> int:
         return resolve_n_jobs(getattr(self, "n_jobs", None))
 
-    def _set_columns(self, n_features: int, names: list[str] | None) -> None:
-        self.n_features_in_ = n_features
+    def _set_columns(self) -> None:
+        """Set the attributes that follow from the encoder."""
+        encoder = self._encoder
+        self.n_features_in_ = len(encoder.categories)
         self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-
-    def _set_plain(self) -> None:
-        is_changed = self._encoder.names is not None or self._encoder.is_categorical.any()
+        if encoder.names is not None:
+            self.feature_names_in_ = np.array(encoder.names, dtype=object)
+        is_changed = encoder.names is not None or encoder.is_categorical.any() or bool(encoder.zero_is_missing)
         self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -175,10 +157,10 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        X = self._encode_table(X)
-        y = self._encode_target(self._read_target(y, X.shape[0]))
-        X, y, weight, rows = present(X, y, check_weights(sample_weight, X.shape[0], self._comm))
-        return TrainingData(X, y, unless_ones(weight, self._comm), rows, comm=self._comm)
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+        data = TrainingData.of_target(self._encode_target(self._read_target(y)), sample_weight, self._comm)
+        weight = unless_ones(data.sample_weight, self._comm)
+        return data._replace(sample_weight=weight).with_table(self._encode_table(X))
 
     # Predict --------------------------------------------------
 
@@ -204,18 +186,21 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
             state["classes"] = list(map(_classes_state, found)) if isinstance(found, list) else _classes_state(found)
         return state
 
+    def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """From what `_statistics_arrays` gave."""
+
     def _restore_encoder(self, state: dict[str, Any]) -> None:
         """From what `_encoder_state` gave; ValueError for anything else."""
         self._encoder = InputEncoder.from_state(state["encoder"])
-        self.n_features_in_ = len(self._encoder.categories)
+        self._set_columns()
         if state["n_features_in"] != self.n_features_in_:
             raise ValueError("the state of the columns is malformed")
-        if self._encoder.names is not None:
-            self.feature_names_in_ = np.array(self._encoder.names, dtype=object)
         if "classes" in state:
             found = state["classes"]
             self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
-        self._set_plain()
 
 
 def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
@@ -243,6 +228,7 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -262,6 +248,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     """
 
     classes_: Any
+    # Whether scikit-learn's checks may expect bad predictions on their tables.
+    _poor_score: bool = False
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted.
@@ -273,11 +266,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self._takes_several_targets
+        tags.classifier_tags.poor_score = self._poor_score
         return tags
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -288,10 +283,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         return np.column_stack(columns)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        several = isinstance(self.classes_, list)
-        if several != (y.ndim == 2) or (several and y.shape[1] != len(self.classes_)):
-            raise ValueError(f"y must have as many targets as in fit; got shape {y.shape}.")
-        if not several:
+        n_targets, n_given = (
+            len(self.classes_) if isinstance(self.classes_, list) else 1,
+            1 if y.ndim == 1 else y.shape[1],
+        )
+        if n_given != n_targets:
+            raise ValueError(f"y must have as many targets as in fit, {n_targets}; got {n_given}.")
+        if y.ndim == 1:
             return index_of_labels(y, self.classes_)
         return np.column_stack([index_of_labels(*pair) for pair in zip(y.T, self.classes_, strict=True)])
 

@@ -7,28 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, real, whole
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, declared, one_of, parameter, real, whole
 
 SPLITTER = Rule(
     "a splitter of scikit-learn", lambda value: callable(getattr(value, "split", None)) and not isinstance(value, str)
 )
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
 @dataclass(frozen=True, repr=False)
 class Options:
     """Options that stand in one parameter of an estimator.
 
-    A subclass declares `_rules`, and its fields with their defaults.
+    Subclasses are frozen dataclasses, whose fields are declared by `parameter`.
     """
 
     # By name, what a saved model may hold.
     kinds: ClassVar[dict[str, type[Options]]] = {}
-    _rules: ClassVar[Mapping[str, Rule]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        dataclass(frozen=True, repr=False)(cls)
         Options.kinds[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -57,14 +58,13 @@ class Options:
 
     def check(self, parameter: str) -> None:
         """Raise ValueError for the first option that breaks its rule; `parameter` is where the record stands."""
-        for name, rule in self._rules.items():
+        for name, rule in declared(self, "rule").items():
             rule.check(f"{parameter}.{name}", getattr(self, name))
 
 
 # How rounds of boosting go --------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
 class Dart(Options):
     """DART: rounds of boosting leave out some of the trees before them (Rashmi & Gilad-Bachrach 2015).
 
@@ -86,20 +86,12 @@ class Dart(Options):
     0.2
     """
 
-    rate_drop: float = 0.1
-    skip_drop: float = 0.5
-    max_drop: int | None = 50
-    normalize: str = "tree"
-
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "rate_drop": real(0, 1),
-        "skip_drop": real(0, 1),
-        "max_drop": whole(1) | NONE,
-        "normalize": one_of("tree", "forest"),
-    }
+    rate_drop: float = parameter(real(0, 1), default=0.1)
+    skip_drop: float = parameter(real(0, 1), default=0.5)
+    max_drop: int | None = parameter(whole(1) | NONE, default=50)
+    normalize: str = parameter(one_of("tree", "forest"), default="tree")
 
 
-@dataclass(frozen=True, repr=False)
 class Goss(Options):
     """Gradient-based one-side sampling: all rows with large gradients, and some of the others (Ke et al. 2017).
 
@@ -118,13 +110,8 @@ class Goss(Options):
     >>> model = GradientBoostingRegressor(sampling=Goss(top_rate=0.3))
     """
 
-    top_rate: float = 0.2
-    other_rate: float = 0.1
-
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "top_rate": real(0, 1, open_high=True),
-        "other_rate": real(0, 1, open_low=True),
-    }
+    top_rate: float = parameter(real(0, 1, open_high=True), default=0.2)
+    other_rate: float = parameter(real(0, 1, open_low=True), default=0.1)
 
     def check(self, parameter: str) -> None:
         """Raise ValueError for options that break their rules."""
@@ -136,7 +123,6 @@ class Goss(Options):
             )
 
 
-@dataclass(frozen=True, repr=False)
 class Mvs(Options):
     """Minimal variance sampling: the chance of a row grows with its gradient (Ibragimov & Gusev 2019).
 
@@ -154,12 +140,9 @@ class Mvs(Options):
     >>> model = GradientBoostingRegressor(sampling=Mvs(regularization=1.0), subsample=0.5)
     """
 
-    regularization: float | None = None
-
-    _rules: ClassVar[Mapping[str, Rule]] = {"regularization": real(0) | NONE}
+    regularization: float | None = parameter(real(0) | NONE, default=None)
 
 
-@dataclass(frozen=True, repr=False)
 class EarlyStopping(Options):
     """Early stopping on rows held out, or on the X_val given to `fit`.
 
@@ -181,17 +164,14 @@ class EarlyStopping(Options):
     >>> model = GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="roc_auc", refit=True))
     """
 
-    eval_metric: Any = "loss"
-    validation: Any = None
-    refit: bool = False
-
-    _rules: ClassVar[Mapping[str, Rule]] = {"eval_metric": ANYTHING, "validation": SPLITTER | NONE, "refit": FLAG}
+    eval_metric: Any = parameter(ANYTHING, default="loss")
+    validation: Any = parameter(SPLITTER | NONE, default=None)
+    refit: bool = parameter(FLAG, default=False)
 
 
 # How trees grow --------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
 class Growth(Options):
     """Rarely needed rules of how the trees of boosting grow.
 
@@ -211,7 +191,7 @@ class Growth(Options):
     path_smooth : float, default=0
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
-        Largest absolute value of a leaf, or of what its line says, before the learning rate.
+        Largest absolute value of a leaf, or of its linear model, before the learning rate.
 
     Examples
     --------
@@ -219,24 +199,14 @@ class Growth(Options):
     >>> model = GradientBoostingClassifier(growth=Growth(min_child_weight=1.0))
     """
 
-    split_criterion: str = "newton"
-    min_child_weight: float = 1e-3
-    min_weight_leaf: float = 0.0
-    min_gain_to_split: float = 0.0
-    path_smooth: float = 0.0
-    max_delta_step: float | None = None
-
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "split_criterion": one_of("newton", "squared_error"),
-        "min_child_weight": real(0),
-        "min_weight_leaf": real(0),
-        "min_gain_to_split": real(0),
-        "path_smooth": real(0),
-        "max_delta_step": real(0, open_low=True) | NONE,
-    }
+    split_criterion: str = parameter(one_of("newton", "squared_error"), default="newton")
+    min_child_weight: float = parameter(real(0), default=1e-3)
+    min_weight_leaf: float = parameter(real(0), default=0.0)
+    min_gain_to_split: float = parameter(real(0), default=0.0)
+    path_smooth: float = parameter(real(0), default=0.0)
+    max_delta_step: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 
 
-@dataclass(frozen=True, repr=False)
 class LinearLeaves(Options):
     """Leaves that are linear models of the numeric features on their paths (Shi, Li & Li 2019).
 
@@ -252,14 +222,11 @@ class LinearLeaves(Options):
     >>> model = GradientBoostingRegressor(linear_leaves=LinearLeaves(l2=1.0))
     """
 
-    l2: float = 10.0
-
-    _rules: ClassVar[Mapping[str, Rule]] = {"l2": real(0)}
+    l2: float = parameter(real(0), default=10.0)
 
 
-@dataclass(frozen=True, repr=False)
 class Categories(Options):
-    """How the trees of boosting see categorical columns.
+    """How trees see categorical columns; single trees, forests and AdaBoost have the first two options.
 
     Parameters
     ----------
@@ -290,29 +257,18 @@ class Categories(Options):
     >>> model = GradientBoostingRegressor(categories=Categories(encoding="partition", smoothing=1.0))
     """
 
-    encoding: str = "auto"
-    missing: str = "missing"
-    one_hot_max_size: int = 2
-    min_samples: int | None = None
-    max_per_split: int | None = None
-    smoothing: float = 5.0
-    l2: float = 3.0
-
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "encoding": one_of("auto", "partition", "target", "ordered"),
-        "missing": one_of("missing", "category"),
-        "one_hot_max_size": whole(0, 255),
-        "min_samples": whole(1) | NONE,
-        "max_per_split": whole(1) | NONE,
-        "smoothing": real(0),
-        "l2": real(0),
-    }
+    encoding: str = parameter(one_of("auto", "partition", "target", "ordered"), default="auto")
+    missing: str = parameter(one_of("missing", "category"), default="missing")
+    one_hot_max_size: int = parameter(whole(0, 255), default=2)
+    min_samples: int | None = parameter(whole(1) | NONE, default=None)
+    max_per_split: int | None = parameter(whole(1) | NONE, default=None)
+    smoothing: float = parameter(real(0), default=5.0)
+    l2: float = parameter(real(0), default=3.0)
 
 
 # Losses with options --------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
 class HuberLoss(Options):
     """Squared errors of most rows, absolute ones of the others (Huber 1964).
 
@@ -327,12 +283,9 @@ class HuberLoss(Options):
     >>> model = GradientBoostingRegressor(HuberLoss(alpha=0.8))
     """
 
-    alpha: float = 0.9
-
-    _rules: ClassVar[Mapping[str, Rule]] = {"alpha": real(0, 1, open_low=True, open_high=True)}
+    alpha: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.9)
 
 
-@dataclass(frozen=True, repr=False)
 class TweedieLoss(Options):
     """The deviance of Tweedie's distribution with a log link: many zeros, and positive numbers.
 
@@ -347,12 +300,9 @@ class TweedieLoss(Options):
     >>> model = GradientBoostingRegressor(TweedieLoss(variance_power=1.2))
     """
 
-    variance_power: float = 1.5
-
-    _rules: ClassVar[Mapping[str, Rule]] = {"variance_power": real(1, 2, open_low=True, open_high=True)}
+    variance_power: float = parameter(real(1, 2, open_low=True, open_high=True), default=1.5)
 
 
-@dataclass(frozen=True, repr=False)
 class LambdaRankLoss(Options):
     """LambdaMART: by how much each pair of documents changes NDCG (Burges 2010).
 
@@ -361,7 +311,7 @@ class LambdaRankLoss(Options):
     truncation_level : int, default=30
         Places whose documents are compared with all below; a little more than `ndcg_at` is good.
     label_gain : {"exponential", "linear"}, default="exponential"
-        What a document of relevance r is worth: 2**r - 1 or r.
+        The gain of a document of relevance r: 2**r - 1 or r.
     normalize : bool, default=True
         Whether close pairs count more than those far apart, and queries of many pairs no more than others.
 
@@ -371,18 +321,11 @@ class LambdaRankLoss(Options):
     >>> model = GradientBoostingRanker(LambdaRankLoss(label_gain="linear"))
     """
 
-    truncation_level: int = 30
-    label_gain: str = "exponential"
-    normalize: bool = True
-
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "truncation_level": whole(1),
-        "label_gain": one_of("exponential", "linear"),
-        "normalize": FLAG,
-    }
+    truncation_level: int = parameter(whole(1), default=30)
+    label_gain: str = parameter(one_of("exponential", "linear"), default="exponential")
+    normalize: bool = parameter(FLAG, default=True)
 
 
-@dataclass(frozen=True, repr=False)
 class AFTLoss(Options):
     """Accelerated failure time: log(time) = prediction + scale * error (Barnwal, Cho & Hocking 2020).
 
@@ -399,13 +342,8 @@ class AFTLoss(Options):
     >>> model = GradientBoostingSurvival(AFTLoss("logistic", scale=0.5))
     """
 
-    distribution: str = "normal"
-    scale: float = 1.0
-
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "distribution": one_of("normal", "logistic", "extreme"),
-        "scale": real(0, open_low=True),
-    }
+    distribution: str = parameter(one_of("normal", "logistic", "extreme"), default="normal")
+    scale: float = parameter(real(0, open_low=True), default=1.0)
 
 
 # What plain values are short for.

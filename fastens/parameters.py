@@ -1,14 +1,16 @@
-"""Rules for the parameters of estimators: one small object says what is allowed, checks it and words the error."""
+"""Rules for the parameters of estimators: each has the test and its text in errors."""
 
 from __future__ import annotations
 
 import math
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-# Python's own types come first: abstract ones take longer to say yes.
+import numpy as np
+
+# Python's own types come first: tests of abstract ones take longer.
 _WHOLE = (int, numbers.Integral)
 _REAL = (float, int, numbers.Real)
 
@@ -84,6 +86,16 @@ class Need:
     met: Callable[[Any], bool]
 
 
+def parameter(rule: Rule, *, default: Any, needs: tuple[Need, ...] = (), kw_only: Any = MISSING) -> Any:
+    """A field of a dataclass of parameters, with its rule."""
+    return field(default=default, kw_only=kw_only, metadata={"rule": rule, "needs": needs})
+
+
+def declared(kind: Any, what: str) -> dict[str, Any]:
+    """The "rule" or the "needs" of the fields of a class that have such."""
+    return {each.name: each.metadata[what] for each in fields(kind) if each.metadata.get(what)}
+
+
 def read_with(parameter: str, *values: Any) -> tuple[Need]:
     """Where another parameter has one of a few values."""
     rule = one_of(*values)
@@ -96,6 +108,7 @@ ANYTHING = Rule("anything", lambda value: True)
 FUNCTION = Rule("a function", callable)
 ESTIMATOR = Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params"))
 POSITIVE = real(0, open_low=True)
+RANDOM_STATE = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE
 # Prior probabilities that nodes of a tree split.
 PROBABILITY = real(0, 1, open_low=True, open_high=True)
 DECLINE = Rule(

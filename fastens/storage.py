@@ -24,6 +24,7 @@ import os
 import pickle
 import re
 import secrets
+import shutil
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -158,7 +159,8 @@ def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarra
         body += bytes(-(HEADER_START + len(body)) % ALIGNMENT)
         body += array.tobytes()
     prefix = PREFIX.pack(MAGIC, VERSION, len(header))
-    _write_at_once(os.path.realpath(path), [prefix, _checksum(prefix, body), body])
+    with replacing(path) as unfinished, open(unfinished, "wb") as file:
+        file.writelines([prefix, _checksum(prefix, body), body])
 
 
 def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
@@ -207,17 +209,38 @@ def _checksum(prefix: bytes | memoryview, body: bytes | bytearray | memoryview) 
     return checksum.digest()
 
 
-def _write_at_once(path: str, parts: list[bytes | bytearray]) -> None:
-    # A reader sees the old file or the new one, also if this process dies on the way.
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yield the name of a new file beside `path`, which takes its place when the block ends.
+
+    A reader sees the old file or the new one, also if this process dies on the way. After an error the old file is
+    there as it was, and the new one is removed. Pipes and devices are written to directly; links stay links.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+
+    Raises
+    ------
+    FileNotFoundError
+        If its folder does not exist.
+    """
+    path = os.path.realpath(path)
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "there is no such folder to save in", folder)
-    unfinished = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        yield path
+        return
+    # The name ends as that of the file does: writers choose the format by the suffix.
+    unfinished = os.path.join(folder, f".{secrets.token_hex(8)}.{name}")
     try:
-        with open(unfinished, "xb") as file:
-            file.writelines(parts)
-            file.flush()
+        yield unfinished
+        with open(unfinished, "rb+") as file:
             os.fsync(file.fileno())
+        if os.path.exists(path):
+            shutil.copymode(path, unfinished)
         os.replace(unfinished, path)
     except BaseException:
         if os.path.exists(unfinished):

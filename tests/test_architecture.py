@@ -14,11 +14,13 @@ from source_files import PACKAGE, SOURCES, absolute, cycles, functions, imported
 # The rooms: folders, and the modules at the top. A room imports only from rooms above it in this list.
 ROOMS = [
     "warn",
+    "docstrings",
     "foreign_names",
     "parameters",
     "options",
     "checked_parameters",
     "storage",
+    "files",
     "engine",
     "engine.rows",
     "engine.bins",
@@ -39,6 +41,8 @@ ROOMS = [
     "posterior",
     "inspection",
     "monitoring",
+    "exchange.writing",
+    "exchange",
     "tree_model",
     "boosting",
     "forests",
@@ -53,6 +57,8 @@ ROOMS = [
     "bayes.trees",
     "bayes.hypotheses",
     "bayes",
+    "exchange.reading",
+    "exchange",
     "fastens",
     "cli.table",
     "cli.models",
@@ -68,16 +74,13 @@ MAX_PARAMETERS = {".py": 6, ".pyx": 8, ".pxd": 8, ".h": 8}
 MAX_CONSTRUCTOR_PARAMETERS = 32
 COPIED_LINES = 10
 # By folder: the most own classes that a public estimator inherits from, and the longest line of them, itself included.
-INHERITANCE = {"boosting": (9, 5), "adaboost": (8, 5), "combining": (8, 6), "forests": (16, 7), "bayes": (12, 7)}
+INHERITANCE = {"boosting": (7, 5), "adaboost": (7, 5), "combining": (7, 6), "forests": (10, 6), "bayes": (11, 7)}
 
 # Exceptions. These lists only shrink: an entry that is no longer needed fails its test.
 LONG_SIGNATURES = {
     "BoostedTrees.fit": 10,
     "GradientBoostingRanker.fit": 15,
-    "GradientBoostingRanker.permutation_importance": 8,
-    "GradientBoostingRanker.refit_leaves": 7,
     "_add_block": 12,
-    "_add_families_of": 9,
     "add_family_entries": 9,
     "advance": 9,
     "average_parents": 11,
@@ -90,11 +93,14 @@ FOLDER_CYCLES = []
 
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
-BAYES_ROOMS = {"warn", "parameters", "base", "saving", "table", "table.columns", "engine", "engine.bins"}
+BAYES_ROOMS = {
+    *("warn", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
+    *("engine", "engine.bins"),
+}
 MORE_OF_BAYES = {
     "bayes.networks": {"inspection"},
     "bayes.concepts": {"inspection"},
-    "bayes.trees": {"engine.rows", "engine.trees", "engine.grow", "posterior", "forests"},
+    "bayes.trees": {"engine.rows", "engine.trees", "engine.grow", "posterior", "tree_model", "forests"},
     "bayes.hypotheses": {"inspection", "combining"},
 }
 

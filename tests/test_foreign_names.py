@@ -58,6 +58,7 @@ def test_what_fit_is_given_elsewhere(name, ours):
         (GradientBoostingRegressor, "criterion", r"growth=Growth\(split_criterion=\.\.\.\)"),
         (AdaBoostClassifier, "base_estimator", "estimator"),
         (RandomForestClassifier, "subsample", "max_samples"),
+        (RandomForestClassifier, "categorical_encoding", r"categories=Categories\(encoding=\.\.\.\)"),
         (RandomForestClassifier, "n_trees", "n_estimators"),
         (GradientBoostingRanker, "seed", "random_state"),
     ],

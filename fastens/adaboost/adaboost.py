@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,15 +17,17 @@ from fastens.adaboost.weak_learners import (
     class_indices,
     models_from_arrays,
     models_to_arrays,
-    tree_importances,
     tree_values,
+    weighted_importances,
 )
 from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
-from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, taken
-from fastens.boosting.parameters import CATEGORY_RULES, NEEDS, RULES
+from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, subset
+from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
-from fastens.boosting.start import start_rounds
+from fastens.boosting.rules import start_rounds
+from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
@@ -33,36 +36,26 @@ from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
-from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, read_with, whole
+from fastens.options import Categories
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.tree_model.column_rules import (
-    CONSTRAINTS,
+    CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
     path_rules,
 )
-from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 
 # Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
 _LOGIT_STEP = 4.0
-_SHARED = (
-    "n_estimators",
-    "learning_rate",
-    "max_bins",
-    "validation_fraction",
-    "early_stopping",
-    "n_iter_no_change",
-    "tol",
-    "categorical_features",
-    "verbose",
-    "random_state",
-    "n_jobs",
-)
+_DEPTH, _VOTES = OF_OWN_TREES["max_depth"], read_with("algorithm", *VOTING)
+RULES = BoostedTrees._parameter_rules
 
 
-class AdaBoostClassifier(AdditiveVotes, TreeModel):
+@with_parameters
+class AdaBoostClassifier(AdditiveVotes):
     """AdaBoost on decision stumps, shallow trees, or any other classifier.
 
     Each round fits a weak classifier to weighted rows, measures its weighted error e, and multiplies the weights of the
@@ -98,47 +91,23 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
     criterion : {"gini", "entropy", "error"}, default="gini"
         What splits lower: an impurity, or ("error", stumps only) the weighted error itself; "gentle" and "logit" lower
         the squared error of their steps.
-    max_bins : int, default=255
-        Most bins of a feature; a feature with no more distinct values keeps every one of them.
     early_stopping : bool or "auto", default="auto"
         Stop when the validation loss (exponential; "logit": log loss) no longer falls, and keep the rounds up to its
         lowest point. "auto": where `fit` gets X_val.
-    validation_fraction : float, default=0.1
-        Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
-    n_iter_no_change : int, default=10
-        Rounds without improvement before stopping.
-    tol : float, default=1e-7
-        What counts as an improvement of the validation loss.
     monotonic_cst : array of -1, 0, 1 or dict by name, default=None
-        Features with which the probability of the second of two classes must not fall (1) or rise (-1).
-    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
-        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-        in no group are one more group. An `estimator` has its own constraints.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
-        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
-        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-        "target" for columns of more than 32 categories, unless there are three or more classes.
-    categorical_missing : {"missing", "category"}, default="missing"
-        Whether a missing value in a categorical column is missing, or a category of its own.
+        Features with which the probability of the second of two classes must not fall (1) or rise (-1). An `estimator`
+        has its own constraints.
     warm_start : bool, default=False
         Keep the rounds of the last `fit` and add those up to `n_estimators`, as if fitted at once.
     verbose : int, default=0
         Print the losses every so many rounds.
     random_state : int, RandomState or None, default=None
         Fixes the rows drawn and the validation rows; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {parameters}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
     n_estimators_, n_iter_ : int
         Rounds kept.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
@@ -150,8 +119,6 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
     train_score_, validation_score_ : arrays
         Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
         exp(all votes / K - votes for the row's class); "logit": log loss. Restarts do not change what is counted.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the trees' gain, each tree weighted as it votes.
 
     References
     ----------
@@ -170,55 +137,31 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
     True
     """
 
+    estimator: Any = parameter(ESTIMATOR | NONE, default=None, needs=_VOTES, kw_only=False)
+    n_estimators: int = parameter(RULES["n_estimators"], default=50)
+    learning_rate: float = parameter(RULES["learning_rate"], default=1.0)
+    algorithm: str = parameter(one_of(*VOTING, "gentle", "logit"), default="discrete")
+    resample: bool = parameter(FLAG, default=False, needs=_VOTES)
+    restart: bool | str = parameter(AUTO, default="auto", needs=_VOTES)
+    max_depth: int = parameter(whole(1, 30), default=1, needs=_DEPTH)
+    criterion: str = parameter(one_of("gini", "entropy", "error"), default="gini", needs=(*_DEPTH, *_VOTES))
+    max_bins: int = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
+    early_stopping: bool | str = parameter(AUTO, default="auto")
+    validation_fraction: float = parameter(RULES["validation_fraction"], default=0.1, needs=SPLITS)
+    n_iter_no_change: int = parameter(RULES["n_iter_no_change"], default=10, needs=STOPS)
+    tol: float = parameter(RULES["tol"], default=1e-7, needs=STOPS)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    interaction_cst: Any = parameter(ANYTHING, default=None)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    categories: Categories | None = parameter(CATEGORIES, default=None)
+    warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)
+    verbose: int = parameter(RULES["verbose"], default=0)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar = DOCS
     # Called after each round with its number, the number of rounds, and the losses.
-    _on_round: OnRound | None = None
-
-    _parameter_rules: ClassVar = {
-        **{name: RULES[name] for name in _SHARED},
-        **CATEGORY_RULES,
-        "early_stopping": FLAG | one_of("auto"),
-        "estimator": ESTIMATOR | NONE,
-        "algorithm": one_of(*VOTING, "gentle", "logit"),
-        "resample": FLAG,
-        "restart": FLAG | one_of("auto"),
-        "max_depth": whole(1, 30),
-        **CONSTRAINTS,
-        "criterion": one_of("gini", "entropy", "error"),
-        "warm_start": FLAG,
-    }
-    _parameter_needs: ClassVar = {
-        **{name: NEEDS[name] for name in _SHARED if name in NEEDS},
-        **OF_OWN_TREES,
-        "criterion": (*OF_OWN_TREES["max_depth"], *read_with("algorithm", *VOTING)),
-    }
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        learning_rate: float = 1.0,
-        algorithm: str = "discrete",
-        resample: bool = False,
-        restart: bool | str = "auto",
-        max_depth: int = 1,
-        criterion: str = "gini",
-        max_bins: int = 255,
-        early_stopping: bool | str = "auto",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-7,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _on_round: OnRound | None = field(init=False, default=None)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -229,16 +172,6 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         check_no_constraints(self)
         if self.estimator is not None:
             check_kind("estimator", self.estimator, wants_classifier=True)
-        if not self._votes:
-            for name, default in (
-                ("estimator", None),
-                ("resample", False),
-                ("restart", "auto"),
-                ("warm_start", False),
-            ):
-                value = getattr(self, name)
-                if value is not default and value != default:
-                    raise ValueError(f"{name} must be {default!r} with algorithm={self.algorithm!r}; got {value!r}.")
 
     @property
     def _votes(self) -> bool:
@@ -277,7 +210,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         validation = GivenValidation(X_val, y_val).read(self)
         if validation is None and holds_out(self):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            data, validation = (taken(data, rows) for rows in drawn_rows(self, data, seed))
+            data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)
         self._restored()
         run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)
@@ -310,7 +243,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         n_rounds = run.best_round
         if isinstance(run, VotingRun):
             votes = run.votes[:n_rounds]
-            self._keep_votes(votes[n_earlier:], min(n_earlier, n_rounds), run.learner)
+            self._keep_votes(votes, min(n_earlier, n_rounds), run.learner)
             self.estimator_weights_ = np.array([vote.weight for vote in votes])
             self.estimator_errors_ = np.array([vote.error for vote in votes])
             self.restarted_ = np.array([vote.restarted for vote in votes])
@@ -321,13 +254,12 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         self.validation_score_ = np.array(run.history.validation)
 
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
-        """Put new votes behind the first of those that are there."""
+        """Keep votes, the first of which are those of the last fit."""
         if isinstance(learner, Estimators):
-            self.estimators_ = [*getattr(self, "estimators_", [])[:n_earlier], *(vote.weak.model for vote in votes)]
-            self._values = [*getattr(self, "_values", [])[:n_earlier], *(vote.values for vote in votes)]
+            self.estimators_, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
             return
         parts = [head(self._ensemble, n_earlier)] if n_earlier else []
-        parts += [learner.ensemble(votes)] if votes else []
+        parts += [learner.ensemble(votes[n_earlier:])] if len(votes) > n_earlier else []
         self._ensemble = parts[0] if len(parts) == 1 else joined(*parts)
 
     # Newton steps --------------------------------------------------
@@ -458,12 +390,7 @@ class AdaBoostClassifier(AdditiveVotes, TreeModel):
         self._check_fitted()
         if not self._votes:
             return super().feature_importances_
-        if getattr(self, "estimators_", None) is not None:
-            importances = np.array([model.feature_importances_ for model in self.estimators_])
-        else:
-            importances = tree_importances(self._ensemble)
-        total = self._by_columns(self.estimator_weights_ @ importances)
-        return total / total.sum() if total.sum() > 0 else total
+        return weighted_importances(self)
 
 
 def _reporter(verbose: int) -> OnRound | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,15 +15,15 @@ from fastens.adaboost.weak_learners import (
     BinnedRows,
     Trees,
     fitted_copy,
-    limited,
     models_from_arrays,
     models_to_arrays,
     takes_weights,
-    tree_importances,
+    weighted_importances,
 )
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
-from fastens.boosting.parameters import CATEGORY_RULES, RULES
+from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
@@ -34,28 +35,24 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.medians import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.stages import staged_scores
-from fastens.parameters import ESTIMATOR, FLAG, NONE, one_of, whole
+from fastens.options import Categories
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
 from fastens.tree_model.column_rules import (
-    CONSTRAINTS,
+    CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
     path_rules,
 )
+from fastens.tree_model.docs import DOCS
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
 
-_SHARED = (
-    "n_estimators",
-    "learning_rate",
-    "max_bins",
-    "categorical_features",
-    "random_state",
-    "n_jobs",
-)
+RULES, _DEPTH = BoostedTrees._parameter_rules, OF_OWN_TREES["max_depth"]
 
 
+@with_parameters
 class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     """AdaBoost.R2 on regression trees or any other regressor.
 
@@ -80,40 +77,21 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         with their weights.
     max_depth : int, default=3
         Depth of the trees.
-    max_bins : int, default=255
-        Most bins of a feature; a feature with no more distinct values keeps every one of them.
     monotonic_cst : array of -1, 0, 1 or dict by name, default=None
-        Features with which the prediction must not fall (1) or rise (-1).
-    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None, default=None
-        Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-        in no group are one more group. An `estimator` has its own constraints.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    categorical_encoding : {"auto", "partition", "target", "ordered"}, default="auto"
-        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
-        row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-        "target" for columns of more than 32 categories, unless there are three or more classes.
-    categorical_missing : {"missing", "category"}, default="missing"
-        Whether a missing value in a categorical column is missing, or a category of its own.
+        Features with which the prediction must not fall (1) or rise (-1). An `estimator` has its own constraints.
     random_state : int, RandomState or None, default=None
         Fixes the rows drawn; the model does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {parameters}
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
     n_estimators_ : int
         Rounds kept.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
         Weight and mean loss of each regressor.
     estimators_ : list
         The regressors, where `estimator` is given.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the trees' gain, each tree by its weight.
 
     References
     ----------
@@ -129,36 +107,22 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        "estimator": ESTIMATOR | NONE,
-        "loss": one_of("linear", "square", "exponential"),
-        "resample": FLAG,
-        "max_depth": whole(1, 30),
-        **CONSTRAINTS,
-        **{name: RULES[name] for name in _SHARED},
-        **CATEGORY_RULES,
-    }
-    _parameter_needs: ClassVar = OF_OWN_TREES
+    _combination = "weighted median"
+    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    n_estimators: int = parameter(RULES["n_estimators"], default=50)
+    learning_rate: float = parameter(RULES["learning_rate"], default=1.0)
+    loss: str = parameter(one_of("linear", "square", "exponential"), default="linear")
+    resample: bool = parameter(FLAG, default=True)
+    max_depth: int = parameter(whole(1, 30), default=3, needs=_DEPTH)
+    max_bins: int = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    interaction_cst: Any = parameter(ANYTHING, default=None)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    categories: Categories | None = parameter(CATEGORIES, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        learning_rate: float = 1.0,
-        loss: str = "linear",
-        resample: bool = True,
-        max_depth: int = 3,
-        max_bins: int = 255,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _docs: ClassVar = DOCS
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -215,22 +179,16 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             "squared_error", max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
         )
         target = number_target(data.y - center)
-        return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
+        return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
-        """Fit one regressor after another to the weights of the moment; with its predictions."""
-        drawing = self.resample or not (self.estimator is None or takes_weights(self.estimator))
-        if not drawing:
-            index = 0
-            while True:
-                yield learner.fit(weights, None, index)
-                index += 1
+        """Fit one regressor after another to the current weights; with its predictions."""
+        if not self.resample and (self.estimator is None or takes_weights(self.estimator)):
+            yield from (learner.fit(weights, None, index) for index in count())
         order = content_order(learner.content(), weights.classes)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        index = 0
-        while True:
+        for index in count():
             yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
-            index += 1
 
     def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
         """A regressor's weight, its mean loss, and what the logarithms of the weights take; None: it is perfect."""
@@ -324,12 +282,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def feature_importances_(self) -> Array:
         """Share of each feature in the gain of the trees, each by its weight, shape (n_features,)."""
         self._check_fitted()
-        if self.estimator is not None:
-            importances = np.array([model.feature_importances_ for model in self.estimators_])
-        else:
-            importances = tree_importances(self._ensemble)
-        total = self._by_columns(self.estimator_weights_ @ importances)
-        return total / total.sum() if total.sum() > 0 else total
+        return weighted_importances(self)
 
 
 class _TreeRegressors:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
 from fastens.boosting.classifier import most_probable
+from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
-from fastens.engine.losses.losses import Loss
-from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes
 from fastens.monitoring.stages import staged_scores
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 # The algorithms whose classifiers vote for one class each.
@@ -47,23 +47,18 @@ class Contribution(NamedTuple):
     missing: Array
 
 
-class AdditiveVotes(BaseClassifier):
+class AdditiveVotes(BaseClassifier, TreeModel):
     """A classifier whose raw prediction is a sum of votes: its predictions, margins, bounds and curves."""
 
-    _loss: Loss
+    algorithm: str
+    estimator: Any
+    estimator_weights_: Array
+    estimator_errors_: Array
+    restarted_: NDArray[np.bool_]
+    train_score_: Array
 
-    if TYPE_CHECKING:
-        _ensemble: TreeEnsemble
-        algorithm: str
-        estimator: Any
-        estimator_weights_: Array
-        estimator_errors_: Array
-        restarted_: NDArray[np.bool_]
-        train_score_: Array
-
-        def _raw(self, X: Any) -> Array: ...
-
-        def _staged_raw(self, X: Any) -> Iterator[Array]: ...
+    def _staged_raw(self, X: Any) -> Iterator[Array]:
+        raise NotImplementedError
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return raw predictions: log odds of the second class, or a column of scores per class if there are more."""
@@ -75,7 +70,7 @@ class AdditiveVotes(BaseClassifier):
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
-        raw = self._raw(X)
+        raw = self._raw(X)  # raises NotFittedError before `_loss` is looked up
         return self._loss.predict(raw)
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[Array]:
@@ -85,8 +80,7 @@ class AdditiveVotes(BaseClassifier):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
-        raw = self._raw(X)
-        return most_probable(raw, self.classes_)
+        return most_probable(self._raw(X), self.classes_)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the predicted classes after each round."""
@@ -185,17 +179,14 @@ class AdditiveVotes(BaseClassifier):
 
     def _sum_of_votes(self) -> float:
         """The largest difference that all votes together can make."""
-        if self.estimator is not None or self.algorithm in CLASS_VOTES:
-            return float(self._largest_votes().sum())
+        if self.algorithm in CLASS_VOTES:
+            return float(self.estimator_weights_.sum())
+        if self.estimator is not None:
+            return float(sum(np.ptp(values, axis=1).max() for values in self._values))
         first, value = self._ensemble.node_offsets[:-1], np.array(self._ensemble.value)
         spread = np.abs(value[:, 0]) if value.shape[1] == 1 else np.ptp(value, axis=1)
         spread[self._ensemble.left_child > 0] = 0
         return float(np.maximum.reduceat(spread, first).sum() + np.ptp(np.append(self._ensemble.baseline, 0.0)))
-
-    def _largest_votes(self) -> Array:
-        if self.algorithm in CLASS_VOTES:
-            return self.estimator_weights_
-        return np.array([np.ptp(values, axis=1).max() for values in self._values])
 
     def plot_margins(self, X: ArrayLike, y: ArrayLike, ax: Any = None) -> Any:
         """Plot the cumulative distribution of the margins.
@@ -235,7 +226,7 @@ class AdditiveVotes(BaseClassifier):
         self._check_fitted()
         if self.estimator is not None or self._ensemble.max_depth.max(initial=0) > 1:
             raise ValueError("only ensembles of stumps have contribution curves: estimator=None and max_depth=1.")
-        index = self._feature_index(feature)
+        index = Columns(self.n_features_in_, self._encoder.names).position("feature", feature)
         name = str(self._encoder.names[index]) if self._encoder.names is not None else f"feature {index}"
         categories = self._encoder.categories[index]
         if categories is not None:
@@ -258,18 +249,6 @@ class AdditiveVotes(BaseClassifier):
         for feature in np.flatnonzero(self._column_of == column).tolist():
             added += feature_table(self._ensemble, feature)[codes[feature]]
         return added[:, 0] if added.shape[1] == 1 else added
-
-    def _feature_index(self, feature: int | str) -> int:
-        if isinstance(feature, str):
-            names = [] if self._encoder.names is None else list(self._encoder.names)
-            if feature not in names:
-                raise ValueError(f"feature must be the name or index of a column; got {feature!r}.")
-            return names.index(feature)
-        if not isinstance(feature, int | np.integer) or not 0 <= feature < self.n_features_in_:
-            raise ValueError(
-                f"feature must be less than {self.n_features_in_}, the number of columns; got {feature!r}."
-            )
-        return int(feature)
 
     def plot_contribution(self, feature: int | str, ax: Any = None) -> Any:
         """Plot one feature's part in the raw prediction (log odds): steps, or a bar per category.

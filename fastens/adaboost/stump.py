@@ -10,27 +10,31 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.adaboost.weak_learners import BinnedRows, Trees
 from fastens.adaboost.weights import RowWeights
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
-from fastens.boosting.parameters import RULES
+from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
-from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.parameters import ANYTHING, one_of
+from fastens.parameters import ANYTHING, one_of, parameter
+from fastens.tree_model.docs import DOCS
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
 
-_RULES = {name: RULES[name] for name in ("max_bins", "categorical_features", "n_jobs")}
 
-
+@with_parameters
 class _Stump(SavedEnsemble, BaseFastens):
     """What both stumps share: bins, one tree, and how it reads."""
 
-    max_bins: int
-    n_jobs: int | None
+    _combination = "mean"
+    max_bins: int = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar = DOCS
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -65,10 +69,6 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         raise NotImplementedError
-
-    def _raw(self, X: Any) -> Array:
-        X = self._check_table(X)
-        return map_parts(lambda part: self._ensemble.predict_raw(part, resolve_n_jobs(self.n_jobs)), X)
 
     @property
     def feature_(self) -> int:
@@ -109,6 +109,7 @@ class _Stump(SavedEnsemble, BaseFastens):
         return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
 
 
+@with_parameters
 class DecisionStumpClassifier(_Stump, BaseClassifier):
     """A tree of one split, for any number of classes.
 
@@ -116,28 +117,11 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     ----------
     criterion : {"gini", "entropy", "error"}, default="gini"
         What the split lowers: an impurity, or the weight of the rows outside the heaviest class of their side.
-    max_bins : int, default=255
-        Most bins of a feature; a feature with no more distinct values keeps every one of them, so that the split is
-        exact.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, multiplied with `sample_weight`.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {parameters}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    feature_, threshold_, categories_left_, missing_left_
-        The split.
-    feature_importances_ : array of shape (n_features_in_,)
-        1 for the feature split on.
+    {attributes}
 
     References
     ----------
@@ -154,22 +138,8 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     (2, 2.45)
     """
 
-    _parameter_rules: ClassVar = {
-        **_RULES,
-        "criterion": one_of("gini", "entropy", "error"),
-        "class_weight": ANYTHING,
-    }
-
-    def __init__(
-        self,
-        criterion: str = "gini",
-        *,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    criterion: str = parameter(one_of("gini", "entropy", "error"), default="gini", kw_only=False)
+    class_weight: Any = parameter(ANYTHING, default=None)
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         classes = data.y.astype(np.uint16)
@@ -194,29 +164,17 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
         return self.classes_[best]
 
 
+@with_parameters
 class DecisionStumpRegressor(_Stump, BaseRegressor):
     """A regression tree of one split, of least squared error.
 
     Parameters
     ----------
-    max_bins : int, default=255
-        Most bins of a feature; a feature with no more distinct values keeps every one of them, so that the split is
-        exact.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    {parameters}
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    feature_, threshold_, categories_left_, missing_left_
-        The split.
-    feature_importances_ : array of shape (n_features_in_,)
-        1 for the feature split on.
+    {attributes}
 
     References
     ----------
@@ -230,13 +188,6 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
     >>> DecisionStumpRegressor().fit(X, y).feature_
     8
     """
-
-    _parameter_rules: ClassVar = _RULES
-
-    def __init__(
-        self, *, max_bins: int = 255, categorical_features: Any = "from_dtype", n_jobs: int | None = None
-    ) -> None:
-        self._keep_parameters(locals())
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         matrix = binning.transform(data.X, n_threads)

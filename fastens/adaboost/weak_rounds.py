@@ -34,7 +34,7 @@ class Weak(NamedTuple):
 
     model: Any
     codes: Codes  # of the training rows
-    codes_elsewhere: Codes | None  # of the rows to validate on
+    validation_codes: Codes | None  # of the rows to validate on
     cells: NDArray[np.integer] | None  # the cell of each code; None: they are the same
     cell_class: NDArray[np.intp]  # the class that each cell votes for
     sums: NDArray[np.int64] | None  # weights, as fitted, by cell and class; None: to be counted
@@ -52,40 +52,21 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class VotingRules:
-    """What the rounds do besides fitting.
+    """What the rounds do besides fitting."""
 
-    Attributes
-    ----------
-    n_classes : int
-        K.
-    n_rounds : int
-        Most rounds to run.
-    is_real : bool
-        Vote with the logarithms of probabilities in place of classes.
-    learning_rate : float
-        Factor of every vote.
-    is_m1 : bool
-        AdaBoost.M1: a classifier must be right on more than half of the weight, whatever the number of classes.
-    resample : bool
-        Fit each round to rows drawn from the distribution.
-    restarts : bool
-        Where a classifier is no better than chance, leave it out and start again from the first distribution.
-    n_iter_no_change, tol : int, float
-        With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
-    seed, n_threads : int
-        Of the rows drawn; number of threads.
-    """
-
-    n_classes: int
-    n_rounds: int
-    is_real: bool
-    learning_rate: float
+    n_classes: int  # K
+    n_rounds: int  # most rounds to run
+    is_real: bool  # vote with the logarithms of probabilities in place of classes
+    learning_rate: float  # factor of every vote
+    # AdaBoost.M1: a classifier must be right on more than half of the weight, whatever the number of classes.
     is_m1: bool
-    resample: bool
+    resample: bool  # fit each round to rows drawn from the distribution
+    # Where a classifier is no better than chance, leave it out and start again from the first distribution.
     restarts: bool
+    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
     n_iter_no_change: int
     tol: float
-    seed: int
+    seed: int  # of the rows drawn
     n_threads: int
 
 
@@ -100,19 +81,7 @@ class Vote(NamedTuple):
 
 
 class VotingRun:
-    """One fit of AdaBoost.
-
-    Parameters
-    ----------
-    learner : Learner
-        What fits weak classifiers.
-    classes : uint16 array of shape (n_rows,)
-        The class of each row.
-    sample_weight : float64 array or None
-        Positive weights.
-    rules : VotingRules
-        Everything else.
-    """
+    """One fit of AdaBoost."""
 
     def __init__(
         self, learner: Learner, classes: NDArray[np.uint16], sample_weight: Array | None, rules: VotingRules
@@ -120,7 +89,7 @@ class VotingRun:
         self.learner, self.rules = learner, rules
         self.weights = RowWeights(classes, sample_weight, rules.n_threads)
         self.validation: RowWeights | None = None
-        self._unbroken: RowWeights | None = None
+        self._without_restarts: RowWeights | None = None
         self.votes: list[Vote] = []
         self.history = History()
         self.n_rounds = 0
@@ -145,30 +114,30 @@ class VotingRun:
                 return
 
     def add(self, vote: Vote) -> None:
-        """Take a vote in: reweight the rows, note the loss."""
+        """Add a vote: reweight the rows, record the loss."""
         if vote.restarted:
             self.restart()
         steps = steps_of(vote.values, vote.weight, self.rules.is_real)
         if vote.weak.cells is not None:
             steps = steps[vote.weak.cells]
         self.weights.advance(vote.weak.codes, steps)
-        if self._unbroken is not None:
-            self._unbroken.advance(vote.weak.codes, steps)
-        self.history.train.append(_exp((self._unbroken or self.weights).log_loss_ratio))
-        if self.validation is not None and vote.weak.codes_elsewhere is not None:
-            self.validation.advance(vote.weak.codes_elsewhere, steps)
+        if self._without_restarts is not None:
+            self._without_restarts.advance(vote.weak.codes, steps)
+        self.history.train.append(_exp((self._without_restarts or self.weights).log_loss_ratio))
+        if self.validation is not None and vote.weak.validation_codes is not None:
+            self.validation.advance(vote.weak.validation_codes, steps)
             self.history.validation.append(_exp(self.validation.log_loss_ratio))
         self.votes.append(vote)
         self.n_rounds += 1
 
     def restart(self) -> None:
         """Return to the first distribution; the loss still counts all rounds."""
-        if self._unbroken is None:
-            self._unbroken = self.weights.copy()
+        if self._without_restarts is None:
+            self._without_restarts = self.weights.copy()
         self.weights.restart()
 
     def _next_vote(self) -> Vote | None:
-        """Fit the next classifier; None where it is not worth a vote, and none will be."""
+        """Fit the next classifier; None where boosting ends: it is no better than chance."""
         for attempt in range(MAX_RESTARTS + 1):
             index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
             vote = self._fit_vote(index, restarted=attempt > 0)

@@ -14,7 +14,7 @@ from fastens.engine.rows.sampling import Bootstrap, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
 
-# Rows worth a thread: some tens of microseconds of work.
+# Least rows of a thread: some tens of microseconds of work.
 _GRAIN = 1 << 14
 # Whole weights stay below 2**50, their sum below 2**62.
 _WEIGHT_BITS = 50
@@ -28,23 +28,7 @@ class RowWeights:
 
     A weight is exp(logarithm), so that it may fall below the smallest float and rise again, whatever the number of
     rounds. For sums it is rounded to a multiple of 2**-40 or less of the largest weight: sums of whole numbers are
-    exact, and do not depend on the order or the threads.
-
-    Parameters
-    ----------
-    classes : uint16 array of shape (n_rows,)
-        The class of each row.
-    sample_weight : float64 array of shape (n_rows,) or None
-        Positive. Whole numbers mean so many copies, to the bit.
-    n_threads : int
-        Most threads; no matter to the result.
-
-    Attributes
-    ----------
-    whole : int64 array of shape (n_rows,)
-        The weights, rounded; those of whole sample weights times `copies`.
-    total : int
-        Their sum.
+    exact, and do not depend on the order or the threads. Whole sample weights mean so many copies, to the bit.
     """
 
     def __init__(
@@ -59,6 +43,7 @@ class RowWeights:
         self.n_copies = self.n_rows if self.copies is None else int(self.copies.sum())
         self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
         self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
+        # The weights, rounded; those of whole sample weights times `copies`. `total` is their sum.
         self.whole = np.empty(self.n_rows, dtype=np.int64)
         self._start_logs = self.logs.copy() if self.logs.any() else 0.0
         self._largest = float(self.logs.max())

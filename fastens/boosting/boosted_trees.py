@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from inspect import cleandoc
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
 from fastens.boosting.calibration import PREFIX as CALIBRATION
-from fastens.boosting.continuing import Earlier, find_earlier
+from fastens.boosting.continuing import check_same_columns, continue_rounds, find_earlier
 from fastens.boosting.fit_arguments import (
     GivenValidation,
     RowNumbers,
@@ -23,23 +22,34 @@ from fastens.boosting.fit_arguments import (
     checked_offset,
     drawn_rows,
     split_rows,
-    taken,
+    subset,
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import NEEDS, PARAMETERS, BoostingParameters
+from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
-from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
-from fastens.boosting.start import start_rounds
+from fastens.boosting.rules import (
+    boosting_rules,
+    check_together,
+    draws_features,
+    growth_rules,
+    row_sampling,
+    start_rounds,
+)
 from fastens.boosting.watching import watching
+from fastens.checked_parameters import with_parameters
+from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.losses.column_losses import ColumnLosses
+from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
-from fastens.options import Categories, EarlyStopping
-from fastens.parameters import Need, Rule
+from fastens.monitoring.stages import score_of
+from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
+from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
@@ -48,32 +58,61 @@ _BEST = "best."
 _OUT_OF_BAG = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
 
 
-class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
+@with_parameters
+class BoostedTrees(CallbackSupportMixin, TreeModel):
     """Trees grown in rounds, each on the gradients that the ones before left."""
 
-    _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = NEEDS
+    n_estimators: int = parameter(whole(1), default=100)
+    learning_rate: float = parameter(real(0, 1e30, open_low=True), default=0.1)
+    max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=31)
+    max_depth: int | None = parameter(whole(1) | NONE, default=None)
+    min_samples_leaf: int = parameter(whole(1), default=20)
+    l2_regularization: float = parameter(real(0), default=1.0)
+    split_penalty: float | None = parameter(real(0) | NONE, default=None)
+    max_bins: int = parameter(whole(2, 65_535), default=255)
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    feature_weights: Any = parameter(ANYTHING, default=None)
+    subsample: float = parameter(real(0, 1, open_low=True), default=1.0)
+    sampling: str | Goss | Mvs = parameter(one_of("uniform", "goss", "mvs") | record(Goss, Mvs), default="uniform")
+    boosting: str | Dart = parameter(one_of("gbdt", "dart") | record(Dart), default="gbdt")
+    linear_leaves: bool | LinearLeaves = parameter(FLAG | record(LinearLeaves), default=False)
+    growth: Growth | None = parameter(NONE | record(Growth), default=None)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    interaction_cst: Any = parameter(ANYTHING, default=None)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    categories: Categories | None = parameter(NONE | record(Categories), default=None)
+    early_stopping: bool | str | EarlyStopping = parameter(AUTO | record(EarlyStopping), default="auto")
+    validation_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.1, needs=SPLITS)
+    n_iter_no_change: int = parameter(whole(1), default=10, needs=STOPS)
+    tol: float = parameter(real(0), default=1e-7, needs=STOPS)
+    oob_score: bool = parameter(FLAG, default=False)
+    callbacks: Any = parameter(CALLBACKS | NONE, default=None)
+    warm_start: bool = parameter(FLAG, default=False)
+    verbose: int | bool | str = parameter(whole(0) | FLAG | one_of("bar"), default=0)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar[Docs] = DOCS
     # What `calibrate` learns, if there is such a method.
     _calibration_type: ClassVar[Any] = None
-    _ensemble: TreeEnsemble
-    _loss: Any
-    validation_scores_: dict[str, Array]
-    # Whether trees may be fitted by least squares.
-    _has_plain_form: ClassVar[bool] = False
     _metrics_rule: ClassVar[Rule] = METRICS
-    _seed: int
-    _n_targets: int = 1
-    # What rows that training has not seen have shown; a further fit, or new leaf values, drop it.
-    _calibration: Any = None
-    # Of a model that is not trained to the end: the trees as they were at the best round, where later ones change them.
-    _best_trees: TreeEnsemble | None = None
-    # Called after each round with its number, the number of rounds, and the losses.
-    _on_round: Any = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Complete the docstring by the parameters that all these estimators share."""
-        super().__init_subclass__(**kwargs)
-        if cls.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
-            cls.__doc__ = cleandoc(cls.__doc__).replace("{parameters}", cleandoc(PARAMETERS))
+    n_estimators_: int = field(init=False)
+    n_iter_: int = field(init=False)
+    best_iteration_: int = field(init=False)
+    train_score_: Array = field(init=False)
+    validation_score_: Array = field(init=False)
+    validation_scores_: dict[str, Array] = field(init=False)
+    oob_improvement_: Array = field(init=False)
+    _seed: int = field(init=False)
+    _n_targets: int = field(init=False, default=1)
+    # Learned from rows that training has not seen; a further fit, or new leaf values, drop it.
+    _calibration: Any = field(init=False, default=None)
+    # Of a model that is not trained to the end: the trees as they were at the best round, where later ones change them.
+    _best_trees: TreeEnsemble | None = field(init=False, default=None)
+    # Called after each round with its number, the number of rounds, and the losses.
+    _on_round: Any = field(init=False, default=None)
 
     def fit(
         self,
@@ -94,9 +133,10 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets; or the name of a column of X, as weights may be too.
         sample_weight : array of shape (n_samples,), optional
             A weight of 2 is the same as the row given twice, 0 as the row left out.
         X_val, y_val : table and array, optional
@@ -126,17 +166,19 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         self._check_parameters()
         self._check_all_read()
         given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
-        check_arguments(self, y, init_score, groups, given)
+        check_arguments(self, init_score, groups, given)
         earlier = find_earlier(self, resume)
         data = self._learn_data(X, y, sample_weight)
+        if self._takes_several_targets:
+            self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         if earlier is not None:
-            earlier.check_door(self._encoder_state(), self._get_loss())
-        data = self._with_offset(data, init_score, y)
+            check_same_columns(earlier, self)
+        data = self._with_offset(data, init_score)
         self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
         training, validation = self._split(data, given, groups)
         rounds = self._start_rounds(training, validation, earlier)
         if earlier is not None:
-            earlier.give_to(rounds)
+            continue_rounds(rounds, earlier)
         with watching(self, rounds) as watch:
             try:
                 rounds.run(watch)
@@ -165,26 +207,21 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
         check_together(self)
 
-    def _category_options(self) -> Categories:
-        found: Categories = self._options("categories")
-        return found
-
     @property
     def _stopping(self) -> EarlyStopping:
-        """The options of early stopping."""
         return self._options("early_stopping") or EarlyStopping()
 
-    def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
-        """The rows with raw predictions to start from, given one for each of `y`."""
+    def _with_offset(self, data: TrainingData, init_score: Any) -> TrainingData:
+        """The rows with raw predictions to start from, one for each row that was given."""
         if init_score is None:
             return data
-        offset = checked_offset(init_score, len(y), self._get_loss().n_outputs)
+        offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs)
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
-    def _choose_seed(self, y: Array, earlier: Earlier | None, *, splits: bool) -> int:
-        """A number for all that is random; 0 where nothing is, and that of the fit that this one continues."""
+    def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
+        """The seed of all draws; 0 where nothing is drawn, and that of the fit that this one continues."""
         if earlier is not None:
-            return earlier.seed
+            return earlier._seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
         if not (splits or self._options("boosting") is not None or draws):
             return 0
@@ -198,12 +235,12 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         held_out = None if given.is_given else self._split_rows(data, groups)
         training, validation = data, given.read(self)
         if held_out is not None:
-            training, validation = (taken(data, rows) for rows in held_out)
+            training, validation = (subset(data, rows) for rows in held_out)
         check_validated(self, validation)
         if self._stopping.refit and held_out is None:
             raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
         if given.is_given and validation is not None:
-            validation = self._with_offset(validation, given.init_score, given.y)
+            validation = self._with_offset(validation, given.init_score)
         return training, validation
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
@@ -216,7 +253,7 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         """What identifies rows besides their columns: for splitters, and for draws that follow from content."""
         return y
 
-    def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Earlier | None) -> Rounds:
+    def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
         """Bin the rows and prepare the rounds."""
         self._loss = self._get_loss()
         rules = boosting_rules(self, self._seed, resolve_n_jobs(self.n_jobs))
@@ -226,18 +263,18 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         return rounds
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
-        """Let rows to validate on be measured by `eval_metric`."""
+        """Measure the validation rows by `eval_metric` after each round."""
         labels = self._labels_of_targets(validation.y)
         metric = self._stopping.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
             self._loss.check_measured()
         rounds.validate_on(validation)
         assert rounds.validation is not None
-        rounds.measure_by(Metrics(metric, self, rounds.validation.rows, rounds.loss, labels))
+        rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
 
     # After the rounds --------------------------------------------------
 
-    def _fit_again(self, data: TrainingData, earlier: Earlier | None) -> None:
+    def _fit_again(self, data: TrainingData, earlier: Any) -> None:
         """Fit to all rows for the best number of rounds; what was measured stays."""
         rounds = self._start_rounds(data, None, earlier)
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
@@ -265,7 +302,6 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         self._forget("_calibration")
 
     def _forget(self, *names: str) -> None:
-        """Drop attributes of an earlier fit."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -305,7 +341,7 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         return model
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Let what follows from the leaves lean towards new rows, which are encoded."""
+        """Update what was computed from the leaves, given the new rows."""
         self._forget("_best_trees", "_calibration")
 
     # Saving --------------------------------------------------
@@ -350,15 +386,48 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
     def _restored(self) -> None:
         self._loss = self._get_loss()
 
-    # Predict --------------------------------------------------
+    # Targets --------------------------------------------------
 
-    def _answers_from_raw(self, name: str, raw: Array) -> Any:
-        """What the method of that name returns for raw predictions of shape (n_samples, n_outputs)."""
-        return self._loss.predict(raw)
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        return self._encode_target(y)
+
+    def _encode_target(self, y: NDArray[Any]) -> Array:
+        return y
+
+    def _joined_losses(self, parts: Sequence[Loss]) -> Loss:
+        """The loss of all targets, given that of each."""
+        if self._options("growth").split_criterion == "squared_error":
+            parts = [part if part.renews_leaves else LeastSquares(part, self.l2_regularization) for part in parts]
+        return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
         """Targets as the user gave them."""
         return y
+
+    # Predict --------------------------------------------------
+
+    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
+        """Yield what `predict` returns after each round."""
+        for raw in self._staged_raw_from(X, init_score):
+            yield self._response("predict", raw)
+
+    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, their targets and weights.
+        """
+        for predicted in self.staged_predict(X):
+            yield self._score_of(y, predicted, sample_weight)
+
+    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        return score_of(self, y, predicted, sample_weight)
+
+    def _response(self, method: str, raw: Array) -> Any:
+        """What a method returns for raw predictions of shape (n_samples, n_outputs)."""
+        return self._loss.predict(raw)
 
     def _own_metric(self, name: str) -> OwnMetric | None:
         """The metric of that name that only this kind of estimator has, larger being better."""
@@ -370,7 +439,6 @@ class BoostedTrees(BoostingParameters, CallbackSupportMixin, TreeModel):
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
-        """The same after each round."""
         X = self._check_table(X)
         for raw in self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)

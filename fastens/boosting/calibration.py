@@ -24,6 +24,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import one_of
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -116,7 +117,8 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
 
 def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:
     """The targets, one after the other."""
-    target = model._encode_target(model._read_target(y, n_rows))
+    target = model._encode_target(model._read_target(y))
+    check_same_rows(n_rows, len(target))
     return list(target.reshape(n_rows, -1).T)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
-from fastens.boosting.parameters import CUSTOM, RULES
-from fastens.boosting.several_targets import PLAIN, check_n_targets, loss_of_targets
+from fastens.boosting.parameters import CUSTOM
+from fastens.boosting.plain import plain
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.column_losses import ColumnLosses
@@ -23,8 +22,9 @@ from fastens.engine.losses.loss_names import (
     classification_loss,
 )
 from fastens.engine.losses.losses import Loss
-from fastens.monitoring.stages import score_of, staged_scores
-from fastens.parameters import ANYTHING, one_of
+from fastens.monitoring.stages import score_of
+from fastens.parameters import ANYTHING, one_of, parameter
+from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
 
@@ -47,41 +47,22 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     Parameters
     ----------
-    loss : {"log_loss", "exponential"}, callable or object, default="log_loss"
-        The loss to lower. For two classes also the exponential loss. Or a function of (y, raw) that returns gradients
+    loss : {"log_loss", "exponential", "one_vs_rest"}, callable or object, default="log_loss"
+        The loss to lower. For two classes also the exponential loss; "one_vs_rest" is the log loss of each class
+        against all others, whose probabilities do not add up to 1. Or a function of (y, raw) that returns gradients
         and hessians, y being the numbers of the classes, 0, 1, ..., or an object with that as its method `derivatives`
         (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
         have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
     {parameters}
-    class_weight : dict or "balanced", optional
-        Weights of the classes, multiplied with `sample_weight`.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,), or list of such with several targets
         The labels, sorted.
-    n_outputs_ : int
-        Number of targets.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
-    train_score_, validation_score_ : arrays
-        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
-        are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_ : array of shape (n_rounds,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    {attributes}
     oob_decision_function_ : array of shape (n_samples, n_classes)
-        And the probabilities of each row by the rounds that left it out, which stand for all; those of several targets
-        one beside the other.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
+        With oob_score=True: the probabilities of each row by the rounds that left it out, which stand for all; those of
+        several targets one beside the other.
 
     References
     ----------
@@ -98,18 +79,11 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     True
     """
 
-    _takes_parts = True
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of(*CLASSIFICATION) | CUSTOM,
-        "class_weight": ANYTHING,
-    }
+    loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
+    class_weight: Any = parameter(ANYTHING, default=None)
 
-    loss: Any = field(default="log_loss", kw_only=False)
-    class_weight: Any = None
-
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
+    plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = SetCalibration
 
     def __sklearn_tags__(self) -> Any:
@@ -118,51 +92,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return tags
 
     def _get_loss(self) -> Loss:
-        return loss_of_targets(
-            self, [classification_loss(self.loss, len(classes)) for classes in self._classes_of_targets()]
-        )
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
-
-    @classmethod
-    def plain(cls, **parameters: Any) -> Self:
-        """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
-
-        It starts at the log odds, and leaves are sum(r) / sum(p (1 - p)) over their rows. Trees are fitted to the
-        residuals by least squares, with every split that lowers the squared error, down to `max_depth`, and shrunk by
-        `learning_rate`.
-
-        Parameters
-        ----------
-        **parameters
-            Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``.
-
-        Returns
-        -------
-        An estimator, not fitted.
-
-        Examples
-        --------
-        >>> from fastens import GradientBoostingClassifier
-        >>> model = GradientBoostingClassifier.plain(n_estimators=1, learning_rate=0.5, max_depth=1)
-        >>> model.fit([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]).decision_function([[1.0], [4.0]])
-        array([-1.,  1.])
-        """
-        return cls(**(PLAIN | parameters))
+        return self._joined_losses([classification_loss(self.loss, len(each)) for each in self._classes_of_targets()])
 
     # Targets --------------------------------------------------
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        self._n_targets = 1 if y.ndim == 1 else y.shape[1]
-        return super()._learn_target(y)
-
-    def _encode_target(self, y: NDArray[Any]) -> Array:
-        check_n_targets(self, y)
-        return super()._encode_target(y)
 
     def _classes_of_targets(self) -> list[NDArray[Any]]:
         return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
@@ -185,7 +117,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions that are added.
         """
-        return self._answers_from_raw("predict", self._raw_from(X, init_score))
+        return self._response("predict", self._raw_from(X, init_score))
 
     def predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Any:
         """Return the probability of each class, shape (n_samples, n_classes); a list of such with several targets.
@@ -195,7 +127,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X, init_score
             As for `predict`.
         """
-        return self._answers_from_raw("predict_proba", self._raw_from(X, init_score))
+        return self._response("predict_proba", self._raw_from(X, init_score))
 
     @available_if(_has_one_target)
     def decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
@@ -206,28 +138,23 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X, init_score
             As for `predict`.
         """
-        return self._answers_from_raw("decision_function", self._raw_from(X, init_score))
-
-    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the predicted classes after each round."""
-        for raw in self._staged_raw_from(X, init_score):
-            yield self._answers_from_raw("predict", raw)
+        return self._response("decision_function", self._raw_from(X, init_score))
 
     def staged_predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Any]:
         """Yield the probabilities after each round."""
         for raw in self._staged_raw_from(X, init_score):
-            yield self._answers_from_raw("predict_proba", raw)
+            yield self._response("predict_proba", raw)
 
     @available_if(_has_one_target)
     def staged_decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the decision function after each round."""
         for raw in self._staged_raw_from(X, init_score):
-            yield self._answers_from_raw("decision_function", raw)
+            yield self._response("decision_function", raw)
 
-    def _answers_from_raw(self, name: str, raw: Array) -> Any:
-        if name == "predict":
+    def _response(self, method: str, raw: Array) -> Any:
+        if method == "predict":
             return self._labels_of(raw)
-        if name == "predict_proba":
+        if method == "predict_proba":
             return self._loss.predict(raw)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
@@ -245,17 +172,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X, y, sample_weight
             Rows, their classes and weights.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
-
-    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
-        """Yield what `score` returns after each round.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Rows, their targets and weights.
-        """
-        return staged_scores(self, X, y, sample_weight)
 
     # Calibrate --------------------------------------------------
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from copy import copy
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fastens.boosting.rounds import Rounds
 from fastens.engine.losses.column_losses import losses_of_targets
-from fastens.engine.losses.losses import Loss
-from fastens.engine.trees.trees import TreeEnsemble
 from fastens.saving import plain_parameter
 from fastens.storage import load_model
 
-Array = NDArray[np.float64]
 # What may differ between a fit that stopped and the one that goes on: nothing of it changes the rounds before.
 _MAY_DIFFER = {
     "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "early_stopping",
@@ -24,82 +18,10 @@ _MAY_DIFFER = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """What an earlier fit left.
-
-    Attributes
-    ----------
-    ensemble : TreeEnsemble
-        Its trees.
-    best_trees : TreeEnsemble or None
-        What they were at the best round, where later ones have changed them.
-    train_score, validation_scores : array and dict of arrays
-        What its rounds were measured by.
-    seed, n_targets : int
-        Of its draws; of its y.
-    door, statistics : dict
-        What the input encoder learned of the columns.
-    """
-
-    ensemble: TreeEnsemble
-    best_trees: TreeEnsemble | None
-    train_score: Array
-    validation_scores: dict[str, Array]
-    seed: int
-    n_targets: int
-    door: dict[str, Any]
-    statistics: dict[str, NDArray[Any]]
-
-    @classmethod
-    def of(cls, model: Any) -> Earlier:
-        """Of a fitted estimator."""
-        return cls(
-            model._ensemble,
-            model._best_trees,
-            model.train_score_,
-            model.validation_scores_,
-            model._seed,
-            len(losses_of_targets(model._loss)),
-            model._encoder_state(),
-            model._statistics_arrays(),
-        )
-
-    def check_door(self, door: dict[str, Any], loss: Loss) -> None:
-        """Raise ValueError unless the table has the columns, categories, classes and targets that it had."""
-        if door != self.door:
-            raise ValueError(
-                "X and y must have the columns, categories and classes of the fit that this one continues."
-            )
-        if loss.n_outputs != self.ensemble.n_outputs:
-            raise ValueError(
-                f"y must give the {self.ensemble.n_outputs} raw predictions a row of the fit that this one continues; "
-                f"it gives {loss.n_outputs}."
-            )
-        n_targets = len(losses_of_targets(loss))
-        if n_targets != self.n_targets:
-            raise ValueError(
-                f"y must have the {self.n_targets} targets of the fit that this one continues; it has {n_targets}."
-            )
-
-    def give_to(self, run: Rounds) -> None:
-        """Let a run begin after the rounds there are, with their scores where it measures the same."""
-        run.continue_from(self.ensemble.separate_trees())
-        metrics = run.metrics
-        n_rounds = run.n_rounds
-        run.history.train[:] = self.train_score[:n_rounds].tolist()
-        if metrics is not None and all(len(self.validation_scores.get(name, ())) >= n_rounds for name in metrics.names):
-            metrics.continue_from({name: self.validation_scores[name][:n_rounds] for name in metrics.names})
-            run.history.validation[:] = metrics.scores[metrics.names[0]]
-            if self.best_trees is not None:
-                assert run.dropout is not None
-                run.dropout.best = self.best_trees.separate_trees()
-
-
-def find_earlier(model: Any, resume: Any) -> Earlier | None:
-    """What `fit` is to continue: a checkpoint, or the last fit."""
+def find_earlier(model: Any, resume: Any) -> Any:
+    """The fitted estimator that `fit` continues: a checkpoint, or a copy of the last fit; None to start anew."""
     if resume is not None:
-        return Earlier.of(checked_checkpoint(resume, model))
+        return checked_checkpoint(resume, model)
     if not model.warm_start or not hasattr(model, "_ensemble"):
         return None
     if model.n_estimators < model.n_estimators_:
@@ -115,7 +37,7 @@ def find_earlier(model: Any, resume: Any) -> Earlier | None:
             f"linear_leaves must be as in the last fit, {not model.linear_leaves}, with warm_start=True; "
             f"got {model.linear_leaves}."
         )
-    return Earlier.of(model)
+    return copy(model)
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
@@ -133,3 +55,31 @@ def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
             f"got {model.n_estimators}."
         )
     return found
+
+
+def check_same_columns(earlier: Any, model: Any) -> None:
+    """Raise ValueError unless the table has the columns, categories, classes and targets of the earlier fit."""
+    if model._encoder_state() != earlier._encoder_state():
+        raise ValueError("X and y must have the columns, categories and classes of the fit that this one continues.")
+    loss, n_outputs = model._get_loss(), earlier._ensemble.n_outputs
+    if loss.n_outputs != n_outputs:
+        raise ValueError(
+            f"y must give the {n_outputs} raw predictions a row of the fit that this one continues; "
+            f"it gives {loss.n_outputs}."
+        )
+    n_earlier, n_targets = len(losses_of_targets(earlier._loss)), len(losses_of_targets(loss))
+    if n_targets != n_earlier:
+        raise ValueError(f"y must have the {n_earlier} targets of the fit that this one continues; it has {n_targets}.")
+
+
+def continue_rounds(run: Rounds, earlier: Any) -> None:
+    """Let a run begin after the rounds of an earlier fit, with their scores where it measures the same."""
+    run.continue_from(earlier._ensemble.separate_trees())
+    metrics, scores, n_rounds = run.metrics, earlier.validation_scores_, run.n_rounds
+    run.history.train[:] = earlier.train_score_[:n_rounds].tolist()
+    if metrics is not None and all(len(scores.get(name, ())) >= n_rounds for name in metrics.names):
+        metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
+        run.history.validation[:] = metrics.scores[metrics.names[0]]
+        if earlier._best_trees is not None:
+            assert run.dropout is not None
+            run.dropout.best = earlier._best_trees.separate_trees()

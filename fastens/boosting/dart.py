@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,51 +12,18 @@ from fastens.boosting.round import on_grid
 from fastens.engine.linear.linear_leaves import LinearTree
 from fastens.engine.rows.sampling import random_stream
 from fastens.engine.trees.trees import Tree
+from fastens.options import Dart
 
-NORMALIZE = ("tree", "forest")
 # Bits of a value below the largest raw prediction to expect. Sums are exact up to 1000 times that, in any order.
 _BITS = 42
 
 
-@dataclass(frozen=True)
-class DartRules:
-    """Which trees are left out.
+class Dropped(NamedTuple):
+    """The rounds that a round leaves out, and what its trees, and theirs, are multiplied by."""
 
-    Attributes
-    ----------
-    rate_drop : float
-        The chance of each earlier round to be left out.
-    skip_drop : float
-        The chance of a round to leave out none.
-    max_drop : int or None
-        Most rounds left out at once.
-    normalize : {"tree", "forest"}
-        Whether the new tree weighs as much as each of those left out, or as all of them.
-    """
-
-    rate_drop: float
-    skip_drop: float
-    max_drop: int | None
-    normalize: str
-
-    def draw(self, seed: int, index: int) -> list[int]:
-        """The rounds that round number `index` leaves out."""
-        generator = random_stream(seed, index)
-        skips, drops = generator.random(), generator.random(index)
-        if skips < self.skip_drop:
-            return []
-        dropped = np.flatnonzero(drops < self.rate_drop)
-        if self.max_drop is not None and len(dropped) > self.max_drop:
-            dropped = dropped[np.argsort(drops[dropped])[: self.max_drop]]
-        return sorted(dropped.tolist())
-
-    def factors(self, n_dropped: int, learning_rate: float) -> tuple[float, float]:
-        """What the new tree and those left out are multiplied with."""
-        if n_dropped == 0:
-            return 1.0, 1.0
-        if self.normalize == "tree":
-            return 1 / (n_dropped + learning_rate), n_dropped / (n_dropped + learning_rate)
-        return 1 / (1 + learning_rate), 1 / (1 + learning_rate)
+    rounds: list[int]
+    factor_of_new: float = 1.0
+    factor_of_old: float = 1.0
 
 
 class Dropout:
@@ -64,46 +31,31 @@ class Dropout:
 
     All values are multiples of one power of two, so that what is taken out of the raw predictions and put back leaves
     no trace, and a fit that continues another one has them to the bit.
-
-    Parameters
-    ----------
-    rules : DartRules
-        Which rounds.
-    learning_rate : float
-        Factor of every leaf value.
-    seed : int
-        Of the draws.
-
-    Attributes
-    ----------
-    best : list of Tree
-        The trees as they were at the best round.
     """
 
-    def __init__(self, rules: DartRules, learning_rate: float, seed: int) -> None:
-        self._rules, self._learning_rate, self._seed = rules, learning_rate, seed
-        self.best: list[Tree] = []
+    def __init__(self, options: Dart, learning_rate: float, seed: int) -> None:
+        self._options, self._learning_rate, self._seed = options, learning_rate, seed
+        self.best: list[Tree] = []  # the trees as they were at the best round
 
     def draw(self, index: int) -> Dropped:
-        """The rounds that round number `index` leaves out, and what trees are multiplied by."""
-        rounds = self._rules.draw(self._seed, index)
-        return Dropped(rounds, *self._rules.factors(len(rounds), self._learning_rate))
+        """Draw what round number `index` leaves out."""
+        rounds, options = self._rounds(index), self._options
+        n_dropped = len(rounds)
+        if n_dropped == 0:
+            return Dropped(rounds)
+        weight_of_dropped = n_dropped if options.normalize == "tree" else 1
+        total = weight_of_dropped + self._learning_rate
+        return Dropped(rounds, 1 / total, weight_of_dropped / total)
 
-
-class Dropped(NamedTuple):
-    """What a round leaves out.
-
-    Attributes
-    ----------
-    rounds : list of int
-        The numbers of the rounds.
-    factor_of_new, factor_of_old : float
-        What the round's trees, and those left out, are multiplied by.
-    """
-
-    rounds: list[int]
-    factor_of_new: float = 1.0
-    factor_of_old: float = 1.0
+    def _rounds(self, index: int) -> list[int]:
+        options, generator = self._options, random_stream(self._seed, index)
+        skips, drops = generator.random(), generator.random(index)
+        if skips < options.skip_drop:
+            return []
+        dropped = np.flatnonzero(drops < options.rate_drop)
+        if options.max_drop is not None and len(dropped) > options.max_drop:
+            dropped = dropped[np.argsort(drops[dropped])[: options.max_drop]]
+        return sorted(dropped.tolist())
 
 
 def grid_of(largest: float) -> float:
@@ -111,8 +63,8 @@ def grid_of(largest: float) -> float:
     return math.ldexp(1.0, math.frexp(max(largest, 1e-290))[1] - _BITS)
 
 
-def times(tree: Tree, factor: float, grid: float | None) -> Tree:
-    """A tree multiplied by a factor, its models too."""
+def scaled_tree(tree: Tree, factor: float, grid: float | None) -> Tree:
+    """A tree multiplied by a factor, its linear models too."""
     scaled = replace(tree, value=on_grid(tree.value * factor, grid))
     if isinstance(scaled, LinearTree):
         return replace(scaled, linear=scaled.linear.times(np.full(tree.n_nodes, factor)))

@@ -23,27 +23,13 @@ if TYPE_CHECKING:
 
 
 class ConstantLeaves:
-    """A tree for each output, with a constant in every leaf.
-
-    Parameters
-    ----------
-    problem : Problem
-        Rows and loss.
-    growth : GrowthRules
-        Limits of the trees.
-
-    Attributes
-    ----------
-    n_trees : int
-        Trees of a round.
-    outputs : list
-        For each of them the raw predictions that it has values for.
-    """
+    """A tree for each output, with a constant in every leaf."""
 
     ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
     # Whether several threads may each grow whole trees of a round.
     grow_apart: ClassVar[bool] = True
-    outputs: list[Outputs]
+    n_trees: int  # of a round
+    outputs: list[Outputs]  # for each of them the raw predictions that it has values for
 
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:
         self.problem = problem._replace(matrix=self._arranged(problem, growth))
@@ -161,15 +147,6 @@ class LinearModels(ConstantLeaves):
     Splits are chosen as for constant leaves. A leaf's value stays; beside it a ridge regression of the second-order
     objective finds slopes for the features on its path. Where values have limits, lines are made to keep to them. On a
     grid, what a tree adds to a row is rounded, so that it leaves no trace when it is taken out.
-
-    Parameters
-    ----------
-    problem, growth
-        As for `ConstantLeaves`.
-    X : array of shape (n_rows, n_features) or CSR matrix
-        The training rows.
-    l2 : float
-        The ridge penalty.
     """
 
     ensemble_type = LinearEnsemble

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,14 +15,15 @@ from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.parameters import RULES
 from fastens.boosting.relevance import RelevanceLabels, row_weights
 from fastens.checked_parameters import with_parameters
 from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
-from fastens.parameters import NONE, one_of, whole
+from fastens.parameters import NONE, one_of, parameter, whole
+from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -33,13 +34,21 @@ METRICS = metrics_rule(
 )
 
 
+class Queries(TypedDict, total=False):
+    """The queries of rows, as arguments of the methods that need them."""
+
+    qid: ArrayLike | None
+    group: ArrayLike | None
+    query_weight: ArrayLike | None
+
+
 @with_parameters
 class GradientBoostingRanker(BoostedTrees):
     """Gradient boosting that puts the rows of each query in order: LambdaMART.
 
-    Trees are fitted to gradients that say, for every two documents of a query, how much better the order would be if
-    the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
-    the same score and relevance none comes first, so the model does not depend on the order of the rows.
+    Trees are fitted to gradients of each pair of documents of a query: the change of NDCG, the normalised discounted
+    cumulative gain, if the two changed places. Documents with the same score share their places, so the model does not
+    depend on the order of the rows.
 
     `EarlyStopping.eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places
     ("ndcg@5"), and functions of (y, scores), the columns of y being the relevance and the number of the query.
@@ -47,30 +56,16 @@ class GradientBoostingRanker(BoostedTrees):
     Parameters
     ----------
     loss : "lambdarank" or LambdaRankLoss, default="lambdarank"
-        The loss to lower; a record says which pairs count, and how much.
+        The loss to lower; the record has options for the pairs and their weights.
     ndcg_at : int or None, default=10
         Places that count in `score`, in `train_score_` and for early stopping; None for all.
     {parameters}
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
+    {attributes}
     train_score_, validation_score_ : arrays
         After each round, 1 - NDCG of the training rows, and what the validation rows, if any, are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_, oob_prediction_ : arrays of shape (n_rounds,) and (n_samples,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out, and the score of each
-        row by the rounds that left it out, which stand for all.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
 
     References
     ----------
@@ -88,21 +83,17 @@ class GradientBoostingRanker(BoostedTrees):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of("lambdarank") | record(LambdaRankLoss),
-        "ndcg_at": whole(1) | NONE,
-    }
-
     _metrics_rule: ClassVar = METRICS
 
-    loss: str | LambdaRankLoss = field(default="lambdarank", kw_only=False)
-    ndcg_at: int | None = 10
+    loss: str | LambdaRankLoss = parameter(
+        one_of("lambdarank") | record(LambdaRankLoss), default="lambdarank", kw_only=False
+    )
+    ndcg_at: int | None = parameter(whole(1) | NONE, default=10)
+    oob_prediction_: Array = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.target_tags.required = True
+        tags.target_tags.positive_only = tags.target_tags.required = True
         return tags
 
     def fit(
@@ -160,16 +151,24 @@ class GradientBoostingRanker(BoostedTrees):
         """
         if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
             raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
-        labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
-        validation, sample_weight_val = _judged(y_val, sample_weight_val, qid_val, group_val, None)
-        options: dict[str, Any] = {
-            "sample_weight_val": sample_weight_val,
-            "init_score": init_score,
-            "init_score_val": init_score_val,
-            "groups": groups,
-            "resume": resume,
-        }
-        super().fit(X, labels, sample_weight, X_val, validation, **options)
+        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
+        X_val, y_val, sample_weight_val, qid_val = split_columns(
+            X_val, y=y_val, sample_weight=sample_weight_val, qid=qid_val
+        )
+        labels, sample_weight = _target(y, sample_weight, qid=qid, group=group, query_weight=query_weight)
+        validation, sample_weight_val = _target(y_val, sample_weight_val, qid=qid_val, group=group_val)
+        super().fit(
+            X,
+            labels,
+            sample_weight,
+            X_val,
+            validation,
+            sample_weight_val=sample_weight_val,
+            init_score=init_score,
+            init_score_val=init_score_val,
+            groups=groups,
+            resume=resume,
+        )
         return self
 
     def refit_leaves(
@@ -178,21 +177,20 @@ class GradientBoostingRanker(BoostedTrees):
         y: ArrayLike,
         decay_rate: float = 0.9,
         sample_weight: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        **queries: Unpack[Queries],
     ) -> Any:
         """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
 
         Parameters
         ----------
-        X, y, sample_weight, qid, group, query_weight
+        X, y, sample_weight
             As in `fit`.
         decay_rate : float, default=0.9
             How much of the old value a leaf keeps.
+        **queries
+            `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        labels, sample_weight = _target(y, sample_weight, **queries)
         return super().refit_leaves(X, labels, decay_rate, sample_weight)
 
     def permutation_importance(
@@ -201,36 +199,30 @@ class GradientBoostingRanker(BoostedTrees):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
         n_repeats: int = 5,
         random_state: Any = None,
+        **queries: Unpack[Queries],
     ) -> Bunch:
         """Return by how much `score` falls when the values of a feature are shuffled among the rows.
 
         Parameters
         ----------
-        X, y, sample_weight, qid, group, query_weight
+        X, y, sample_weight
             As in `fit`.
         n_repeats : int, default=5
             How often to shuffle.
         random_state : int, RandomState or None, default=None
             Of the shuffles.
+        **queries
+            `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, sample_weight = _judged(y, sample_weight, qid, group, query_weight)
+        labels, sample_weight = _target(y, sample_weight, **queries)
         return super().permutation_importance(X, labels, sample_weight, n_repeats=n_repeats, random_state=random_state)
 
     # What boosting calls --------------------------------------------------
 
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read(n_rows)
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        return y
-
-    def _encode_target(self, y: NDArray[Any]) -> Array:
-        return y
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read()
 
     def _target_for_hashing(self, y: Array) -> Array:
         # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
@@ -284,12 +276,7 @@ class GradientBoostingRanker(BoostedTrees):
         init_score : array of shape (n_samples,), optional
             Scores that are added.
         """
-        return self._raw_from(X, init_score)[:, 0]
-
-    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
-        """Yield the scores after each round."""
-        for raw in self._staged_raw_from(X, init_score):
-            yield raw[:, 0]
+        return self._response("predict", self._raw_from(X, init_score))
 
     def score(
         self,
@@ -310,20 +297,41 @@ class GradientBoostingRanker(BoostedTrees):
         X, y, sample_weight, qid, group, query_weight
             As in `fit`.
         """
-        labels, weight = _judged(y, sample_weight, qid, group, query_weight)
-        scores = self.predict(X)
-        target = labels.read(len(scores))
-        if weight is not None:
-            present = np.flatnonzero(weight)
-            target, scores, weight = target[present], scores[present], weight[present]
-        return self._score_of_raw(scores[:, None], target, weight)
+        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
+        labels, weight = _target(y, sample_weight, qid=qid, group=group, query_weight=query_weight)
+        return self._score_of(labels, self.predict(X), weight)
+
+    def staged_score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **queries: Unpack[Queries]
+    ) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        **queries
+            `qid` or `group`, and `query_weight`, as in `fit`.
+        """
+        labels, weight = _target(y, sample_weight, **queries)
+        return super().staged_score(X, labels, weight)
+
+    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        target = y.read()
+        check_same_rows(len(predicted), len(target))
+        if sample_weight is not None:
+            present = np.flatnonzero(sample_weight)
+            target, predicted, sample_weight = target[present], predicted[present], sample_weight[present]
+        return self._score_of_raw(predicted[:, None], target, sample_weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
         return self._get_loss().ndcg(y, np.ascontiguousarray(raw.T), weight, self.ndcg_at)
 
 
-def _judged(y: Any, sample_weight: Any, qid: Any, group: Any, query_weight: Any) -> tuple[Any, Any]:
-    """The target and the weights of its rows."""
+def _target(
+    y: Any, sample_weight: Any, *, qid: Any = None, group: Any = None, query_weight: Any = None
+) -> tuple[Any, Any]:
+    """The labels of rows, with their queries, and the weights of the rows."""
     if y is None:
         return None, sample_weight
     n_rows = np.size(np.asarray(y))

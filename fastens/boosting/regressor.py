@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseRegressor
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
-from fastens.boosting.parameters import CUSTOM, NEEDS, RULES
-from fastens.boosting.several_targets import PLAIN, check_n_targets, loss_of_targets
+from fastens.boosting.parameters import CUSTOM
+from fastens.boosting.plain import plain
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.loss_names import (
@@ -22,9 +21,10 @@ from fastens.engine.losses.loss_names import (
 )
 from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import Tweedie
-from fastens.monitoring.stages import levels_of, score_of, staged_scores
+from fastens.monitoring.stages import levels_of, score_of
 from fastens.options import HuberLoss, TweedieLoss, record
-from fastens.parameters import NONE, Rule, one_of, read_with, real
+from fastens.parameters import NONE, Rule, one_of, parameter, read_with, real
+from fastens.table.opening import split_columns
 
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(
@@ -48,9 +48,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     loss : str, record, callable or object, default="squared_error"
         The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber" or a
         `HuberLoss`, "log_cosh"; "poisson", "gamma" and "tweedie" or a `TweedieLoss` with a log link; "cross_entropy"
-        for a y of probabilities; or a
-        function of (y, raw) that returns gradients and hessians, or an object with that as its method `derivatives`
-        (and `start`, `loss` and `predict`, all optional).
+        for a y of probabilities, "cross_entropy_lambda" for one whose predictions are -log(1 - probability);
+        "squared_error_of_root" for the squared error of sign(y) sqrt(abs(y)); or a function of (y, raw) that returns
+        gradients and hessians, or an object with that as its method `derivatives` (and `start`, `loss` and `predict`,
+        all optional).
     quantile : float or list of float, optional
         The level to predict with loss="quantile" or "expectile". With several ascending levels there is a column of
         predictions for each, and they never cross; with several targets predictions have the shape (n_samples,
@@ -59,27 +60,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
 
     Attributes
     ----------
-    n_outputs_ : int
-        Number of targets.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
-    train_score_, validation_score_ : arrays
-        After each round, the loss of at most 4000 evenly spaced training rows, and what the validation rows, if any,
-        are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_ : array of shape (n_rounds,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out.
-    oob_prediction_ : array of the shape of predictions
-        And the prediction of each row by the rounds that left it out, which stand for all.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
+    {attributes}
 
     References
     ----------
@@ -96,19 +77,16 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     True
     """
 
-    loss: Any = field(default="squared_error", kw_only=False)
-    quantile: Any = None
+    loss: Any = parameter(
+        one_of(*REGRESSION) | record(HuberLoss, TweedieLoss) | CUSTOM, default="squared_error", kw_only=False
+    )
+    quantile: Any = parameter(
+        LEVEL | LEVELS | NONE, default=None, needs=read_with("loss", "quantile", "pinball", "expectile")
+    )
+    oob_prediction_: Array = field(init=False)
 
-    _takes_parts = True
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of(*REGRESSION) | record(HuberLoss, TweedieLoss) | CUSTOM,
-        "quantile": LEVEL | LEVELS | NONE,
-    }
-    _parameter_needs: ClassVar = {**NEEDS, "quantile": read_with("loss", "quantile", "pinball", "expectile")}
-
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
+    plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = IntervalCalibration
 
     def __sklearn_tags__(self) -> Any:
@@ -119,7 +97,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return tags
 
     def _get_loss(self) -> Loss:
-        return loss_of_targets(self, [self._loss_of_target() for _ in range(self._n_targets)])
+        return self._joined_losses([self._loss_of_target() for _ in range(self._n_targets)])
 
     def _loss_of_target(self) -> Loss:
         options = self._options("loss")
@@ -129,45 +107,15 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             return Tweedie(options.variance_power)
         return regression_loss(self.loss, self.quantile)
 
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
-
-    @classmethod
-    def plain(cls, **parameters: Any) -> Self:
-        """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
-
-        It starts at the mean of y, and leaves are means of the residuals. Trees are fitted to the residuals by least
-        squares, with every split that lowers the squared error, down to `max_depth`, and shrunk by `learning_rate`.
-
-        Parameters
-        ----------
-        **parameters
-            Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``.
-
-        Returns
-        -------
-        An estimator, not fitted.
-
-        Examples
-        --------
-        >>> from fastens import GradientBoostingRegressor
-        >>> model = GradientBoostingRegressor.plain(n_estimators=2, learning_rate=0.5, max_depth=1)
-        >>> model.fit([[1.0], [2.0], [3.0], [4.0]], [1.0, 1.0, 3.0, 3.0]).predict([[1.0], [4.0]])
-        array([1.25, 2.75])
-        """
-        return cls(**(PLAIN | parameters))
-
     # Targets --------------------------------------------------
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        self._n_targets = 1 if y.ndim == 1 else y.shape[1]
-        return super()._learn_target(y)
+        return super()._encode_target(y)
 
     def _encode_target(self, y: NDArray[Any]) -> Array:
-        check_n_targets(self, y)
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if n_targets != self._n_targets:
+            raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
         return super()._encode_target(y)
 
     # Predict --------------------------------------------------
@@ -189,13 +137,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             With several targets (n_samples, n_targets), with several quantiles (n_samples, n_quantiles), and with both
             (n_samples, n_targets, n_quantiles).
         """
-        raw = self._raw_from(X, init_score)
-        return self._loss.predict(raw)
-
-    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
-        """Yield the predictions after each round."""
-        for raw in self._staged_raw_from(X, init_score):
-            yield self._loss.predict(raw)
+        return self._response("predict", self._raw_from(X, init_score))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R2, with several targets their mean; with several quantiles the mean of their D2, over all targets.
@@ -209,17 +151,8 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         X, y, sample_weight
             Rows, their targets and weights.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
-
-    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
-        """Yield what `score` returns after each round.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Rows, their targets and weights.
-        """
-        return staged_scores(self, X, y, sample_weight)
 
     @property
     def _predicted_levels(self) -> list[float] | None:

@@ -34,13 +34,14 @@ class RelevanceLabels:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def read(self, n_rows: int) -> Array:
+    def read(self) -> Array:
         """As columns (relevance, index of the query, weight of the document)."""
         relevance = unmasked(self.relevance, "y")
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
-        if relevance.shape != (n_rows,):
-            raise ValueError(f"y must have one relevance for each of the {n_rows} rows; got shape {relevance.shape}.")
+        if relevance.ndim != 1:
+            raise ValueError(f"y must have one relevance for each row; got shape {relevance.shape}.")
+        n_rows = len(relevance)
         documents = np.ones(n_rows) if self.documents is None else self.documents
         return np.column_stack([_numbers(relevance), self.query(n_rows), documents])
 
@@ -59,11 +60,13 @@ class RelevanceLabels:
 
 
 def _numbers(relevance: NDArray[Any]) -> Array:
+    if relevance.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: y must hold real numbers; it holds {relevance.dtype}.")
     try:
         found = relevance.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must hold numbers: {error}") from error
-    if relevance.dtype.kind in "cUS":
+    if relevance.dtype.kind in "US":
         raise ValueError(f"y must hold real numbers; it holds {relevance.dtype}.")
     if not np.isfinite(found).all():
         raise ValueError("Input y contains " + ("NaN." if np.isnan(found).any() else "infinity."))

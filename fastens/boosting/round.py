@@ -21,30 +21,14 @@ Outputs = int | slice
 
 
 class Problem(NamedTuple):
-    """What the trees of all rounds are grown for.
+    """What the trees of all rounds are grown for."""
 
-    Attributes
-    ----------
-    matrix : BinnedMatrix
-        The training rows.
-    loss : Loss
-        What to lower.
-    weight : float64 array of shape (n_rows,) or None
-        Sample weights.
-    constant_hessian : bool
-        All hessians are 1 before weighting.
-    grid : float or None
-        All values that are added to raw predictions are multiples of this, where it is not None.
-    n_threads : int
-        Number of threads.
-    """
-
-    matrix: BinnedMatrix
-    loss: Loss
-    weight: Array | None
-    constant_hessian: bool
-    grid: float | None
-    n_threads: int
+    matrix: BinnedMatrix  # the training rows
+    loss: Loss  # what to lower
+    weight: Array | None  # sample weights
+    constant_hessian: bool  # all hessians are 1 before weighting
+    grid: float | None  # all values that are added to raw predictions are multiples of this, where it is not None
+    n_threads: int  # number of threads
 
 
 class Table(NamedTuple):
@@ -55,30 +39,15 @@ class Table(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What the trees of a round are grown from.
+    """What the trees of a round are grown from."""
 
-    Attributes
-    ----------
-    train : Rows
-        The training rows with their raw predictions, which trees are added to.
-    gradients, hessians : float32 arrays of shape (n_outputs, n_rows)
-        Derivatives of the loss before the round.
-    sample : RowSample or None
-        The rows drawn; None for all.
-    first_seed : int
-        Of the first tree; those of the others follow.
-    rate : float
-        Factor of every leaf value.
-    watched : tuple of Table and float64 array of shape (n_outputs, n_rows), or None
-        Other rows that trees are added to: those to validate on, and their raw predictions.
-    """
-
-    train: Rows
-    gradients: Gradients
+    train: Rows  # the training rows with their raw predictions, which trees are added to
+    gradients: Gradients  # derivatives of the loss before the round
     hessians: Gradients
-    sample: RowSample | None
-    first_seed: int
-    rate: float
+    sample: RowSample | None  # the rows drawn; None for all
+    first_seed: int  # of the first tree; those of the others follow
+    rate: float  # factor of every leaf value
+    # Other rows that trees are added to: those to validate on, and their raw predictions.
     watched: tuple[Table, Array] | None = None
 
     @property

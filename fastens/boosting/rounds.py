@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.boosting.dart import DartRules, Dropout, Dropped, grid_of, times
+from fastens.boosting.dart import Dropout, Dropped, grid_of, scaled_tree
 from fastens.boosting.leaves import ConstantLeaves, JointLeaves, LinearModels
 from fastens.boosting.out_of_bag import OutOfBag
 from fastens.boosting.round import Problem, Round, on_grid
@@ -20,7 +20,8 @@ from fastens.boosting.side_by_side import SideBySide
 from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.monitoring.measuring import History, Rows, Validation
+from fastens.monitoring.measuring import History, Rows
+from fastens.options import Dart
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fastens.monitoring.metrics import Metrics
 
 Array = NDArray[np.float64]
-# Called after each round with its number, the largest number of rounds, and the losses; a true answer ends the
+# Called after each round with its number, the largest number of rounds, and the losses; a true value ends the
 # training.
 OnRound = Callable[[int, int, float, float | None], Any]
 
@@ -42,81 +43,27 @@ _NO_CONTEXT = nullcontext()
 
 @dataclass(frozen=True)
 class BoostingRules:
-    """What the rounds do besides growing trees.
+    """What the rounds do besides growing trees."""
 
-    Attributes
-    ----------
-    n_rounds : int
-        Most rounds to run.
-    learning_rate : float
-        Factor of every leaf value.
-    n_iter_no_change, tol : int, float
-        With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
-    seed : int
-        Of the rows and features drawn.
-    n_threads : int
-        Number of threads.
-    sampling : RowSampling
-        Which rows a round's trees are grown on.
-    out_of_bag : bool
-        Keep the predictions of rows by the trees that they were not grown on.
-    dart : DartRules or None
-        Which earlier trees a round leaves out; None for none.
-    linear_l2 : float or None
-        The penalty of linear models in the leaves; None for constant leaves.
-    jointly : bool
-        Grow one tree a round, with a value for each output in every leaf.
-    """
-
-    n_rounds: int
-    learning_rate: float
+    n_rounds: int  # most rounds to run
+    learning_rate: float  # factor of every leaf value
+    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
     n_iter_no_change: int
     tol: float
-    seed: int
-    n_threads: int
-    sampling: RowSampling = ALL_ROWS
-    out_of_bag: bool = False
-    dart: DartRules | None = None
-    linear_l2: float | None = None
-    jointly: bool = False
-
-
-@dataclass(frozen=True)
-class Start:
-    """What the rounds begin with besides the data.
-
-    Attributes
-    ----------
-    hashes : uint64 array of shape (n_rows,) or None
-        What the rows' random numbers follow from; where it is given, rows are drawn.
-    baseline : float64 array of shape (n_outputs,) or None
-        The raw prediction before the first tree; None for that of least loss.
-    """
-
-    hashes: NDArray[np.uint64] | None = None
-    baseline: Array | None = None
+    seed: int  # of the rows and features drawn
+    n_threads: int  # number of threads
+    sampling: RowSampling = ALL_ROWS  # which rows a round's trees are grown on
+    out_of_bag: bool = False  # keep the predictions of rows by the trees that they were not grown on
+    dart: Dart | None = None  # which earlier trees a round leaves out; None for none
+    linear_l2: float | None = None  # the penalty of linear models in the leaves; None for constant leaves
+    jointly: bool = False  # grow one tree a round, with a value for each output in every leaf
 
 
 class Rounds:
     """The loop of one fit: which rows a round sees, its trees, what is measured, when to stop.
 
-    How trees are grown and added is the matter of `leaves`; what is left out of a round, of `dropout`; what is kept of
-    rows that a round did not see, of `out_of_bag`.
-
-    Parameters
-    ----------
-    binning : Binning
-        What turns rows into codes.
-    data : TrainingData
-        Training rows with their targets (class indices in classification), weights and offsets.
-    loss : Loss
-        What to lower.
-    growth : GrowthRules
-        Limits of the trees.
-    rules : BoostingRules
-        Everything else.
-    start : Start, optional
-        What else it begins with.
+    `leaves` grows and adds the trees, `dropout` chooses the rounds that are left out, and `out_of_bag` measures rows
+    that a round was not grown on.
     """
 
     def __init__(
@@ -126,11 +73,12 @@ class Rounds:
         loss: Loss,
         growth: GrowthRules,
         rules: BoostingRules,
-        start: Start | None = None,
+        *,
+        hashes: NDArray[np.uint64] | None = None,  # of the rows, where they are drawn
+        baseline: Array | None = None,  # the raw prediction before the first tree; None for that of least loss
     ) -> None:
-        start = start or Start()
         self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
-        baseline = self._baseline(data) if start.baseline is None else start.baseline
+        baseline = self._baseline(data) if baseline is None else baseline
         self.dropout, grid = None, None
         if rules.dart is not None:
             self.dropout = Dropout(rules.dart, rules.learning_rate, rules.seed)
@@ -139,13 +87,13 @@ class Rounds:
         self.train = Rows(data.y, data.sample_weight, self._start(data))
         self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
-        self.validation: Validation | None = None
+        self.validation: Rows | None = None
         self.metrics: Metrics | None = None
         self.trees: list[Tree] = []
         self.history = History()
         self._sampler = None
-        if start.hashes is not None:
-            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed, data.comm)
+        if hashes is not None:
+            self._sampler = RowSampler(rules.sampling, hashes, data.sample_weight, rules.seed, data.comm)
         self.leaves = self._new_leaves(data, growth)
         self._side_by_side = SideBySide.of(self.leaves)
         if self._side_by_side is not None and not self._side_by_side.needs_others:
@@ -178,19 +126,20 @@ class Rounds:
     def validate_on(self, data: TrainingData) -> None:
         """Watch other rows."""
         codes = self.binning.codes(data.X, self.rules.n_threads)
-        self.validation = Validation(codes, Rows(data.y, data.sample_weight, self._start(data)))
+        self.validation = Rows(data.y, data.sample_weight, self._start(data))
         self._watched = self.leaves.table_of(codes, data.X)
 
     def measure_by(self, metrics: Metrics) -> None:
         """Let metrics of the rows to validate on decide when to stop, in place of their loss."""
-        assert self.validation is not None
-        self.metrics, self.validation.measure = metrics, metrics.measure
+        self.metrics = metrics
         self.history.rises = metrics.rises[metrics.names[0]]
 
     def _measure(self) -> None:
         self.history.train.append(self._train_loss())
         if self.validation is not None:
-            self.history.validation.append(self.validation.score(self.loss, self.rules.n_threads))
+            n_threads, metrics = self.rules.n_threads, self.metrics
+            score = self.validation.loss(self.loss, n_threads) if metrics is None else metrics.measure()
+            self.history.validation.append(score)
             if self.dropout is not None and self.history.best_round == self.n_rounds:
                 self.dropout.best = list(self.trees)
 
@@ -208,7 +157,7 @@ class Rounds:
     # The loop --------------------------------------------------
 
     def run(self, on_round: OnRound | None = None) -> None:
-        """Run all rounds, or until the validation loss no longer falls or `on_round` answers with True."""
+        """Run all rounds, or until the validation loss no longer falls or `on_round` returns True."""
         with self._side_by_side or _NO_CONTEXT:
             while self.n_rounds < self.rules.n_rounds and not self._is_over:
                 index = self.n_rounds
@@ -238,7 +187,7 @@ class Rounds:
             sample,
             (self.rules.seed << 32) + index * self.leaves.n_trees,
             self.rules.learning_rate * dropped.factor_of_new,
-            None if self.validation is None else (self._watched, self.validation.rows.raw),
+            None if self.validation is None else (self._watched, self.validation.raw),
         )
         with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
             if self._side_by_side is not None:
@@ -259,7 +208,7 @@ class Rounds:
         for index in rounds:
             first = index * self.leaves.n_trees
             for number in range(self.leaves.n_trees):
-                self.trees[first + number] = times(self.trees[first + number], factor, self._grid)
+                self.trees[first + number] = scaled_tree(self.trees[first + number], factor, self._grid)
                 self._add(self.trees[first + number], number)
 
     def _add(self, tree: Tree, number: int) -> None:
@@ -267,7 +216,7 @@ class Rounds:
         outputs = self.leaves.outputs[number]
         self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
         if self.validation is not None:
-            self.leaves.add(tree, self._watched, self.validation.rows.raw[outputs])
+            self.leaves.add(tree, self._watched, self.validation.raw[outputs])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
         """Begin after rounds that were run before, as if these had made them."""

@@ -19,18 +19,7 @@ _ROWS_PER_SEARCH = 1 << 12
 
 
 class SideBySide:
-    """Threads that each grow whole trees.
-
-    Parameters
-    ----------
-    leaves : ConstantLeaves
-        What grows the trees: one of each output in every round.
-
-    Attributes
-    ----------
-    needs_others : bool
-        Whether there is work for the threads of the kernels besides.
-    """
+    """Threads that each grow whole trees, one for each output in every round."""
 
     def __init__(self, leaves: ConstantLeaves) -> None:
         self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
@@ -38,8 +27,8 @@ class SideBySide:
         self._free: SimpleQueue[ConstantLeaves] = SimpleQueue()
         for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
             self._free.put(leaves.on_one_thread(own))
-        # What is left when all have as many trees grows on all threads together. On few rows there are no other
-        # threads: those of OpenMP spin for a while after their work, in the way of these.
+        # Whether the kernels have threads of their own, on which what is left when all have as many trees grows. On few
+        # rows they have none: those of OpenMP spin for a while after their work, in the way of these.
         self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE
         self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
 

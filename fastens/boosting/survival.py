@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -11,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.parameters import RULES
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import read_times
 from fastens.checked_parameters import with_parameters
@@ -20,8 +18,9 @@ from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulat
 from fastens.engine.parts import map_parts
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
-from fastens.parameters import one_of
+from fastens.parameters import one_of, parameter
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
@@ -43,25 +42,9 @@ class GradientBoostingSurvival(BoostedTrees):
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
     event_times_, cumulative_hazard_ : arrays of shape (n_times,)
         With loss="cox": the times of events, and Breslow's estimate of the baseline hazard up to each.
-    n_estimators_, n_iter_ : int
-        Rounds kept.
-    best_iteration_ : int
-        The same: with early stopping the round of the best validation.
-    train_score_, validation_score_ : arrays
-        After each round, the loss of the training rows, and what the validation rows, if any, are measured by.
-    validation_scores_ : dict of arrays
-        All of `eval_metric` after each round, by name.
-    oob_improvement_, oob_prediction_ : arrays of shape (n_rounds,) and (n_samples,)
-        With oob_score=True: by how much each round lowered the loss of the rows that it left out, and the prediction of
-        each row by the rounds that left it out, which stand for all.
-    feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-        Share of the total gain, and number of splits.
 
     References
     ----------
@@ -83,38 +66,24 @@ class GradientBoostingSurvival(BoostedTrees):
     (2, 2)
     """
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "loss": one_of("cox", "aft") | record(AFTLoss),
-    }
-
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance")
 
-    loss: str | AFTLoss = field(default="cox", kw_only=False)
+    loss: str | AFTLoss = parameter(one_of("cox", "aft") | record(AFTLoss), default="cox", kw_only=False)
+    oob_prediction_: Array = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        tags.target_tags.required = True
+        tags.target_tags.positive_only = tags.target_tags.required = True
         return tags
 
     # The target --------------------------------------------------
 
-    def _read_target(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """Bounds of the times, (n_rows, 2)."""
-        bounds = read_times(y)
-        if len(bounds) != n_rows:
-            raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(bounds)}.")
-        return bounds
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        return y
-
-    def _encode_target(self, y: NDArray[Any]) -> Array:
-        return y
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        """Return the bounds of the times, (n_rows, 2)."""
+        return read_times(y)
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
-        # Categories are told apart by how much sooner or later than all rows theirs are: the first step of boosting.
+        # Target statistics of categories are means of the negative gradients before the first round.
         loss, slopes = self._get_loss(), np.empty((2, 1, len(data.y)), dtype=np.float32)
         raw = np.repeat(loss.start(data.y, data.sample_weight)[:, None], len(data.y), axis=1)
         loss.start_round(data.y, raw, data.sample_weight)
@@ -163,12 +132,7 @@ class GradientBoostingSurvival(BoostedTrees):
         init_score : array of shape (n_samples,), optional
             Predictions that are added.
         """
-        return self._raw_from(X, init_score)[:, 0]
-
-    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
-        """Yield the predictions after each round."""
-        for raw in self._staged_raw_from(X, init_score):
-            yield raw[:, 0]
+        return self._response("predict", self._raw_from(X, init_score))
 
     def predict_survival_function(self, X: ArrayLike, times: ArrayLike, init_score: ArrayLike | None = None) -> Array:
         """Return the probability that nothing has happened by each of the times.
@@ -212,8 +176,11 @@ class GradientBoostingSurvival(BoostedTrees):
         sample_weight : array of shape (n_samples,), optional
             Weights; those of a pair are multiplied.
         """
-        predicted = self.predict(X)
-        bounds = self._read_target(y, len(predicted))
+        return self._score_of(y, self.predict(X), sample_weight)
+
+    def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        bounds = self._read_target(y)
+        check_same_rows(len(predicted), len(bounds))
         weight = check_weights(sample_weight, len(predicted))
         return self._score_of_raw(predicted[:, None], bounds, weight)
 

@@ -14,28 +14,13 @@ if TYPE_CHECKING:
 
 
 class RoundWatch:
-    """Called after each round.
-
-    Parameters
-    ----------
-    model : estimator
-        The one in training.
-    run : Rounds
-        Its rounds.
-    callbacks : sequence of callables
-        Called with a `CallbackEnv`.
-
-    Attributes
-    ----------
-    failed : bool
-        Whether a callback raised an exception.
-    """
+    """Called after each round of a model: calls the callbacks."""
 
     def __init__(self, model: Any, run: Rounds, callbacks: Sequence[Callable[[CallbackEnv], Any]]) -> None:
         self._model, self._run, self._callbacks = model, run, callbacks
         self._begin = run.n_rounds
         self._tasks = Tasks(model, run.rules.n_rounds - self._begin)
-        self.failed = False
+        self.failed = False  # whether a callback raised an exception
 
     @property
     def is_needed(self) -> bool:
@@ -53,8 +38,8 @@ class RoundWatch:
         )
         self.failed = True
         try:
-            answers = [bool(callback(env)) for callback in self._callbacks]
-            stop = self._tasks.end_round(self._partial) or any(answers)
+            stops = [bool(callback(env)) for callback in self._callbacks]
+            stop = self._tasks.end_round(self._partial) or any(stops)
         except Exception as error:
             # LightGBM's `early_stopping` raises an exception of its own, which knows the best round.
             if not (isinstance(error, StopTraining) or hasattr(error, "best_iteration")):

@@ -16,7 +16,8 @@ from fastens.cli.report.picture import check_picture, draw_leaderboard
 from fastens.cli.report.progress import comparison_progress
 from fastens.cli.report.report import Report
 from fastens.cli.table.errors import CommandError
-from fastens.cli.table.tables import check_writable, table_format, write_table
+from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.tables import output_format, write_table
 from fastens.cli.table.task import Task, add_task_options, read_task
 
 STACK = "stack of these"
@@ -43,6 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
     add("-o", "--output", metavar="FILE", help="CSV or Parquet file for the leaderboard")
     add("--picture", metavar="FILE", help="PNG, SVG or PDF file for a picture of the leaderboard")
+    add_overwrite(parser)
     parser.set_defaults(run=run, test_fraction=0.0)
 
 
@@ -69,7 +71,8 @@ def run(options: argparse.Namespace) -> None:
     if options.output:
         write_table(leaderboard_table(entries), options.output)
     if options.picture:
-        draw_leaderboard(entries, task.title, options.picture)
+        with writing(options.picture) as unfinished:
+            draw_leaderboard(entries, task.title, unfinished)
     written = [path for path in (options.output, options.picture) if path]
     if written:
         report.facts([("", ""), ("written", ", ".join(written))])
@@ -91,11 +94,11 @@ def leaderboard_table(entries: list[Entry]) -> pa.Table:
 
 def _check(options: argparse.Namespace) -> None:
     if options.output:
-        table_format(options.output)
-        check_writable(options.output)
+        output_format(options.output)
     if options.picture:
         check_picture(options.picture)
-        check_writable(options.picture)
+    for path in filter(None, (options.output, options.picture)):
+        check_output(path, None, [options.table], options.overwrite)
 
 
 def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:

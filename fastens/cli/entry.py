@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import warnings
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 from fastens import __version__
 from fastens.cli.table.errors import CommandError, first_line
 
-COMMANDS = ("train", "predict", "evaluate", "explain", "compare")
+COMMANDS = ("train", "predict", "evaluate", "explain", "compare", "convert", "export")
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
 
 
@@ -26,18 +27,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; those of the process by default.
-
-    Returns
-    -------
-    int
-        0, or 2 after a user error, reported in one line on standard error.
-    """
+    """Run the command line; return 0, or 2 after a user error, which is one line on standard error."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that knows no bars or names shows question marks; it does not end the run.
@@ -84,8 +74,19 @@ def _run(argv: Sequence[str] | None) -> None:
         raise CommandError(f"the command line needs {library}: pip install 'fastens[cli]'") from error
     parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in commands:
         command.add_parser(subparsers)
-    options = parser.parse_args(argv)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
     options.run(options)
+
+
+def _unknown_argument(argument: str, parser: argparse.ArgumentParser) -> str:
+    """The error of an argument that a command does not know, with the options of a similar name."""
+    name = argument.partition("=")[0]
+    known = [option for action in parser._actions for option in action.option_strings]
+    close = difflib.get_close_matches(name, known)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"see {parser.prog} --help"
+    return f"{parser.prog} has no option {name}; {hint}"

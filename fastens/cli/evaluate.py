@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
 from fastens.cli.report.report import Report
 from fastens.cli.report.scores import Truth, score, score_constant
 from fastens.cli.table.card import ModelCard
@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, predict, compare."""
     model, card = load_model(options.model)
-    table = read_table(options.table, text_columns(card))
+    table = read_table(options.table, table_schema(card)).table
     X = model_features(model, card, table)
     truth = read_truth(model, card, table, options)
     scores = score(predicted_values(model, X), truth)
@@ -60,7 +60,7 @@ def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) 
     """The target's values, all known to the model where they are classes."""
     name = name or card.target
     if name is None:
-        raise CommandError(f"say with --target which column holds the true values: {listed(table.column_names)}")
+        raise CommandError(f"--target must name the column that holds the true values: {listed(table.column_names)}")
     column = required(table, name, "--target")
     if column.null_count:
         raise CommandError(

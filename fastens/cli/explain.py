@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from fastens.cli.evaluate import read_truth
 from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.explaining.subject import Subject
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
 from fastens.cli.report.scores import Truth
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
-from fastens.cli.table.tables import check_writable, read_table, table_format, write_tables
+from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.tables import output_format, read_table, write_tables
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
@@ -43,6 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--rows", type=int, metavar="N", help=text)
     add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
     add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
+    add_overwrite(parser)
     parser.set_defaults(run=run)
 
 
@@ -50,14 +52,15 @@ def run(options: argparse.Namespace) -> None:
     """Read, explain, write."""
     contributions_path = _check(options)
     model, card = load_model(options.model)
-    table = read_table(options.table, text_columns(card))
+    table = read_table(options.table, table_schema(card)).table
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
     truth = _truth(model, card, table, options)
     everything = Subject(model, card, X, predicted_values(model, X), truth, np.arange(len(table)))
     report = Report()
     with waiting(report.err, "explaining"):
         page = report_page(everything, options.model, options.table)
-        _write(page, options.output)
+        with writing(options.output) as unfinished:
+            Path(unfinished).write_text(page, encoding="utf-8")
     report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
     if explains(model):
         rows = _rows_to_explain(model, len(table), options.rows)
@@ -81,9 +84,9 @@ def _check(options: argparse.Namespace) -> str:
     if options.rows is not None and options.rows < 1:
         raise CommandError(f"--rows must be at least 1, got {options.rows}")
     path = options.contributions or str(Path(options.output).with_suffix("")) + "-contributions.parquet"
-    table_format(path)
+    output_format(path)
     for file in (options.output, path):
-        check_writable(file)
+        check_output(file, None, [options.model, options.table], options.overwrite)
     return path
 
 
@@ -92,10 +95,3 @@ def _truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Names
     if options.target is None and card.target not in table.column_names:
         return None
     return read_truth(model, card, table, options)
-
-
-def _write(page: str, path: str) -> None:
-    try:
-        Path(path).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error

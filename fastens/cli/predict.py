@@ -10,9 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, text_columns
+from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
 from fastens.cli.report.report import Report
-from fastens.cli.table.tables import check_writable, read_table, table_format, write_table
+from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.outputs import add_overwrite, check_output
+from fastens.cli.table.tables import output_format, read_table, write_table
+from fastens.cli.table.task import named_columns
+from fastens.files.csv_files import unique_names
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -22,19 +26,29 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
     parser.add_argument("table", metavar="TABLE", help="CSV or Parquet file with the columns of training")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="CSV or Parquet file to write")
+    keep = "columns of TABLE to write before the predictions, separated by commas"
+    parser.add_argument("--keep", action="append", default=[], metavar="COLUMNS", help=keep)
+    parser.add_argument("--keep-all", action="store_true", help="write all columns of TABLE before the predictions")
+    coverage = "also intervals, or for classes sets, that hold the true value with this chance, as 0.9"
+    parser.add_argument("--coverage", type=float, metavar="P", help=coverage)
+    add_overwrite(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Read, predict, write."""
-    table_format(options.output)
-    check_writable(options.output)
+    output_format(options.output)
+    check_output(options.output, None, [options.model, options.table], options.overwrite)
     model, card = load_model(options.model)
-    X = model_features(model, card, read_table(options.table, text_columns(card)))
+    table = read_table(options.table, table_schema(card)).table
+    kept = table.column_names if options.keep_all else named_columns(options.keep, table, "--keep")
+    X = model_features(model, card, table)
     start = time.perf_counter()
     predictions = predicted_table(model, predicted_values(model, X))
+    if options.coverage is not None:
+        predictions = _with_columns(predictions, _covering(model, X, options.coverage))
     seconds = time.perf_counter() - start
-    write_table(predictions, options.output)
+    write_table(_with_columns(table.select(kept), _columns_of(predictions)), options.output)
     Report().line(f"{predictions.num_rows:,} rows predicted in {seconds:.2f} s, written to {options.output}")
 
 
@@ -59,6 +73,38 @@ def predicted_table(model: Any, values: NDArray) -> pa.Table:
     by_target = values.reshape(len(values), -1, len(names))
     ends = [f" of target {target}" for target in range(by_target.shape[1])] if by_target.shape[1] > 1 else [""]
     return pa.table({f"{name}{end}": by_target[:, t, k] for t, end in enumerate(ends) for k, name in enumerate(names)})
+
+
+def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
+    """The ends of the interval of each row, or for each class whether it is in the set of the row."""
+    method = getattr(model, "predict_set" if is_classifier(model) else "predict_interval", None)
+    if not 0 < coverage < 1:
+        raise CommandError(f"--coverage must be above 0 and below 1, got {coverage:g}")
+    if method is None:
+        raise CommandError(
+            f"--coverage: {type(model).__name__} has no intervals; train with --model conformal, or a forest"
+        )
+    try:
+        found = method(X, coverage)
+    except (ValueError, AttributeError) as error:
+        raise CommandError(f"--coverage: {first_line(error)}") from error
+    if found.ndim != 2:
+        raise CommandError(f"--coverage is for models of one output; {type(model).__name__} has several")
+    if is_classifier(model):
+        return {f"set has {label}": found[:, k] for k, label in enumerate(model.classes_)}
+    return {f"{end} of {coverage:g}": found[:, k] for k, end in enumerate(("lower", "upper"))}
+
+
+def _columns_of(table: pa.Table) -> dict[str, Any]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
+    """The table with more columns; those of a name that it has already are called by it with a suffix."""
+    names, _ = unique_names([*table.column_names, *columns])
+    added = [values if isinstance(values, pa.ChunkedArray) else pa.array(values) for values in columns.values()]
+    arrays = [*table.columns, *added]
+    return pa.Table.from_arrays(arrays, names=names)
 
 
 def _class_columns(probabilities: NDArray, classes: NDArray) -> dict[str, NDArray]:

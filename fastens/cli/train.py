@@ -18,7 +18,7 @@ from fastens.cli.report.progress import training_progress, waiting
 from fastens.cli.report.report import Report, shown
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.tables import check_writable
+from fastens.cli.table.outputs import add_overwrite, check_output
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 
 DEFAULT_OUTPUT = "model.fastens"
@@ -46,6 +46,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add_test_fraction(parser)
     where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
+    add_overwrite(parser)
     add_parameters(parser)
     parser.set_defaults(run=run)
 
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if output is not None:
-        check_writable(output)
+        check_output(output, "a model", [options.table], options.overwrite)
     task = read_task(options)
     report.facts(task.facts())
     report.notes(task.notes)
@@ -105,8 +106,8 @@ def _describe(model: Any, task: Task, report: Report) -> None:
     shares = getattr(model, "feature_importances_", None)
     if shares is not None:
         report.importances(zip(task.rows.X.column_names, shares, strict=True))
-    if hasattr(model, "most_telling_words"):
-        report.telling_words(model.most_telling_words())
+    if hasattr(model, "most_informative_terms"):
+        report.informative_terms(model.most_informative_terms())
 
 
 def _save(trained: Trained, output: str, task: Task) -> None:

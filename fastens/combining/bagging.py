@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import r2_score
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.combining.base_bagging import RULES, BaseBagging
+from fastens.checked_parameters import with_parameters
+from fastens.combining.base_bagging import BaseBagging
 from fastens.combining.folds import MemberData
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.parameters import one_of
+from fastens.parameters import one_of, parameter
 
 Array = NDArray[np.float64]
 # Of the trees that are the default: what forests have.
 MAX_BINS = 255
 
 
+@with_parameters
 class BaggingClassifier(BaseClassifier, BaseBagging):
     """Bagging for classification.
 
@@ -31,44 +33,16 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     ----------
     estimator : classifier, default=None
         What to copy, of this package or any other with scikit-learn's interface. None: a decision tree on 255 bins.
-    n_estimators : int, default=10
-        Number of members.
-    max_samples : int, float or None, default=None
-        Number of rows drawn for a member, or share of them; None for as many as there are.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        Number of columns drawn for a member, or share of them; None for all.
-    bootstrap : bool, default=True
-        Draw rows with replacement, with chances in proportion to their weights.
-    bootstrap_features : bool, default=False
-        Draw columns with replacement; one drawn twice counts once.
-    sampling : {"auto", "weights", "rows"}, default="auto"
-        How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often
-        as it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto":
-        weights where the estimator's `fit` takes some.
+    {parameters}
     voting : {"soft", "hard"}, default="soft"
         Average the members' probabilities, or count votes. Members without probabilities vote.
     oob_score : bool or function, default=False
         Predict each row by the members whose bags do not have it, and score that: by accuracy, or by a function of
         targets and predictions.
-    warm_start : bool, default=False
-        `fit` adds members to those there are: given the same rows, the same model as all at once.
-    random_state : int, RandomState or None, default=None
-        Fixes the bags and seeds the members.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    estimators_, estimators_features_ : sequences
-        The fitted members, and the columns of each.
-    oob_score_, oob_decision_function_ : float, array of shape (n_samples, n_classes)
-        With `oob_score`: the score, and the mean out-of-bag response, NaN for rows in every bag.
-    oob_scores_ : array of shape (n_estimators,)
-        With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
-    n_features_in_, feature_names_in_
-        Number of columns, and their names where they have some.
+    {attributes}
 
     References
     ----------
@@ -84,36 +58,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, "voting": one_of("soft", "hard")}
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        n_estimators: int = 10,
-        *,
-        max_samples: int | float | None = None,
-        max_features: int | float | str | None = None,
-        bootstrap: bool = True,
-        bootstrap_features: bool = False,
-        sampling: str = "auto",
-        voting: str = "soft",
-        oob_score: bool | Callable[..., float] = False,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.max_features = max_features
-        self.bootstrap = bootstrap
-        self.bootstrap_features = bootstrap_features
-        self.sampling = sampling
-        self.voting = voting
-        self.oob_score = oob_score
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    voting: str = parameter(one_of("soft", "hard"), default="soft")
 
     def _template(self) -> Any:
         return DecisionTreeClassifier(max_bins=MAX_BINS) if self.estimator is None else self.estimator
@@ -123,7 +68,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     def _tree_responses(self, X: Any) -> Iterator[Array]:
         for values in self._forest._each_tree(X):
-            shares = self._forest._probabilities(values)
+            shares = self._forest._targets.probabilities(values)
             yield shares if self.voting == "soft" else np.eye(shares.shape[1])[shares.argmax(axis=1)]
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
@@ -134,7 +79,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     @property
     def oob_decision_function_(self) -> Array:
-        """The mean out-of-bag response for each training row."""
+        """The mean out-of-bag response for each training row, with `oob_score`; NaN for rows in every bag."""
         return self._forest.oob_decision_function_ if self._forest is not None else self._oob_values()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -152,6 +97,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         return self._spread(X)
 
 
+@with_parameters
 class BaggingRegressor(BaseRegressor, BaseBagging):
     """Bagging for regression.
 
@@ -163,40 +109,14 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     ----------
     estimator : regressor, default=None
         What to copy, of this package or any other with scikit-learn's interface. None: a decision tree on 255 bins.
-    n_estimators : int, default=10
-        Number of members.
-    max_samples : int, float or None, default=None
-        Number of rows drawn for a member, or share of them; None for as many as there are.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        Number of columns drawn for a member, or share of them; None for all.
-    bootstrap : bool, default=True
-        Draw rows with replacement, with chances in proportion to their weights.
-    bootstrap_features : bool, default=False
-        Draw columns with replacement; one drawn twice counts once.
-    sampling : {"auto", "weights", "rows"}, default="auto"
-        How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often
-        as it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto":
-        weights where the estimator's `fit` takes some.
+    {parameters}
     oob_score : bool or function, default=False
         Predict each row by the members whose bags do not have it, and score that: by R2, or by a function of targets
         and predictions.
-    warm_start : bool, default=False
-        `fit` adds members to those there are: given the same rows, the same model as all at once.
-    random_state : int, RandomState or None, default=None
-        Fixes the bags and seeds the members.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
 
     Attributes
     ----------
-    estimators_, estimators_features_ : sequences
-        The fitted members, and the columns of each.
-    oob_score_, oob_prediction_ : float, array of shape (n_samples,)
-        With `oob_score`: the score, and the mean out-of-bag prediction, NaN for rows in every bag.
-    oob_scores_ : array of shape (n_estimators,)
-        With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
-    n_features_in_, feature_names_in_
-        Number of columns, and their names where they have some.
+    {attributes}
 
     References
     ----------
@@ -212,35 +132,6 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     >>> model.predict_spread(X).shape
     (442,)
     """
-
-    _parameter_rules: ClassVar = RULES
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        n_estimators: int = 10,
-        *,
-        max_samples: int | float | None = None,
-        max_features: int | float | str | None = None,
-        bootstrap: bool = True,
-        bootstrap_features: bool = False,
-        sampling: str = "auto",
-        oob_score: bool | Callable[..., float] = False,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.max_features = max_features
-        self.bootstrap = bootstrap
-        self.bootstrap_features = bootstrap_features
-        self.sampling = sampling
-        self.oob_score = oob_score
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _template(self) -> Any:
         return DecisionTreeRegressor(max_bins=MAX_BINS) if self.estimator is None else self.estimator
@@ -258,7 +149,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
 
     @property
     def oob_prediction_(self) -> Array:
-        """The mean out-of-bag prediction for each training row."""
+        """The mean out-of-bag prediction for each training row, with `oob_score`; NaN for rows in every bag."""
         return self._forest.oob_prediction_ if self._forest is not None else self._oob_values()[:, 0]
 
     def predict(self, X: ArrayLike) -> Array:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from fastens.base import BaseFastens
+from fastens.checked_parameters import with_parameters
 from fastens.combining.folds import (
     FittedMember,
     MemberData,
@@ -25,35 +26,67 @@ from fastens.combining.folds import (
 from fastens.combining.members import BaseOneEstimator, check_metadata
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.tasks import run_tasks
+from fastens.docstrings import Docs, entries
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
-from fastens.engine.rows.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
+from fastens.engine.rows.sampling import Bootstrap, content_hashes, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
-from fastens.forests.bags import CHOOSING, DRAWING, GROWING, DrawingRules
+from fastens.exchange.writing.export import export
+from fastens.forests.bags import GROWING, Bags, Subsample, check_continued, draw_seed, n_drawn, plan_draws
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest import RandomForestClassifier, RandomForestRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
+from fastens.forests.forest_uncertainty import deviations
 from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
+from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.parameters import ESTIMATOR, FLAG, FUNCTION, NONE, instance, one_of, real, whole
+from fastens.parameters import (
+    ANYTHING,
+    ESTIMATOR,
+    FLAG,
+    FUNCTION,
+    NONE,
+    RANDOM_STATE,
+    one_of,
+    parameter,
+    real,
+    whole,
+)
 from fastens.saving import nested_arrays, nested_model
+from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
-from fastens.table.tables import is_frame, open_table
+from fastens.table.tables import is_frame
+from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
-RULES = {
-    "estimator": ESTIMATOR | NONE,
-    "n_estimators": whole(1),
-    "max_samples": whole(1) | real(0, open_low=True) | NONE,
-    "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
-    "bootstrap": FLAG,
-    "bootstrap_features": FLAG,
-    "sampling": one_of("auto", "weights", "rows"),
-    "oob_score": FLAG | FUNCTION,
-    "warm_start": FLAG,
-    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
-}
+DOCS = TREE_DOCS | entries("""\
+n_estimators : int
+    Number of members.
+max_samples : int, float or None
+    Number of rows drawn for a member, or share of them; None for as many as there are.
+max_features : int, float, "sqrt", "log2" or None
+    Number of columns drawn for a member, or share of them; None for all.
+bootstrap : bool
+    Draw rows with replacement, with chances in proportion to their weights.
+bootstrap_features : bool
+    Draw columns with replacement; one drawn twice counts once.
+sampling : {"auto", "weights", "rows"}
+    How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often as
+    it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto": weights
+    where the estimator's `fit` takes some.
+warm_start : bool
+    `fit` adds members to those there are: given the same rows, the same model as all at once.
+random_state : int, RandomState or None
+    Fixes the bags and seeds the members.
+n_jobs : int or None
+    Threads; the result does not depend on it.
+oob_score_ : float
+    With `oob_score`: the score of the mean out-of-bag responses.
+oob_scores_ : array of shape (n_estimators,)
+    With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
+""")
 # The forest that grows bags of each kind of tree, the parameters it gets, and the fitted attributes it returns.
 FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
     (DecisionTreeClassifier, "best"): RandomForestClassifier,
@@ -76,43 +109,29 @@ SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """How often each row is in the bag of a member: member t's bag depends on the seed and t alone.
-
-    Attributes
-    ----------
-    seed : int
-        Of the ensemble.
-    bootstrap : Bootstrap or None
-        Draws with replacement.
-    copies : Copies or None
-        Without replacement: what is drawn from.
-    n_drawn : int
-        Without replacement: how many copies are drawn.
-    """
-
-    seed: int
-    bootstrap: Bootstrap | None
-    copies: Copies | None = None
-    n_drawn: int = 0
-
-    def counts(self, member: int) -> NDArray[np.int64]:
-        """How often each row is drawn."""
-        seeds = stream_seeds(self.seed, member, member + 1, DRAWING)
-        if self.bootstrap is not None:
-            return self.bootstrap.counts(seeds)[0].astype(np.int64)
-        assert self.copies is not None
-        return self.copies.draw(self.n_drawn, random_stream(int(seeds[0]), 0))
-
-
+@with_parameters
 class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
-    _members: list[FittedMember]
-    _draws: Draws | None = None
+    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    n_estimators: int = parameter(whole(1), default=10, kw_only=False)
+    max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
+    bootstrap: bool = parameter(FLAG, default=True)
+    bootstrap_features: bool = parameter(FLAG, default=False)
+    sampling: str = parameter(one_of("auto", "weights", "rows"), default="auto")
+    oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
+    warm_start: bool = parameter(FLAG, default=False)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar[Docs] = DOCS
+    oob_score_: float = field(init=False)
+    oob_scores_: Array = field(init=False)
+    _members: list[FittedMember] = field(init=False)
+    _bags: Bags | None = field(init=False, default=None)
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
-    _forest: Any = None
+    _forest: Any = field(init=False, default=None)
 
     def _response_method(self) -> str:
         """The name of the members' method to use."""
@@ -150,18 +169,16 @@ class BaseBagging(BaseOneEstimator):
             check_metadata(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
-        if len(kept) > self.n_estimators:
-            raise ValueError(
-                f"n_estimators must be at least the {len(kept)} members that there are, with warm_start=True; "
-                f"got {self.n_estimators}."
-            )
-        if len(kept) == self.n_estimators:
-            warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
+        if kept:
+            check_continued(self.n_estimators, len(kept), "members")
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         if not kept:
-            self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self._draws = self._plan(data)
-        self._members = kept + self._fit_members(data, len(kept))
+            self._seed = draw_seed(self.random_state)
+        n_features = self.n_features_in_
+        n_wanted = count_of(self.max_features, n_features)
+        draws = self._plan(data)
+        self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
+        self._members = kept + self._fit_members(data, self._bags, len(kept))
         for name in ("oob_score_", "oob_scores_", "_oob_mean"):
             self.__dict__.pop(name, None)
         if self.oob_score:
@@ -201,29 +218,25 @@ class BaseBagging(BaseOneEstimator):
             self.oob_score_, self.oob_scores_, self._oob_mean = measured.score, measured.tree_scores, measured.mean
         return self
 
-    def _plan(self, data: MemberData) -> Draws | None:
+    def _plan(self, data: MemberData) -> Bootstrap | Subsample | None:
         """Decide how rows are drawn; None for all rows in every bag."""
-        whole_number = isinstance(self.max_samples, int | np.integer)
-        weight = data.sample_weight
-        if not self.bootstrap and (self.max_samples is None or (not whole_number and self.max_samples >= 1)):
+        weight, wanted = data.sample_weight, self.max_samples
+        if not self.bootstrap and (wanted is None or (not isinstance(wanted, int | np.integer) and wanted >= 1)):
             return None
         hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
-            return Draws(self._seed, DrawingRules(None, self.max_samples).plan(hashes, weight, None, None))
+            return plan_draws(wanted, hashes, weight)
         copies = Copies.of(hashes, weight)
-        n_drawn = int(self.max_samples) if whole_number else max(1, int(self.max_samples * copies.total))
-        if n_drawn > copies.total:
-            raise ValueError(
-                f"max_samples must be at most the {copies.total} rows without bootstrap; got {self.max_samples}."
-            )
-        return Draws(self._seed, None, copies, n_drawn)
+        if (n_wanted := n_drawn(wanted, copies.total)) > copies.total:
+            raise ValueError(f"max_samples must be at most the {copies.total} rows without bootstrap; got {wanted}.")
+        return Subsample(copies, n_wanted)
 
-    def _fit_members(self, data: MemberData, first: int) -> list[FittedMember]:
+    def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
         found: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:
-            found[number] = self._fit_one(spec, data, number)
+            found[number] = self._fit_one(spec, data, bags, number)
 
         tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
         run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
@@ -234,10 +247,11 @@ class BaseBagging(BaseOneEstimator):
         method = resolve_method("estimator", template, self._response_method(), data.classes is not None)
         return MemberSpec("estimator", template, None, method)
 
-    def _fit_one(self, spec: MemberSpec, data: MemberData, number: int) -> FittedMember:
+    def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
         """Fit member `number` on its bag."""
-        columns = self._columns_of(number)
-        bag = self._bag(spec, data, number)
+        drawn = bags.features(number)
+        columns = None if drawn is None else drawn.tolist()
+        bag = self._bag(spec, data, bags, number)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model = OneClassClassifier()
@@ -246,11 +260,11 @@ class BaseBagging(BaseOneEstimator):
         uses_labels = isinstance(fitted, BaseFastens)
         return FittedMember(str(number), columns, spec.method, [fitted], data.classes, uses_labels)
 
-    def _bag(self, spec: MemberSpec, data: MemberData, number: int) -> MemberData:
+    def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
         """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
-        if self._draws is None:
+        if bags.draws is None:
             return data
-        counts = self._draws.counts(number)
+        counts = bags.counts(number, number + 1)[0].astype(np.int64)
         as_weights = self.sampling == "weights" or (
             self.sampling == "auto" and has_fit_parameter(spec.estimator, "sample_weight")
         )
@@ -258,19 +272,9 @@ class BaseBagging(BaseOneEstimator):
         if not as_weights:
             rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
         bag = data.take(rows)
-        if self._draws.copies is not None and not self._draws.copies.are_weights:
+        if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
         return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
-
-    def _columns_of(self, number: int) -> list[int] | None:
-        """The columns of a member, ascending; None for all."""
-        n_features = self.n_features_in_
-        n_wanted = count_of(self.max_features, n_features)
-        if n_wanted == n_features and not self.bootstrap_features:
-            return None
-        seed = int(stream_seeds(self._seed, number, number + 1, CHOOSING)[0])
-        chosen = random_stream(seed, 0).choice(n_features, n_wanted, replace=self.bootstrap_features)
-        return np.unique(chosen).tolist()
 
     # Out of bag --------------------------------------------------
 
@@ -300,9 +304,9 @@ class BaseBagging(BaseOneEstimator):
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
         if self._forest is not None:
             return self._forest.in_bag(member)
-        if self._draws is None:
+        if self._bags is None or self._bags.draws is None:
             raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
-        return self._draws.counts(member)
+        return self._bags.counts(member, member + 1)[0].astype(np.int64)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
         raise NotImplementedError
@@ -332,14 +336,8 @@ class BaseBagging(BaseOneEstimator):
         return total / len(self._members)
 
     def _spread(self, X: Any) -> Array:
-        """Standard deviation over the members, by Welford's updates: no two responses are in memory at once."""
-        mean, squares, n = np.zeros(1), np.zeros(1), 0
-        for response in self._responses(X):
-            n += 1
-            distance = response - mean
-            mean = mean + distance / n
-            squares = squares + distance * (response - mean)
-        return np.sqrt(squares / n)
+        """Standard deviation over the members."""
+        return deviations([response] for response in self._responses(X))[0]
 
     @property
     def estimators_(self) -> Sequence[Any]:
@@ -361,6 +359,22 @@ class BaseBagging(BaseOneEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are members."""
         return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
+
+    def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
+        """Return bags of trees in another format, or write them to a file, as a `RandomForestClassifier` does.
+
+        Parameters
+        ----------
+        path, format, **options
+            As for the forest.
+
+        Raises
+        ------
+        ValueError
+            For members that are no trees, or a model that the format cannot hold.
+        """
+        self._check_fitted()
+        return export(self if self._forest is None else self._forest, path, format, options)
 
     # Saving --------------------------------------------------
 

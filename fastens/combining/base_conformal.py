@@ -3,128 +3,86 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
+from fastens.checked_parameters import with_parameters
 from fastens.combining.folds import (
-    FittedMember,
     Fold,
     GivenRows,
-    LevelPlan,
     MemberData,
-    fit_level,
     make_folds,
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import RULES as MEMBER_RULES
 from fastens.combining.members import BaseOneEstimator
+from fastens.combining.parameters import COMMON_RULES, DOCS
 from fastens.conformal.scores import Errors, SetScores
+from fastens.docstrings import Docs, entries
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import content_hashes, random_stream
-from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import as_copies
-from fastens.parameters import ANYTHING, ESTIMATOR, NONE, real
+from fastens.parameters import ESTIMATOR, NONE, real
 from fastens.table.parts import as_numbers
 
 Array = NDArray[np.float64]
 
-PREFIT = "prefit"
-RULES = {
-    "estimator": ESTIMATOR | NONE,
-    "cv": ANYTHING,
-    "calibration_fraction": real(0, 1, open_low=True, open_high=True),
-    "random_state": MEMBER_RULES["random_state"],
-    "n_jobs": ANYTHING,
-}
 _MEMBERS, _FOLD = "members.", "fold"
 
+CONFORMAL_DOCS = entries("""\
+cv : int, splitter, list of (train, test), "prefit" or None
+    None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
+    rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
+    estimator is fitted, and `fit` gets rows that it has not seen.
+random_state : int, RandomState or None
+    Draws the rows to hold out, and seeds an estimator whose own random_state is None.
+estimators_ : list
+    The fitted estimators: one, or that of each fold.
+""")
 
+
+@with_parameters
 class BaseConformal(BaseOneEstimator):
     """An estimator, or copies of it fitted on folds, with conformal scores of rows not trained on."""
 
-    _parameter_rules: ClassVar = RULES
-    _member: FittedMember
-    # Errors or scores of the held-out rows, one entry for each model.
-    _parts: list[Any]
+    _parameter_rules: ClassVar = {
+        **COMMON_RULES,
+        "estimator": ESTIMATOR | NONE,
+        "calibration_fraction": real(0, 1, open_low=True, open_high=True),
+    }
+    _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
+    _learned: ClassVar[str] = "_parts"
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_parts")
-
-    @property
-    def _is_prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == PREFIT
+    estimator: Any = field(default=None, kw_only=False)
+    cv: Any = None
+    calibration_fraction: float = 0.2
+    random_state: Any = None
+    n_jobs: int | None = None
 
     # Fit --------------------------------------------------
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        **metadata: Any,
-    ) -> BaseConformal:
-        """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Any table that the estimator takes.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            Goes to the estimator, and counts among the rows to calibrate on: a weight of 2 is the same as the row given
-            twice, 0 as the row left out.
-        groups : array of shape (n_samples,), optional
-            For the splitter; with ``cv=None``, rows of a group are either all held out or none.
-        X_val, y_val : table and array, optional
-            Rows to validate on, for an estimator whose `fit` takes them and that stops early.
-        **metadata
-            With scikit-learn's metadata routing on: whatever the estimator requests.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a row is held out by two folds, or the estimator cannot be used.
-        """
-        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
-        for name in ("_parts", "_member"):
-            self.__dict__.pop(name, None)
-        data, rows = self._start_members(X, y, given)
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
         spec = self._spec("estimator", self._template(), self._seed_source(), 0)
         spec = replace(spec, multi_output=True)
-        if self._is_prefit:
-            check_is_fitted(spec.estimator)
-            member = FittedMember(spec.name, None, spec.method, [spec.estimator], data.classes, True, spec.multi_output)
-            responses, tests = member.respond(data.X), [np.arange(data.n_rows)]
-        else:
+        folds: list[Fold] = [(np.arange(0), np.arange(data.n_rows))]
+        if not self._is_prefit:
             splits_copies = self.cv is None and data.groups is None
             data, folds = self._split(data) if splits_copies else (data, self._folds(data, rows))
-            (member,), (responses,) = fit_level([spec], data, folds, LevelPlan(False, resolve_n_jobs(self.n_jobs)))
-            tests = [test for _, test in folds]
+        (member,), (responses,) = self._fit_level([spec], data, folds, refit=False)
         copies = as_copies(data.sample_weight)
         weight = np.ones(data.n_rows) if copies is None else copies
         self._parts = [
             self._calibrate(model, responses[test], data.y[test], weight[test])
-            for model, test in zip(member.models, tests, strict=True)
+            for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._member = member
-        return self
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
         """Training rows and rows held out; no row is held out twice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
+from fastens.checked_parameters import with_parameters
 from fastens.combining.folds import (
     FittedMember,
     Fold,
@@ -25,35 +27,21 @@ from fastens.combining.folds import (
     MemberSpec,
     fit_level,
     fit_member,
-    make_folds,
+    known_rows,
     restrict_folds,
 )
-from fastens.combining.levels import INPUTS, BaseLevels
-from fastens.combining.members import LEVELS, RULES, NamedMembers, check_kind, is_dropped
+from fastens.combining.levels import BaseLevels
+from fastens.combining.members import check_kind, is_dropped
+from fastens.combining.parameters import LEVEL_RULES, LEVELS, RULES, NamedMembers
 from fastens.combining.responses import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
+from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.saving import nested_arrays, nested_model
 
 Array = NDArray[np.float64]
 
-PREFIT = "prefit"
 STACKERS = ("linear", "boosting")
-
-STACKING_RULES = {
-    **RULES,
-    "final_estimator": Rule("an estimator", lambda value: hasattr(value, "fit")) | one_of(*STACKERS) | NONE,
-    "levels": LEVELS | NONE,
-    "cv": ANYTHING,
-    "passthrough": FLAG,
-    "inputs_from": INPUTS,
-    "refit": FLAG,
-    "warm_start": FLAG,
-    "n_jobs": ANYTHING,
-}
-
-
 FoldFits = dict[tuple[str, int], FoldFit]
 
 
@@ -115,15 +103,31 @@ def _hash(value: Any) -> str:
         return uuid.uuid4().hex
 
 
+@with_parameters
 class BaseStacking(TransformerMixin, BaseLevels):
     """What the classifier and the regressor share."""
 
-    _parameter_rules: ClassVar = STACKING_RULES
-    _finished: FinishedFits | None = None
-    final_estimator_: Any
+    _parameter_rules: ClassVar = {
+        **RULES,
+        **LEVEL_RULES,
+        "final_estimator": Rule("an estimator", lambda value: hasattr(value, "fit")) | one_of(*STACKERS) | NONE,
+        "levels": LEVELS | NONE,
+        "passthrough": FLAG,
+        "warm_start": FLAG,
+    }
+    _learned: ClassVar[str] = "final_estimator_"
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "final_estimator_")
+    estimators: NamedMembers | None = field(default=None, kw_only=False)
+    final_estimator: Any = field(default=None, kw_only=False)
+    levels: list[NamedMembers] | None = None
+    cv: Any = None
+    passthrough: bool = False
+    inputs_from: str = "last"
+    refit: bool = False
+    columns: Mapping[str, Any] | None = None
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _levels(self) -> list[NamedMembers]:
         if self.levels is None:
@@ -132,61 +136,20 @@ class BaseStacking(TransformerMixin, BaseLevels):
             raise ValueError("estimators must be None where levels are given.")
         return [[(name, member) for name, member in level if not is_dropped(member)] for level in self.levels]
 
-    def _passes_columns(self) -> bool:
-        return bool(self.passthrough)
-
-    def _response_method(self) -> str:
-        return self.stack_method
-
     # Fit --------------------------------------------------
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        **metadata: Any,
-    ) -> BaseStacking:
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         """Train the members out of fold, and the final estimator on what they predict.
 
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Any table that all members take.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            Goes to every member and to the final estimator; rows of weight 0 are as if absent.
-        groups : array of shape (n_samples,), optional
-            For the splitter, and for members whose `fit` takes groups.
-        X_val, y_val : table and array, optional
-            Rows to validate on, for members whose `fit` takes them and that stop early.
-        **metadata
-            With scikit-learn's metadata routing on: whatever the members request.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        MemberError
-            If a member cannot be fitted. Members finished before it are kept: with `warm_start=True` a further `fit` of
-            the same rows resumes from there.
+        After a MemberError the members finished before it are kept, for a `fit` of the same rows with `warm_start`.
         """
-        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
-        data, given_rows = self._start_members(X, y, given)
         specs = self._specs()
-        for name in ("final_estimator_", "_fitted_levels", "oof_predictions_"):
-            self.__dict__.pop(name, None)
-        progress = self._start_progress(data, given_rows)
+        self.__dict__.pop("oof_predictions_", None)
+        self._finished: FinishedFits | None = getattr(self, "_finished", None)
+        progress = self._start_progress(data, rows)
         done = False
         try:
-            self._fit_levels(specs, progress, given_rows)
+            self._fit_levels(specs, progress, rows)
             done = True
         except MemberError as error:
             raise MemberError(
@@ -194,7 +157,6 @@ class BaseStacking(TransformerMixin, BaseLevels):
             ) from error.__cause__
         finally:
             self._finished = progress.finished() if self.warm_start or not done else None
-        return self
 
     def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
         """The folds; with `warm_start`, those of the previous fit on the same rows."""
@@ -204,12 +166,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
         folds = self._finished.folds_for(data, options) if self.warm_start and self._finished else None
         if folds is None:
             self._finished = None
-            folds = make_folds(5 if self.cv is None else self.cv, data, given)
+            folds = self._folds(data, given)
         return FitProgress(data, options, folds)
-
-    @property
-    def _is_prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == PREFIT
 
     def _fit_levels(self, specs: list[list[MemberSpec]], progress: FitProgress, given: GivenRows) -> None:
         """Fit level after level on the rows that have predictions so far, then the final estimator."""
@@ -219,12 +177,12 @@ class BaseStacking(TransformerMixin, BaseLevels):
         metas: list[Array] = []
         out_of_fold: dict[str, Array] = {}
         for level in specs:
-            members, responses = self._fit_level(level, data, folds, progress)
+            members, responses = self._resume_level(level, data, folds, progress)
             levels.append(members)
             for spec, found in zip(level, responses, strict=True):
                 out_of_fold[spec.name] = given.scatter(found)
             metas.append(self._meta(responses))
-            known = np.asarray(~np.isnan(metas[-1]).any(axis=1))
+            known = known_rows(responses)
             if not known.all():
                 kept = np.flatnonzero(known)
                 folds, first = restrict_folds(folds, known), first.take(kept)
@@ -234,12 +192,11 @@ class BaseStacking(TransformerMixin, BaseLevels):
         self._fit_final(data)
         self._fitted_levels, self.oof_predictions_ = levels, out_of_fold
 
-    def _fit_level(
+    def _resume_level(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], progress: FitProgress
     ) -> tuple[list[FittedMember], list[Array]]:
         if self._is_prefit:
-            members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
-            return members, [member.respond(data.X) for member in members]
+            return self._fit_level(specs, data, [])
         depth = len(progress.levels)
         if not folds:
             raise ValueError(f"cv must leave rows with predictions for level {depth + 1}; got none.")

@@ -1,43 +1,33 @@
-"""Code shared by the voting classifier and regressor."""
+"""Members side by side with a weight each, and what the voting classifier and regressor share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import TransformerMixin, is_classifier
 from sklearn.utils import Bunch
 from sklearn.utils.validation import _check_feature_names_in
 
+from fastens.checked_parameters import with_parameters
 from fastens.combining.folds import (
     FittedMember,
     GivenRows,
-    LevelPlan,
     MemberData,
     MemberSpec,
-    fit_level,
-    make_folds,
+    known_rows,
     members_from_arrays,
     members_to_arrays,
 )
 from fastens.combining.member_weights import LEARNERS, OutOfFold, learn_weights
-from fastens.combining.members import RULES, BaseMembers
-from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of
+from fastens.combining.members import BaseMembers
+from fastens.combining.parameters import RULES, NamedMembers
+from fastens.parameters import FLAG, NONE, Rule, one_of
 
 Array = NDArray[np.float64]
-
-VOTING_RULES = {
-    **RULES,
-    "weights": one_of(*LEARNERS)
-    | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
-    | NONE,
-    "prefit": FLAG,
-    "cv": ANYTHING,
-    "n_jobs": ANYTHING,
-}
 
 
 class BaseWeightedMembers(BaseMembers):
@@ -45,13 +35,9 @@ class BaseWeightedMembers(BaseMembers):
 
     _members: list[FittedMember]
     weights_: Array
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_members")
-
-    def _prefit_members(self, specs: list[MemberSpec]) -> list[FittedMember]:
-        classes = getattr(self, "classes_", None)
-        return [FittedMember(spec.name, spec.columns, spec.method, [spec.estimator], classes, True) for spec in specs]
+    # In files: the prefix of the members' names, and the attributes with a number for each member.
+    _prefix: ClassVar[str] = "member."
+    _of_members: ClassVar[tuple[str, ...]] = ("weights_",)
 
     def _responses(self, X: Any) -> Array:
         """Each member's response, (n_members, n_samples, n_outputs)."""
@@ -61,95 +47,72 @@ class BaseWeightedMembers(BaseMembers):
 
     @property
     def estimators_(self) -> list[Any]:
-        """The fitted members."""
+        """The fitted members; a list of models where those of several folds are kept."""
         self._check_fitted()
-        return [member.models[0] for member in self._members]
+        return [member.kept for member in self._members]
 
     @property
     def named_estimators_(self) -> Bunch:
         """The fitted members by name."""
         self._check_fitted()
-        return Bunch(**{member.name: member.models[0] for member in self._members})
+        return Bunch(**{member.name: member.kept for member in self._members})
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return self._of_members
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return members_to_arrays("member.", self._members)
+        return members_to_arrays(self._prefix, self._members)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._members = members_from_arrays("member.", arrays, getattr(self, "classes_", None))
-        if len(self._members) != len(self.weights_):
-            raise ValueError("the members and their weights do not fit together")
+        self._members = members_from_arrays(self._prefix, arrays, getattr(self, "classes_", None))
+        for name in self._of_members:
+            found = getattr(self, name)
+            if np.shape(found)[:1] != (len(self._members),) or np.isnan(found).any():
+                raise ValueError(f"{name} does not fit the members")
 
 
+@with_parameters
 class BaseVoting(TransformerMixin, BaseWeightedMembers):
     """What the classifier and the regressor share."""
 
-    _parameter_rules: ClassVar = VOTING_RULES
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "weights": one_of(*LEARNERS)
+        | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
+        | NONE,
+        "prefit": FLAG,
+    }
+
+    estimators: NamedMembers | None = field(default=None, kw_only=False)
+    weights: Any = None
+    prefit: bool = False
+    cv: Any = None
+    columns: Mapping[str, Any] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        **metadata: Any,
-    ) -> BaseVoting:
-        """Train the members, and learn their weights where these are to be learned.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Any table that all members take.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            Goes to every member; rows of weight 0 are as if absent.
-        groups : array of shape (n_samples,), optional
-            For the splitter, and for members whose `fit` takes groups.
-        X_val, y_val : table and array, optional
-            Rows to validate on, for members whose `fit` takes them and that stop early.
-        **metadata
-            With scikit-learn's metadata routing on: whatever the members request.
-
-        Returns
-        -------
-        self
-        """
-        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
-        self.__dict__.pop("_members", None)
-        data, rows = self._start_members(X, y, given)
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         (specs,) = self._specs()
-        members, responses = self._fit_members(specs, data, rows)
-        is_learned = isinstance(self.weights, str)
-        self.weights_ = self._learned_weights(responses, data) if is_learned else self._given_weights(specs)
+        if isinstance(self.weights, str):
+            members, responses = self._fit_level(specs, data, [] if self.prefit else self._folds(data, rows))
+            self.weights_ = self._learned_weights(responses, data)
+        else:
+            members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
+            self.weights_ = self._given_weights(specs)
         self._members = members
-        return self
-
-    def _fit_members(
-        self, specs: list[MemberSpec], data: MemberData, rows: GivenRows
-    ) -> tuple[list[FittedMember], list[Array]]:
-        learns = isinstance(self.weights, str)
-        if self.prefit:
-            members = self._prefit_members(specs)
-            return members, [member.respond(data.X) for member in members] if learns else []
-        folds = make_folds(5 if self.cv is None else self.cv, data, rows) if learns else []
-        return fit_level(specs, data, folds, LevelPlan(True, resolve_n_jobs(self.n_jobs)))
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
-        kept = np.flatnonzero(~np.isnan(np.hstack(responses)).any(axis=1))
+        kept = np.flatnonzero(known_rows(responses))
         target = data.y[kept, None]
         if is_classifier(self):
             target = (target == np.arange(len(self.classes_))).astype(np.float64)
-        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
         stacked = np.stack([found[kept] for found in responses])
-        return learn_weights(self.weights, OutOfFold(stacked, target, weight[kept], is_classifier(self)))
+        return learn_weights(self.weights, OutOfFold(stacked, target, data.weight[kept], is_classifier(self)))
 
     def _given_weights(self, specs: list[MemberSpec]) -> Array:
         """The weights as an array, (n_members,) or (n_members, n_classes)."""
@@ -222,6 +185,3 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             for place in range(per_member)
         ]
         return np.asarray(names, dtype=object)
-
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("weights_",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,106 +11,58 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.combining.defaults import default_classifier_forests, default_regressor_forests
-from fastens.combining.folds import FittedMember, LevelPlan, MemberData, fit_level, make_folds
-from fastens.combining.levels import INPUTS, BaseLevels
-from fastens.combining.members import RULES, NamedMembers
-from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, FLAG, real, whole
+from fastens.checked_parameters import with_parameters
+from fastens.combining.defaults import default_forests
+from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
+from fastens.combining.levels import BaseLevels
+from fastens.combining.parameters import LEVEL_RULES, NAMED_RULES, NamedMembers
+from fastens.parameters import real, whole
 
 Array = NDArray[np.float64]
 
-CASCADE_RULES = {
-    **{name: rule for name, rule in RULES.items() if name != "columns"},
-    "max_layers": whole(1),
-    "n_iter_no_change": whole(1),
-    "tol": real(0),
-    "inputs_from": INPUTS,
-    "cv": ANYTHING,
-    "refit": FLAG,
-    "n_jobs": ANYTHING,
-}
 
-
+@with_parameters
 class BaseCascade(BaseLevels):
     """Code shared by the classifier and the regressor."""
 
-    _parameter_rules: ClassVar = CASCADE_RULES
+    _parameter_rules: ClassVar = {
+        **NAMED_RULES,
+        **LEVEL_RULES,
+        "max_layers": whole(1),
+        "n_iter_no_change": whole(1),
+        "tol": real(0),
+    }
+    _learned: ClassVar[str] = "_fitted_levels"
+    _default_cv: ClassVar[int] = 3
     columns = None
+    passthrough = True
 
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        max_layers: int = 10,
-        n_iter_no_change: int = 1,
-        tol: float = 0.0,
-        inputs_from: str = "last",
-        cv: Any = None,
-        refit: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.max_layers = max_layers
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.inputs_from = inputs_from
-        self.cv = cv
-        self.refit = refit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    estimators: NamedMembers | None = field(default=None, kw_only=False)
+    max_layers: int = 10
+    n_iter_no_change: int = 1
+    tol: float = 0.0
+    inputs_from: str = "last"
+    cv: Any = None
+    refit: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_fitted_levels")
+    def _default_members(self) -> NamedMembers:
+        return default_forests(is_classifier(self))
 
-    def _passes_columns(self) -> bool:
-        return True
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-    ) -> BaseCascade:
-        """Train layer after layer, and keep those up to the best one.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Any table that all members take.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            Goes to every member; rows of weight 0 are as if absent.
-        groups : array of shape (n_samples,), optional
-            For the splitter.
-        X_val, y_val : table and array, optional
-            Rows to validate the layers on; default: the out-of-fold predictions of the training rows.
-
-        Returns
-        -------
-        self
-        """
-        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val}
-        self.__dict__.pop("_fitted_levels", None)
-        data, rows = self._start_members(X, y, given)
-        folds = make_folds(3 if self.cv is None else self.cv, data, rows)
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        """Train layer after layer, and keep those up to the best one."""
+        folds = self._folds(data, rows)
         self._seeds = None if self.random_state is None else check_random_state(self.random_state)
         layers: list[list[FittedMember]] = []
         metas: list[Array] = []
         validation_metas: list[Array] = []
-        self.validation_losses_: list[float] = []
+        self.validation_losses_ = []
         table, validation_table = data, None if data.validation is None else data.validation[0]
         while self._should_add_layer():
             (specs,) = self._specs()
-            plan = LevelPlan(self.refit, resolve_n_jobs(self.n_jobs))
-            members, responses = fit_level(specs, table, folds, plan)
-            if np.isnan(np.hstack(responses)).any():
+            members, responses = self._fit_level(specs, table, folds, self.refit)
+            if not known_rows(responses).all():
                 raise ValueError("cv must put every row into a test part; some rows are in none.")
             layers.append(members)
             predicted = [member.respond(validation_table) for member in members] if data.validation is not None else []
@@ -122,7 +75,6 @@ class BaseCascade(BaseLevels):
         del self._seeds
         self.n_layers_ = self._best_layer() + 1
         self._fitted_levels = layers[: self.n_layers_]
-        return self
 
     def _seed_source(self) -> Any:
         return self._seeds
@@ -176,6 +128,7 @@ class BaseCascade(BaseLevels):
         self.validation_losses_ = np.atleast_1d(self.validation_losses_).tolist()
 
 
+@with_parameters
 class CascadeForestClassifier(BaseClassifier, BaseCascade):
     """Deep forest for classification.
 
@@ -184,29 +137,15 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The forests of a layer. Default: two random forests and two of extremely randomised trees.
-    max_layers : int, default=10
-        Most layers.
-    n_iter_no_change : int, default=1
-        Layers without improvement before stopping; the layers up to the best one are kept.
-    tol : float, default=0.0
-        What counts as an improvement.
-    inputs_from : {"last", "all"}, default="last"
-        Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
-    cv : int, splitter or list of (train, test), optional
-        The folds, whose test parts must cover all rows; default: 3, stratified.
-    refit : bool, default=False
-        Fit each forest of a layer on all rows besides. False: keep the forests of the folds and average them.
-    random_state : int, RandomState or None, default=None
-        Seeds the forests whose own random_state is None, in each layer anew.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
+    {parameters}
+    estimators : list of (name, estimator) or None, default=None
+        The forests of a layer. None: two random forests and two of extremely randomised trees.
+    cv : int, splitter, list of (train, test) or None, default=None
+        The folds, whose test parts must cover all rows; None: 3, stratified.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
+    {attributes}
     n_layers_ : int
         Layers kept.
     validation_losses_ : list of float
@@ -229,48 +168,29 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
     True
     """
 
-    def _default_members(self) -> NamedMembers:
-        return default_classifier_forests()
-
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the last layer's average probability of each class, shape (n_samples, n_classes)."""
         return self._average(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,)."""
-        shares = self._average(X)
-        return self.classes_[shares.argmax(axis=1)]
 
     def _response_method(self) -> str:
         return "predict_proba"
 
 
+@with_parameters
 class CascadeForestRegressor(BaseRegressor, BaseCascade):
     """Deep forest for regression; see `CascadeForestClassifier`.
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The forests of a layer. Default: two random forests and two of extremely randomised trees.
-    max_layers : int, default=10
-        Most layers.
-    n_iter_no_change : int, default=1
-        Layers without improvement before stopping; the layers up to the best one are kept.
-    tol : float, default=0.0
-        What counts as an improvement of the mean squared error.
-    inputs_from : {"last", "all"}, default="last"
-        Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
-    cv : int, splitter or list of (train, test), optional
-        The folds, whose test parts must cover all rows; default: 3.
-    refit : bool, default=False
-        Fit each forest of a layer on all rows besides. False: keep the forests of the folds and average them.
-    random_state : int, RandomState or None, default=None
-        Seeds the forests whose own random_state is None, in each layer anew.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
+    {parameters}
+    estimators : list of (name, estimator) or None, default=None
+        The forests of a layer. None: two random forests and two of extremely randomised trees.
+    cv : int, splitter, list of (train, test) or None, default=None
+        The folds, whose test parts must cover all rows; None: 3.
 
     Attributes
     ----------
+    {attributes}
     n_layers_ : int
         Layers kept.
     validation_losses_ : list of float
@@ -292,9 +212,6 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
     >>> model.score(X[1::2], y[1::2]) > 0.2
     True
     """
-
-    def _default_members(self) -> NamedMembers:
-        return default_regressor_forests()
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the last layer's average prediction, shape (n_samples,)."""

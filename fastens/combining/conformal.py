@@ -12,7 +12,8 @@ from sklearn.base import clone
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
-from fastens.combining.base_conformal import RULES, BaseConformal
+from fastens.checked_parameters import with_parameters
+from fastens.combining.base_conformal import BaseConformal
 from fastens.combining.defaults import BOOSTING
 from fastens.combining.members import joint_classes
 from fastens.conformal.scores import (
@@ -42,6 +43,7 @@ def _are_levels(value: Any) -> bool:
 LEVELS = Rule("two or more ascending numbers between 0 and 1", _are_levels)
 
 
+@with_parameters
 class ConformalRegressor(BaseRegressor, BaseConformal):
     """Intervals around the predictions of any regressor that hold the target with a given probability.
 
@@ -53,35 +55,21 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
     Parameters
     ----------
-    estimator : regressor, optional
+    {parameters}
+    estimator : regressor or None, default=None
         Of this package or any other with scikit-learn's interface. One that predicts several quantiles, a column for
-        each, gives intervals as wide as each row needs. Default: gradient boosting that bounds the weight of its
-        leaves, not their rows, so that weights mean repetition.
+        each, gives intervals as wide as each row needs. None: gradient boosting that bounds the weight of its leaves,
+        not their rows, so that weights mean repetition.
     method : {"auto", "cqr"}, default="auto"
         "auto": the estimator as it is. "cqr": conformalised quantile regression; the estimator, which must be gradient
         boosting of this package, is fitted with loss="quantile" and `quantiles`.
     quantiles : list of float, default=(0.05, 0.5, 0.95)
         With method="cqr": ascending levels. Intervals start from the two nearest to (1 - coverage) / 2 and
         (1 + coverage) / 2, and `predict` gives the one nearest to 0.5.
-    cv : int, splitter, list of (train, test), "prefit" or None, default=None
-        None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
-        rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
-        estimator is fitted, and `fit` gets rows that it has not seen.
-    calibration_fraction : float, default=0.2
-        With cv=None: share of the rows, or groups, held out.
-    random_state : int, RandomState or None, default=None
-        Draws the rows to hold out, and seeds an estimator whose own random_state is None.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
 
     Attributes
     ----------
-    estimators_ : list
-        The fitted estimators: one, or that of each fold.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
 
     References
     ----------
@@ -101,27 +89,14 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, "method": one_of("auto", "cqr"), "quantiles": LEVELS}
-    _parts: list[Errors]
+    _parameter_rules: ClassVar = {
+        **BaseConformal._parameter_rules,
+        "method": one_of("auto", "cqr"),
+        "quantiles": LEVELS,
+    }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: str = "auto",
-        quantiles: Any = (0.05, 0.5, 0.95),
-        cv: Any = None,
-        calibration_fraction: float = 0.2,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.quantiles = quantiles
-        self.cv = cv
-        self.calibration_fraction = calibration_fraction
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    method: str = "auto"
+    quantiles: Any = (0.05, 0.5, 0.95)
 
     def _template(self) -> Any:
         estimator = GradientBoostingRegressor(**BOOSTING) if self.estimator is None else self.estimator
@@ -196,6 +171,7 @@ def _deviation(model: Any, responses: Array) -> Array:
     return np.ones(len(responses)) if loss is None else loss.deviation(responses[:, 0])
 
 
+@with_parameters
 class ConformalClassifier(BaseClassifier, BaseConformal):
     """Sets of classes, from the probabilities of any classifier, that hold the right one with a given probability.
 
@@ -206,9 +182,10 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
 
     Parameters
     ----------
-    estimator : classifier, optional
-        Of this package or any other with scikit-learn's interface and `predict_proba`. Default: gradient
-        boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.
+    {parameters}
+    estimator : classifier or None, default=None
+        Of this package or any other with scikit-learn's interface and `predict_proba`. None: gradient boosting that
+        bounds the weight of its leaves, not their rows, so that weights mean repetition.
     conformity : {"lac", "aps", "raps"}, default="lac"
         The score. "lac": classes whose probability exceeds one threshold for all rows; the smallest sets, some of them
         empty. "aps": the most probable classes up to a cumulative probability; larger sets for harder rows, never an
@@ -220,27 +197,10 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     by_class : bool, default=False
         Whether the coverage holds within each class, also rare ones, and not only over all rows; it takes at least
         coverage / (1 - coverage) held-out rows of each class.
-    cv : int, splitter, list of (train, test), "prefit" or None, default=None
-        None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
-        rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
-        estimator is fitted, and `fit` gets rows that it has not seen.
-    calibration_fraction : float, default=0.2
-        With cv=None: share of the rows, or groups, held out.
-    random_state : int, RandomState or None, default=None
-        Draws the rows to hold out, and seeds an estimator whose own random_state is None.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    estimators_ : list
-        The fitted estimators: one, or that of each fold.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
 
     References
     ----------
@@ -260,36 +220,17 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     """
 
     _parameter_rules: ClassVar = {
-        **RULES,
+        **BaseConformal._parameter_rules,
         "conformity": one_of(*SET_SCORES),
         "raps_penalty": real(0),
         "raps_places": whole(0),
         "by_class": FLAG,
     }
-    _parts: list[SetScores]
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity: str = "lac",
-        raps_penalty: float = 0.01,
-        raps_places: int = 2,
-        by_class: bool = False,
-        cv: Any = None,
-        calibration_fraction: float = 0.2,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.conformity = conformity
-        self.raps_penalty = raps_penalty
-        self.raps_places = raps_places
-        self.by_class = by_class
-        self.cv = cv
-        self.calibration_fraction = calibration_fraction
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    conformity: str = "lac"
+    raps_penalty: float = 0.01
+    raps_places: int = 2
+    by_class: bool = False
 
     def _template(self) -> Any:
         return GradientBoostingClassifier(**BOOSTING) if self.estimator is None else self.estimator
@@ -315,11 +256,6 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, (n_samples, n_classes); the mean over the folds' models."""
         return np.mean(self._responses(X), axis=0)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return, for each row, a set of classes that holds the right one with a given probability.

@@ -62,6 +62,10 @@ class MemberSpec:
     method: str
     multi_output: bool = False  # a regressor's several outputs are allowed
 
+    def fitted(self, models: list[Any], classes: NDArray[Any] | None, uses_labels: bool) -> FittedMember:
+        """The member with its fitted models."""
+        return FittedMember(self.name, self.columns, self.method, models, classes, uses_labels, self.multi_output)
+
 
 @dataclass(frozen=True)
 class MemberData:
@@ -79,6 +83,11 @@ class MemberData:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.y)
+
+    @property
+    def weight(self) -> Array:
+        """The weight of each row."""
+        return np.ones(self.n_rows) if self.sample_weight is None else self.sample_weight
 
     def take(self, rows: Rows) -> MemberData:
         """Some of the rows."""
@@ -126,6 +135,11 @@ class FittedMember:
     classes: NDArray[Any] | None
     uses_labels: bool  # fitted on labels, not on class indices
     multi_output: bool = False  # a regressor's several outputs are allowed
+
+    @property
+    def kept(self) -> Any:
+        """The model, or the list of those of all folds."""
+        return self.models if len(self.models) > 1 else self.models[0]
 
     def respond(self, X: Any) -> Array:
         """Responses, (n_rows, 1) or (n_rows, n_classes)."""
@@ -199,6 +213,11 @@ def _kept(places: Rows) -> Rows:
     return places[places >= 0]
 
 
+def known_rows(responses: list[Array]) -> NDArray[np.bool_]:
+    """Which rows every member has a response for."""
+    return np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
+
+
 def restrict_folds(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
     """The folds among the rows that are known, counted anew; folds without training or test rows are left out."""
     cut = [(train[known[train]], test[known[test]]) for train, test in folds]
@@ -219,33 +238,19 @@ class FoldFit:
 
 @dataclass
 class LevelPlan:
-    """How the members of a level are fitted.
+    """How the members of a level are fitted."""
 
-    Attributes
-    ----------
-    refit : bool
-        Fit each member on all rows besides, and keep that model in place of the folds' models.
-    n_threads : int
-        Threads for all of it.
-    fold_fits : dict
-        Finished fits by member and fold; `fit_level` adds to it, and skips what is in it.
-    """
-
-    refit: bool
+    refit: bool  # fit each member on all rows besides, and keep that model in place of the folds' models
     n_threads: int
-    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)
+    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits, to add to
 
 
 def fit_level(
     specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan
 ) -> tuple[list[FittedMember], list[Array]]:
-    """Fit members on folds, or on all rows where there are none.
+    """Fit members on folds, or on all rows where there are none; return them and their out-of-fold responses.
 
-    Returns
-    -------
-    members, responses
-        The fitted members, and their out-of-fold responses for each row (the mean, where a row is in several test
-        parts); NaN for rows in no test part.
+    A row has the mean of its responses where it is in several test parts, and NaN where it is in none.
     """
     jobs = ([ALL_ROWS] if plan.refit or not folds else []) + list(range(len(folds)))
     alone, side_by_side = _tasks(specs, data, folds, plan, jobs)
@@ -344,8 +349,7 @@ def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
 
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
-    uses_labels = isinstance(spec.estimator, BaseFastens)
-    return FittedMember(spec.name, spec.columns, spec.method, models, data.classes, uses_labels, spec.multi_output)
+    return spec.fitted(models, data.classes, uses_labels=isinstance(spec.estimator, BaseFastens))
 
 
 def _absent_classes(part: MemberData) -> list[Any]:

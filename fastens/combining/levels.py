@@ -11,25 +11,19 @@ from sklearn.utils import Bunch
 
 from fastens.combining.folds import FittedMember, members_from_arrays, members_to_arrays
 from fastens.combining.members import BaseMembers
-from fastens.parameters import one_of
+from fastens.combining.parameters import ALL
 from fastens.table.parts import beside
 
 Array = NDArray[np.float64]
-
-LAST, ALL = "last", "all"
-INPUTS = one_of(LAST, ALL)
 
 
 class BaseLevels(BaseMembers):
     """An ensemble whose members stand in levels."""
 
-    # Whose predictions a level gets: those of the one before, or of all before.
+    # Whose predictions a level gets: those of the one before, or of all before; whether it gets the columns of X too.
     inputs_from: str
+    passthrough: bool
     _fitted_levels: list[list[FittedMember]]
-
-    def _passes_columns(self) -> bool:
-        """Whether later levels get the columns of X too."""
-        raise NotImplementedError
 
     # Tables of predictions --------------------------------------------------
 
@@ -41,7 +35,7 @@ class BaseLevels(BaseMembers):
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
         """The input of the next level, from the responses of these levels."""
         meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
-        return beside(meta, self._meta_names(levels), X) if self._passes_columns() else meta
+        return beside(meta, self._meta_names(levels), X) if self.passthrough else meta
 
     def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
         """The input of the next level for new rows."""
@@ -73,7 +67,7 @@ class BaseLevels(BaseMembers):
         """The fitted models by name; a list of them where the folds' models are kept."""
         self._check_fitted()
         members = [member for level in self._fitted_levels for member in level]
-        return Bunch(**{m.name: m.models if len(m.models) > 1 else m.models[0] for m in members})
+        return Bunch(**{member.name: member.kept for member in members})
 
     @property
     def estimators_(self) -> list[Any]:

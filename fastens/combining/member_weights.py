@@ -30,13 +30,8 @@ class OutOfFold(NamedTuple):
 def learn_weights(how: str, data: OutOfFold) -> Array:
     """Weights of members that sum to 1.
 
-    Parameters
-    ----------
-    how : {"nnls", "likelihood", "selection"}
-        Non-negative least squares (Breiman 1996); the most likely mixture, by expectation maximisation; or greedy
-        selection with replacement (Caruana et al. 2004).
-    data : OutOfFold
-        The predictions to learn from.
+    "nnls": non-negative least squares (Breiman 1996); "likelihood": the most likely mixture, by expectation
+    maximisation; "selection": greedy selection with replacement (Caruana et al. 2004).
     """
     return _LEARNERS[how](data)
 
@@ -123,16 +118,8 @@ def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
     """Weights of voters that reward accuracy and penalise correlated errors; they sum to 1.
 
     They maximise the mean of the vote's margin over its standard deviation, w = C^-1 m (Fisher's discriminant), subject
-    to w >= 0. Voters with independent errors of the same rate get equal weights.
-
-    Parameters
-    ----------
-    margins : array of shape (n_voters, n_rows)
-        1 where a voter is right, -1 where it is wrong.
-    weight : array of shape (n_rows,)
-        Weights of the rows.
-    shrinkage : float
-        From 0 to 1: how far the covariances shrink to 0.
+    to w >= 0. Voters with independent errors of the same rate get equal weights. `margins`, (n_voters, n_rows), are 1
+    where a voter is right and -1 where it is wrong; `shrinkage`, from 0 to 1, is how far the covariances shrink to 0.
     """
     mean = np.average(margins, axis=1, weights=weight)
     centered = margins - mean[:, None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import Bunch, check_random_state, get_tags
@@ -15,55 +15,127 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import BaseFastens
-from fastens.combining.folds import GivenRows, MemberData, MemberSpec, resolve_method
-from fastens.parameters import NONE, Rule, instance, whole
+from fastens.combining.defaults import default_members
+from fastens.combining.folds import (
+    FittedMember,
+    Fold,
+    GivenRows,
+    LevelPlan,
+    MemberData,
+    MemberSpec,
+    fit_level,
+    make_folds,
+    resolve_method,
+)
+from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMembers
+from fastens.docstrings import Docs
+from fastens.engine.threads import resolve_n_jobs
 from fastens.table.encoder import InputEncoder
-from fastens.table.parts import column_numbers, take_rows
+from fastens.table.opening import open_table
+from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import is_frame, is_plain, open_table
+from fastens.table.tables import column_positions, is_frame, is_plain
+from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
 KNOWN_METADATA = {"sample_weight", "groups", "X_val", "y_val"}
-NamedMembers = list[tuple[str, Any]]
 DROPPED = "drop"
-
-MEMBERS = Rule(
-    "a list of (name, estimator) pairs",
-    lambda value: isinstance(value, list | tuple) and all(_is_named(item) for item in value),
-)
-LEVELS = Rule(
-    "a list of lists of (name, estimator) pairs",
-    lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(MEMBERS.holds(item) for item in value),
-)
-RULES = {
-    "estimators": MEMBERS | NONE,
-    "columns": instance(Mapping, "a dict of columns by the names of members") | NONE,
-    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
-}
-
-
-def _is_named(item: Any) -> bool:
-    return isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
 class BaseMembers(BaseFastens):
     """An estimator made of named members.
 
-    A subclass has the parameters `estimators`, `columns`, `n_jobs` and `random_state`, and gives the members of each
-    level by `_levels`.
+    A subclass has the parameters `estimators`, `columns`, `cv`, `n_jobs` and `random_state`, and fits by
+    `_fit_data`.
     """
 
+    _docs: ClassVar[Docs] = DOCS
+    # What `_fit_data` sets last.
+    _learned: ClassVar[str] = "_members"
+    _default_cv: ClassVar[int] = 5
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
     estimators: Any
     levels: Any
     columns: Mapping[str, Any] | None
+    cv: Any
     random_state: Any
+    n_jobs: int | None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self._learned)
+
+    # Fit --------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        **metadata: Any,
+    ) -> Any:
+        """Train the members, and what combines them.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Any table that all members take.
+        y : array of shape (n_samples,)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            Goes to every member, and counts wherever rows are counted: a weight of 2 is the same as the row given
+            twice, 0 as the row left out.
+        groups : array of shape (n_samples,), optional
+            For the splitter, and for members whose `fit` takes groups.
+        X_val, y_val : table and array, optional
+            Rows to validate on, for members whose `fit` takes them and that stop early.
+        **metadata
+            With scikit-learn's metadata routing on: whatever the members request.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data break a rule; as MemberError if a member cannot be fitted or used.
+        """
+        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
+        self.__dict__.pop(self._learned, None)
+        data, rows = self._start_members(X, y, given)
+        self._fit_data(data, rows)
+        return self
+
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        """Fit the members and what combines them."""
+        raise NotImplementedError
+
+    def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
+        return make_folds(self._default_cv if self.cv is None else self.cv, data, rows)
+
+    def _fit_level(
+        self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], refit: bool = True
+    ) -> tuple[list[FittedMember], list[Array]]:
+        """Fitted members of one level, and their responses for the rows of `data`: out of fold, unless prefit."""
+        if self._is_prefit:
+            members = self._prefit_members(specs, data)
+            return members, [member.respond(data.X) for member in members]
+        return fit_level(specs, data, folds, LevelPlan(refit, resolve_n_jobs(self.n_jobs)))
+
+    def _prefit_members(self, specs: list[MemberSpec], data: MemberData) -> list[FittedMember]:
+        return [spec.fitted([spec.estimator], data.classes, uses_labels=True) for spec in specs]
 
     # Members as parameters --------------------------------------------------
 
     def _default_members(self) -> NamedMembers:
         """The members where none are given."""
-        raise NotImplementedError
+        return default_members(is_classifier(self))
 
     def _levels(self) -> list[NamedMembers]:
         """The members of each level, those dropped left out."""
@@ -124,7 +196,9 @@ class BaseMembers(BaseFastens):
         given = (self.columns or {}).get(name)
         if given is not None and depth > 0:
             raise ValueError(f"columns must be given for members of the first level; got them for {name!r}.")
-        columns = None if given is None else column_numbers(given, names, self.n_features_in_)
+        columns = None if given is None else column_positions("columns", given, names, self.n_features_in_)
+        if columns == []:
+            raise ValueError("columns must hold at least one column; got none.")
         method = resolve_method(name, member, self._response_method(), is_classifier(self), self._remedy())
         return MemberSpec(name, _seeded(member, seeds), columns, method)
 
@@ -135,7 +209,8 @@ class BaseMembers(BaseFastens):
     @property
     def _is_prefit(self) -> bool:
         """Whether the members are fitted already."""
-        return bool(getattr(self, "prefit", False))
+        cv = getattr(self, "cv", None)
+        return bool(getattr(self, "prefit", False)) or (isinstance(cv, str) and cv == PREFIT)
 
     def _response_method(self) -> str:
         """The members' method to use, or "auto"."""
@@ -154,9 +229,8 @@ class BaseMembers(BaseFastens):
             X = table.native
             if X.dtype is not None and X.dtype.kind == "O":  # what no member could read is the table's fault
                 InputEncoder.fit(table).transform(table)
-        self._set_columns(len(table), table.names)
         self._encoder = InputEncoder(table.names, [None] * len(table))
-        self._set_plain()
+        self._set_columns()
         return X
 
     def _check_table(self, X: Any) -> Any:
@@ -204,7 +278,7 @@ class BaseMembers(BaseFastens):
         X = self._encoder.matched(X, type(self).__name__).native
         y = np.asarray(y)
         try:
-            self._encode_target(self._read_target(y, X.shape[0]))
+            check_same_rows(X.shape[0], len(self._encode_target(self._read_target(y))))
         except ValueError as error:
             raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
         return X, y

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
-from fastens.combining.base_stacking import STACKING_RULES, BaseStacking
-from fastens.combining.defaults import default_classifiers, default_regressors
-from fastens.combining.members import NamedMembers
+from fastens.checked_parameters import with_parameters
+from fastens.combining.base_stacking import BaseStacking
 from fastens.combining.responses import METHODS, class_response, label_places, number_response
 from fastens.parameters import one_of
 
@@ -29,6 +27,7 @@ def _final_has(method: str) -> Any:
     return available_if(check)
 
 
+@with_parameters
 class StackingClassifier(BaseClassifier, BaseStacking):
     """Stacking for classification: a final estimator learns from the members' out-of-fold predictions.
 
@@ -39,50 +38,15 @@ class StackingClassifier(BaseClassifier, BaseStacking):
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
-        it out. Default: gradient boosting, a random forest and extremely randomised trees.
-    final_estimator : estimator, "linear", "boosting" or None, default=None
-        What combines the predictions. "linear": logistic regression on log-odds; "boosting": gradient boosting. None:
-        "linear", and "boosting" with `passthrough`.
-    levels : list of lists of (name, estimator), optional
-        In place of `estimators`: the members of each level, trained on the out-of-fold predictions of the one before.
-    cv : int, splitter, list of (train, test) or "prefit", optional
-        The folds; default: 5, stratified. "prefit": the members are fitted already, on other rows than these.
-    stack_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
-        The members' method to use; "auto": the first of these that a member has.
-    passthrough : bool, default=False
-        Later levels and the final estimator get the columns of X too (cascade).
-    inputs_from : {"last", "all"}, default="last"
-        Whose predictions later levels and the final estimator get: those of the level before, or of all levels before.
-        With "all", `passthrough` and one member in each level, every model gets the columns and the predictions of all
-        models before it (cascade stacking).
-    refit : bool, default=False
-        False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
-        besides, and that model alone predicts, as in scikit-learn: a longer `fit`, a shorter `predict`, and in our
-        measurements a slightly larger loss.
-    columns : dict of str to columns, optional
-        For members of the first level, by name: the columns they see, as names, numbers or a mask (multi-view).
-    warm_start : bool, default=False
-        Members that an earlier `fit` of the same rows has finished, and whose parameters are the same, are kept.
-    random_state : int, RandomState or None, default=None
-        Seeds the members whose own random_state is None.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it. Small fits run side by side with a thread each, large ones of ours
-        one after another with all threads.
+    {parameters}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
+    {attributes}
     final_estimator_ : estimator
         The fitted final estimator.
-    estimators_, named_estimators_ : list, Bunch
-        The fitted members: a list of models for each, or one model with `refit=True` or one fold.
     oof_predictions_ : dict of str to array of shape (n_samples, n_outputs)
         Each member's predictions for the training rows, by models that have not seen them; NaN where there are none.
-    n_features_in_, feature_names_in_
-        Number of columns, and their names where they have some.
 
     References
     ----------
@@ -101,39 +65,12 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     True
     """
 
-    _parameter_rules: ClassVar = {**STACKING_RULES, "stack_method": one_of("auto", *METHODS)}
+    _parameter_rules: ClassVar = {**BaseStacking._parameter_rules, "stack_method": one_of("auto", *METHODS)}
 
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        final_estimator: Any = None,
-        *,
-        levels: list[NamedMembers] | None = None,
-        cv: Any = None,
-        stack_method: str = "auto",
-        passthrough: bool = False,
-        inputs_from: str = "last",
-        refit: bool = False,
-        columns: Mapping[str, Any] | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.final_estimator = final_estimator
-        self.levels = levels
-        self.cv = cv
-        self.stack_method = stack_method
-        self.passthrough = passthrough
-        self.inputs_from = inputs_from
-        self.refit = refit
-        self.columns = columns
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    stack_method: str = "auto"
 
-    def _default_members(self) -> NamedMembers:
-        return default_classifiers()
+    def _response_method(self) -> str:
+        return self.stack_method
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each row, shape (n_samples,)."""
@@ -163,6 +100,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         return self.classes_ if isinstance(self.final_estimator_, BaseFastens) else np.arange(len(self.classes_))
 
 
+@with_parameters
 class StackingRegressor(BaseRegressor, BaseStacking):
     """Stacking for regression: a final estimator learns from the members' out-of-fold predictions.
 
@@ -170,44 +108,15 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
-        it out. Default: gradient boosting, a random forest and extremely randomised trees.
-    final_estimator : estimator, "linear", "boosting" or None, default=None
-        What combines the predictions. "linear": ridge regression; "boosting": gradient boosting. None: "linear", and
-        "boosting" with `passthrough`.
-    levels : list of lists of (name, estimator), optional
-        In place of `estimators`: the members of each level, trained on the out-of-fold predictions of the one before.
-    cv : int, splitter, list of (train, test) or "prefit", optional
-        The folds; default: 5. "prefit": the members are fitted already, on other rows than these.
-    passthrough : bool, default=False
-        Later levels and the final estimator get the columns of X too (cascade).
-    inputs_from : {"last", "all"}, default="last"
-        Whose predictions later levels and the final estimator get: those of the level before, or of all levels before.
-        With "all", `passthrough` and one member in each level, every model gets the columns and the predictions of all
-        models before it (cascade stacking).
-    refit : bool, default=False
-        False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
-        besides, and that model alone predicts, as in scikit-learn.
-    columns : dict of str to columns, optional
-        For members of the first level, by name: the columns they see, as names, numbers or a mask (multi-view).
-    warm_start : bool, default=False
-        Members that an earlier `fit` of the same rows has finished, and whose parameters are the same, are kept.
-    random_state : int, RandomState or None, default=None
-        Seeds the members whose own random_state is None.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
+    {parameters}
 
     Attributes
     ----------
+    {attributes}
     final_estimator_ : estimator
         The fitted final estimator.
-    estimators_, named_estimators_ : list, Bunch
-        The fitted members: a list of models for each, or one model with `refit=True` or one fold.
     oof_predictions_ : dict of str to array of shape (n_samples, 1)
         Each member's predictions for the training rows, by models that have not seen them; NaN where there are none.
-    n_features_in_, feature_names_in_
-        Number of columns, and their names where they have some.
 
     References
     ----------
@@ -224,36 +133,6 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     >>> model.score(X[1::2], y[1::2]) > 0.4
     True
     """
-
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        final_estimator: Any = None,
-        *,
-        levels: list[NamedMembers] | None = None,
-        cv: Any = None,
-        passthrough: bool = False,
-        inputs_from: str = "last",
-        refit: bool = False,
-        columns: Mapping[str, Any] | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.final_estimator = final_estimator
-        self.levels = levels
-        self.cv = cv
-        self.passthrough = passthrough
-        self.inputs_from = inputs_from
-        self.refit = refit
-        self.columns = columns
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _default_members(self) -> NamedMembers:
-        return default_regressors()
 
     def _response_method(self) -> str:
         return "predict"

@@ -18,15 +18,9 @@ Task = Callable[[], None]
 def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads: int) -> None:
     """Run tasks; the first that fails stops the rest.
 
-    Parameters
-    ----------
-    alone : list of lists of callables
-        Run one after another, each with all threads; those of a list share work.
-    side_by_side : list of lists of callables
-        Run in as many threads at once, each with one thread of its own. A thread takes one list after another, whose
-        tasks share work, and when all are taken helps with those of another thread.
-    n_threads : int
-        How many.
+    Tasks of a list share work. The lists of `alone` run one after another, each task with all threads. Those of
+    `side_by_side` run in as many threads at once, each with one thread of its own: a thread takes one list after
+    another, and when all are taken helps with those of another thread.
     """
     with limited_threads(n_threads):
         _Queue(alone).work()

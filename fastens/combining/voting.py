@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.combining.base_voting import VOTING_RULES, BaseVoting
-from fastens.combining.defaults import default_classifiers, default_regressors
-from fastens.combining.members import NamedMembers, joint_classes
+from fastens.checked_parameters import with_parameters
+from fastens.combining.base_voting import BaseVoting
+from fastens.combining.members import joint_classes
 from fastens.parameters import ANYTHING, FLAG, one_of, real
 
 Array = NDArray[np.float64]
@@ -27,44 +27,30 @@ def _is_soft(self: VotingClassifier) -> bool:
     return True
 
 
+@with_parameters
 class VotingClassifier(BaseClassifier, BaseVoting):
     """Voting for classification: the class with most votes, or with the highest average probability.
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
-        it out. Default: gradient boosting, a random forest and extremely randomised trees.
+    {parameters}
     voting : {"hard", "soft"}, default="hard"
         "hard": each member votes for one class; of classes with as many votes, the first in `classes_` wins. "soft":
         the class with the highest weighted average of the members' probabilities.
-    weights : array of shape (n_members,) or (n_members, n_classes), dict by name, or a way to learn them, optional
+    weights : array of shape (n_members,) or (n_members, n_classes), dict by name, or str, default=None
         Weights of the members, or of each member's votes for each class. "nnls": those of the smallest squared error;
         "likelihood": those of the most likely mixture; "selection": greedy ensemble selection with replacement; all
         three from out-of-fold predictions, or, with `prefit`, from the predictions for the rows given to `fit`.
-    class_weights : array of shape (n_classes,) or dict by label, optional
+    class_weights : array of shape (n_classes,), dict by label, or None, default=None
         Factor of each class's votes or average probability.
-    prefit : bool, default=False
-        The members are fitted already; `fit` learns the classes, and the weights where they are to be learned.
-    cv : int, splitter or list of (train, test), optional
-        The folds for weights to be learned; default: 5, stratified.
     flatten_transform : bool, default=True
         With soft voting `transform` gives (n_samples, n_members * n_classes); else (n_members, n_samples, n_classes).
-    columns : dict of str to columns, optional
-        By member: the columns it sees, as names, numbers or a mask.
-    random_state : int, RandomState or None, default=None
-        Seeds the members whose own random_state is None.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
+    {attributes}
     weights_ : array of shape (n_members,) or (n_members, n_classes)
         The weights used.
-    estimators_, named_estimators_ : list, Bunch
-        The fitted members.
 
     References
     ----------
@@ -84,39 +70,15 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     """
 
     _parameter_rules: ClassVar = {
-        **VOTING_RULES,
+        **BaseVoting._parameter_rules,
         "voting": one_of("hard", SOFT),
         "flatten_transform": FLAG,
         "class_weights": ANYTHING,
     }
 
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        voting: str = "hard",
-        weights: Any = None,
-        class_weights: Any = None,
-        prefit: bool = False,
-        cv: Any = None,
-        flatten_transform: bool = True,
-        columns: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.voting = voting
-        self.weights = weights
-        self.class_weights = class_weights
-        self.prefit = prefit
-        self.cv = cv
-        self.flatten_transform = flatten_transform
-        self.columns = columns
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _default_members(self) -> NamedMembers:
-        return default_classifiers()
+    voting: str = "hard"
+    class_weights: Any = None
+    flatten_transform: bool = True
 
     def _response_method(self) -> str:
         return "predict_proba" if self.voting == SOFT else "predict"
@@ -185,35 +147,23 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
 
 
+@with_parameters
 class VotingRegressor(BaseRegressor, BaseVoting):
     """Voting for regression: the weighted average of the members' predictions.
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
-        it out. Default: gradient boosting, a random forest and extremely randomised trees.
-    weights : array of shape (n_members,), dict by name, or a way to learn them, optional
+    {parameters}
+    weights : array of shape (n_members,), dict by name, or str, default=None
         Weights of the members. "nnls": those of the smallest squared error; "likelihood": those of the most likely
         mixture of normal distributions around the members' predictions; "selection": greedy ensemble selection with
         replacement; all three from out-of-fold predictions, or, with `prefit`, from the rows given to `fit`.
-    prefit : bool, default=False
-        The members are fitted already; `fit` learns the weights where they are to be learned.
-    cv : int, splitter or list of (train, test), optional
-        The folds for weights to be learned; default: 5.
-    columns : dict of str to columns, optional
-        By member: the columns it sees, as names, numbers or a mask.
-    random_state : int, RandomState or None, default=None
-        Seeds the members whose own random_state is None.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
 
     Attributes
     ----------
+    {attributes}
     weights_ : array of shape (n_members,)
         The weights used.
-    estimators_, named_estimators_ : list, Bunch
-        The fitted members.
 
     References
     ----------
@@ -231,30 +181,6 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     >>> model.score(X[1::2], y[1::2]) > 0.4
     True
     """
-
-    _parameter_rules: ClassVar = VOTING_RULES
-
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        weights: Any = None,
-        prefit: bool = False,
-        cv: Any = None,
-        columns: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.weights = weights
-        self.prefit = prefit
-        self.cv = cv
-        self.columns = columns
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _default_members(self) -> NamedMembers:
-        return default_regressors()
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,)."""

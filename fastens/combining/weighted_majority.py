@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,22 +13,21 @@ from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier, BaseFastens
+from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseWeightedMembers
-from fastens.combining.defaults import default_classifiers
 from fastens.combining.folds import (
     FittedMember,
-    LevelPlan,
+    GivenRows,
     MemberData,
     MemberSpec,
-    fit_level,
-    make_folds,
+    known_rows,
 )
 from fastens.combining.member_weights import margin_weights
-from fastens.combining.members import RULES, NamedMembers, joined_labels, labels_of_members
+from fastens.combining.members import joined_labels, labels_of_members
+from fastens.combining.parameters import RULES, NamedMembers
 from fastens.engine.rows.copies import repeated
-from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import are_copies
-from fastens.parameters import ANYTHING, FLAG, one_of, real
+from fastens.parameters import FLAG, one_of, real
 from fastens.table.parts import take_columns
 from fastens.table.sample_weights import check_weights
 
@@ -37,18 +37,17 @@ MAJORITY, HEDGE = "weighted_majority", "hedge"
 ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
 
 
+@with_parameters
 class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     """A vote in which members that err lose weight.
 
     `fit` trains the members and weighs them by their out-of-fold predictions; `partial_fit` continues row by row, also
     with members fitted before: the ensemble predicts, sees the label, and lowers the weights of members that were
-    wrong.
+    wrong. A row of a whole weight is that many copies of it, one after another.
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
-        it out. Default: gradient boosting, a random forest and extremely randomised trees.
+    {parameters}
     algorithm : {"weighted_majority", "hedge"}, default="weighted_majority"
         "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`. "hedge": the
         members' probabilities are averaged, and the weight is multiplied by ``beta ** loss``, where the loss is the
@@ -63,20 +62,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     shrinkage : float, default=0.1
         For "covariance": how far the covariances of the errors are shrunk to 0.
     prefit : bool, default=False
-        The members are fitted already, and learn no more.
-    cv : int, splitter or list of (train, test), optional
-        The folds of `fit`; default: 5, stratified.
-    columns : dict of str to columns, optional
-        By member: the columns it sees, as names, numbers or a mask.
-    random_state : int, RandomState or None, default=None
-        Seeds the members whose own random_state is None.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
+        The members are fitted already, and are not trained further.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
+    {attributes}
     weights_ : array of shape (n_members,)
         The weights, which sum to 1.
     n_mistakes_ : float
@@ -86,8 +76,6 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         The same of each member.
     n_seen_ : float
         How many rows that were.
-    estimators_, named_estimators_ : list, Bunch
-        The fitted members.
 
     References
     ----------
@@ -117,37 +105,19 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         "weighting": one_of(ONLINE, ERRORS, COVARIANCE),
         "shrinkage": real(0, 1),
         "prefit": FLAG,
-        "cv": ANYTHING,
-        "n_jobs": ANYTHING,
     }
+    _of_members: ClassVar[tuple[str, ...]] = ("weights_", "member_mistakes_", "_log_weights")
 
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        algorithm: str = MAJORITY,
-        beta: float = 0.5,
-        weighting: str = ONLINE,
-        shrinkage: float = 0.1,
-        prefit: bool = False,
-        cv: Any = None,
-        columns: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.algorithm = algorithm
-        self.beta = beta
-        self.weighting = weighting
-        self.shrinkage = shrinkage
-        self.prefit = prefit
-        self.cv = cv
-        self.columns = columns
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _default_members(self) -> NamedMembers:
-        return default_classifiers()
+    estimators: NamedMembers | None = field(default=None, kw_only=False)
+    algorithm: str = MAJORITY
+    beta: float = 0.5
+    weighting: str = ONLINE
+    shrinkage: float = 0.1
+    prefit: bool = False
+    cv: Any = None
+    columns: Mapping[str, Any] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _response_method(self) -> str:
         members = [member for level in self._levels() for _, member in level]
@@ -156,41 +126,15 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     # Fit --------------------------------------------------
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> WeightedMajorityClassifier:
-        """Train the members, and weigh them by their predictions for rows that they have not seen.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Any table that all members take.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            Goes to every member; a whole weight counts as so many copies of the row, one after another.
-        groups : array of shape (n_samples,), optional
-            For the splitter.
-
-        Returns
-        -------
-        self
-        """
-        self.__dict__.pop("_members", None)
-        data, rows = self._start_members(X, y, {"sample_weight": sample_weight, "groups": groups})
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        """Train the members, and weigh them by their predictions for rows that they have not seen."""
         (specs,) = self._specs()
-        if self.prefit:
-            members = self._prefit_members(specs)
-            responses = [member.respond(data.X) for member in members]
-        else:
-            folds = make_folds(5 if self.cv is None else self.cv, data, rows)
-            members, responses = fit_level(specs, data, folds, LevelPlan(True, resolve_n_jobs(self.n_jobs)))
-        kept = np.flatnonzero(~np.isnan(np.hstack(responses)).any(axis=1))
-        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        members, responses = self._fit_level(specs, data, [] if self.prefit else self._folds(data, rows))
+        kept = np.flatnonzero(known_rows(responses))
         self._start_weights(len(members))
-        self._learn_weights(np.stack([found[kept] for found in responses]), data.y[kept].astype(np.intp), weight[kept])
+        stacked = np.stack([found[kept] for found in responses])
+        self._learn_weights(stacked, data.y[kept].astype(np.intp), data.weight[kept])
         self._members = members
-        return self
 
     def _learn_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         if self.weighting == ONLINE:
@@ -262,15 +206,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         (specs,) = self._specs()
         self._start_weights(len(specs))
         if self.prefit:
-            members = self._prefit_members(specs)
-            weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
-            responses = np.stack([member.respond(data.X) for member in members])
-            self._update_weights(responses, data.y.astype(np.intp), weight)
+            members, responses = self._fit_level(specs, data, [])
+            self._update_weights(np.stack(responses), data.y.astype(np.intp), data.weight)
         else:
             online = [spec for spec in specs if hasattr(spec.estimator, "partial_fit")]
-            whole, _ = fit_level(
-                [spec for spec in specs if spec not in online], data, [], LevelPlan(True, resolve_n_jobs(self.n_jobs))
-            )
+            whole, _ = self._fit_level([spec for spec in specs if spec not in online], data, [])
             started = [_start_online(spec, data) for spec in online]
             by_name = {member.name: member for member in whole + started}
             members = [by_name[spec.name] for spec in specs]
@@ -345,15 +285,10 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         responses = self._responses(X)
         return np.einsum("m,mnk->nk", self.weights_, responses)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each row, shape (n_samples,); of several, the first in `classes_`."""
-        shares = self.predict_proba(X)
-        return self.classes_[shares.argmax(axis=1)]
-
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return ("weights_", "member_mistakes_", "n_mistakes_", "n_seen_", "_log_weights")
+        return (*self._of_members, "n_mistakes_", "n_seen_")
 
 
 def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
@@ -362,6 +297,6 @@ def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
     model = clone(spec.estimator)
     uses_labels = isinstance(model, BaseFastens)
     classes = data.classes if uses_labels else np.arange(len(data.classes))
-    member = FittedMember(spec.name, spec.columns, spec.method, [model], data.classes, uses_labels)
+    member = spec.fitted([model], data.classes, uses_labels)
     model.partial_fit(take_columns(data.X, member.columns), data.labels_for(model), classes=classes)
     return member

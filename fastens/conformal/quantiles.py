@@ -27,18 +27,10 @@ _GRAIN = 50
 
 @dataclass(frozen=True, eq=False)
 class ConformalScores:
-    """The scores of rows to calibrate on.
+    """The scores of rows to calibrate on."""
 
-    Attributes
-    ----------
-    values : array of shape (n_scores,)
-        The scores, ascending.
-    upto : array of shape (n_scores + 1,)
-        The weight of the rows before each; last, that of all.
-    """
-
-    values: Array
-    upto: Array
+    values: Array  # ascending
+    upto: Array  # the weight of the rows before each; last, that of all
 
     @classmethod
     def of(cls, scores: Array, weight: Array | None = None) -> ConformalScores:
@@ -90,18 +82,8 @@ def upper_ends(
     """Upper ends of intervals around the predictions of several folds' models (CV+, Barber et al. 2021).
 
     Of the sums of center and scale times score, over the rows of all folds, each with its fold's center and scale, the
-    conformal quantile. With one fold that is center + scale * quantile (split conformal).
-
-    Parameters
-    ----------
-    parts : sequence of ConformalScores
-        The scores of each fold's held-out rows.
-    centers, scales : arrays of shape (n_samples, n_folds)
-        Prediction and scale of each fold's model for the new rows.
-    coverage : float
-        Probability to be held.
-    n_threads : int
-        Number of threads; they do not change the result.
+    conformal quantile. With one fold that is center + scale * quantile (split conformal). `centers` and `scales` are
+    those of each fold's model for the new rows, (n_samples, n_folds).
     """
     values, upto = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "upto"))
     starts = np.cumsum([0, *(len(part.values) for part in parts)], dtype=np.int64)

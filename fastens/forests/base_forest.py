@@ -1,15 +1,17 @@
-"""What all forests share: bags, growing, and predictions of the trees, one by one or together."""
+"""What all forests share: bags, growth, predictions of the trees one by one or together, and their uncertainty."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
+from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
+from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import learn_and_bin
 from fastens.engine.forest.forests import ForestGrower
@@ -17,43 +19,45 @@ from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune
 from fastens.engine.rows.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.tree_store import TreeStore
 from fastens.engine.trees.trees import MeasuredTree, Tree
-from fastens.forests.bags import Bags, DrawingRules, Reweight, Samples, Weighting
-from fastens.forests.base_trees import RULES as TREE_RULES
-from fastens.forests.base_trees import BaseTrees
-from fastens.forests.forest_members import Members
-from fastens.forests.forest_uncertainty import ForestUncertainty
+from fastens.forests.bags import Bags, Reweight, Samples, Weighting, check_continued, draw_seed, plan_draws
+from fastens.forests.forest_members import Members, mean_importances
+from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
+from fastens.forests.out_of_bag import OutOfBag, permutation_importance
+from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
-from fastens.parameters import FLAG, FUNCTION, NONE, real, whole
+from fastens.options import Categories
+from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
 from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
-from fastens.tree_model.column_rules import column_chances
-from fastens.warn import warn
+from fastens.tree_model.column_rules import CATEGORIES, column_chances
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 
-RULES = {
-    **TREE_RULES,
-    "n_estimators": whole(1),
-    "max_features_per_tree": TREE_RULES["max_features"],
-    "bootstrap": FLAG,
-    "max_samples": whole(1) | real(0, open_low=True) | NONE,
-    "oob_score": FLAG | FUNCTION,
-    "warm_start": FLAG,
-    "averaging": AVERAGING,
-}
 
+@with_parameters
+class BaseForest(TreeParameters, TreeModel):
+    """Trees on bags of the rows, whose mean is the prediction."""
 
-class BaseForest(ForestUncertainty, BaseTrees):
-    """Trees on bags of the rows."""
+    n_estimators: int = parameter(whole(1), default=100, kw_only=False)
+    max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
+    bootstrap: Any = parameter(FLAG, default=True)
+    max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
+    oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
+    warm_start: bool = parameter(FLAG, default=False)
+    averaging: Any = parameter(AVERAGING, default=None)
+    ccp_alpha: float = parameter(real(0), default=0.0)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    categories: Categories | None = parameter(CATEGORIES, default=None)
 
-    averaging: Any
+    _combination = "mean"
+    _takes_several_targets = True
+    _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
-    _averaging: Averaging | None = None
-    _bootstrap: Bootstrap | None
-    _seed: int
 
     # Fit --------------------------------------------------
 
@@ -63,7 +67,8 @@ class BaseForest(ForestUncertainty, BaseTrees):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
@@ -77,20 +82,20 @@ class BaseForest(ForestUncertainty, BaseTrees):
         self._check_parameters()
         self._check_drawing()
         self._averaging_kind.check(self)
-        goes_on = self._goes_on()
-        data = self._check_validation(X, y, sample_weight) if goes_on else self._start_forest(X, y, sample_weight)
+        continues = self._continues()
+        data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
         weight = self._plan_bags(data, n_threads)
-        data = (self._learn_same_statistics if goes_on else self._learn_statistics)(data, self._seed)
-        if goes_on:
+        data = (self._learn_same_statistics if continues else self._learn_statistics)(data, self._seed)
+        if continues:
             binning = self._ensemble.binning
             matrix = binning.transform(data.X, n_threads)
         else:
             is_categorical = self._is_categorical
             binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
-        averager = self._make_averager(data, matrix, goes_on=goes_on)
+        averager = self._make_averager(data, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
-        if goes_on:
+        if continues:
             store.keep(self._ensemble)
         first = store.n_trees
         try:
@@ -101,8 +106,7 @@ class BaseForest(ForestUncertainty, BaseTrees):
                 self._ensemble = store.ensemble()
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
-        if self.oob_score:
-            self._set_out_of_bag(matrix, data, len(np.asarray(y)))
+        self._out_of_bag = OutOfBag.measure(self, matrix, data, data.n_given) if self.oob_score else None
         self._keep_leaf_rows(data)
         return self
 
@@ -115,18 +119,11 @@ class BaseForest(ForestUncertainty, BaseTrees):
         if self.oob_score:
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
 
-    def _goes_on(self) -> bool:
-        """Whether trees are added to those there are."""
+    def _continues(self) -> bool:
+        """Whether trees are added to those of the last fit."""
         if not self.warm_start or not hasattr(self, "_ensemble"):
             return False
-        n_trees = self._ensemble.n_trees
-        if self.n_estimators < n_trees:
-            raise ValueError(
-                f"n_estimators must be at least the {n_trees} trees that there are, with warm_start=True; "
-                f"got {self.n_estimators}."
-            )
-        if self.n_estimators == n_trees:
-            warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
+        check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
@@ -134,25 +131,21 @@ class BaseForest(ForestUncertainty, BaseTrees):
         self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        self._seed = self._draw_seed()
+        self._seed: int = draw_seed(self.random_state)
         return data
 
     def _plan_bags(self, data: TrainingData, n_threads: int) -> Weighting:
-        """Decide how rows are drawn; return the rows' weights or, of rows that are drawn, what makes them of counts."""
+        """Plan how rows are drawn; return the rows' weights or, of drawn rows, the function from counts to weights."""
+        self._bootstrap: Bootstrap | None = None
         factors = self._row_factors(data)
         if not self.bootstrap:
-            self._bootstrap = None
             return multiplied(data.sample_weight, factors)
-        rules = DrawingRules(self.bootstrap if isinstance(self.bootstrap, str) else None, self.max_samples)
         hashes = content_hashes(data.X, data.y, n_threads)
-        self._bootstrap = rules.plan(hashes, data.sample_weight, factors, self._strata(data.y))
+        self._bootstrap = plan_draws(self.max_samples, hashes, data.sample_weight, factors, self._strata(data.y))
         return self._reweighting(data)
 
     def _keep_leaf_rows(self, data: TrainingData) -> None:
-        """Remember the rows of each leaf, where predictions need them."""
-
-    def _has_random_thresholds(self) -> bool:
-        return False
+        """Store the rows of each leaf, where predictions need them."""
 
     def _row_factors(self, data: TrainingData) -> Array | None:
         """Factors of the weights of rows, by their classes."""
@@ -161,7 +154,8 @@ class BaseForest(ForestUncertainty, BaseTrees):
     def _reweighting(self, data: TrainingData) -> Reweight | None:
         return None
 
-    def _strata(self, y: Array) -> NDArray[np.intp] | None:
+    def _strata(self, y: Array) -> tuple[NDArray[np.intp], bool] | None:
+        """The stratum of each row, and whether as many rows are drawn from each; None where all rows are one."""
         return None
 
     def _bags(self) -> Bags:
@@ -177,13 +171,13 @@ class BaseForest(ForestUncertainty, BaseTrees):
         weight: Weighting,
         averager: TreeAverager | None,
     ) -> None:
-        """Add trees to those there are."""
+        """Add trees to those of the store."""
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
         of_first = Samples(bags, weight, 0, 1)[0].weight
         total = float(n_rows if of_first is None else of_first.sum())
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
-        rules = self._tree_rules(n_rows, total)
-        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
+        rules = tree_rules(self, n_rows, total)
+        grower = ForestGrower(matrix, self._targets.to_grow(data.y), rules, n_threads, X=data.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators)
         finish: Callable[[int, Tree], Tree] = lambda number, tree: tree  # noqa: E731
         if averager is not None and self._averaging is not None:
@@ -194,11 +188,11 @@ class BaseForest(ForestUncertainty, BaseTrees):
 
         grower.grow_into(take, samples, store.n_trees)
 
-    def _make_averager(self, data: TrainingData, matrix: BinnedMatrix, *, goes_on: bool) -> TreeAverager | None:
+    def _make_averager(self, data: TrainingData, matrix: BinnedMatrix, *, continues: bool) -> TreeAverager | None:
         if self.averaging is None:
-            self._averaging = None
+            self._averaging: Averaging | None = None
             return None
-        if not goes_on:
+        if not continues:
             self._averaging = self._averaging_kind(data, matrix)
         elif self._averaging is None:
             raise ValueError(
@@ -206,8 +200,6 @@ class BaseForest(ForestUncertainty, BaseTrees):
                 f"got {self.averaging!r}."
             )
         return self._averaging.averager(self, data, matrix)
-
-    # What was drawn --------------------------------------------------
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
         """Return how often each training row was drawn for a tree; nothing is stored, they are drawn again.
@@ -231,7 +223,22 @@ class BaseForest(ForestUncertainty, BaseTrees):
             raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
         return self._bags().counts(tree, tree + 1)[0].astype(np.int64)
 
-    # The trees one by one --------------------------------------------------
+    # Predict --------------------------------------------------
+
+    def _mean(self, X: Any) -> Array:
+        """The mean over the trees of the leaves' values, (n_samples, n_values)."""
+        raw = self._raw(X)
+        raw /= self._ensemble.n_trees
+        return raw
+
+    def _contribution_scale(self) -> float:
+        return 1 / self._ensemble.n_trees
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each feature in the decrease of impurity, the mean over the trees, shape (n_features,)."""
+        self._check_fitted()
+        return mean_importances(self._ensemble, self._column_of, self.n_features_in_)
 
     @property
     def estimators_(self) -> Members:
@@ -244,6 +251,11 @@ class BaseForest(ForestUncertainty, BaseTrees):
         trees, leaves = self._ensemble, self._leaves(X)
         for tree, first in enumerate(trees.node_offsets[:-1].tolist()):
             yield trees.value[first + leaves[:, tree]]
+
+    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Yield the classes or numbers that each tree predicts, one tree after the other."""
+        targets = self._targets
+        return (targets.decoded(targets.answers(values)) for values in self._each_tree(X))
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the number of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
@@ -259,7 +271,132 @@ class BaseForest(ForestUncertainty, BaseTrees):
         n_nodes_ptr : array of shape (n_estimators + 1,)
             The columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are the nodes of tree t.
         """
-        return self._paths(X)
+        return decision_path(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs))
+
+    # Uncertainty --------------------------------------------------
+
+    def predict_spread(self, X: ArrayLike) -> Any:
+        """Return the standard deviation of the trees' predictions.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) for numbers, (n_samples, n_classes) for probabilities; an axis more, or a list, with
+        several targets
+        """
+        spread = deviations(self._targets.parts(values) for values in self._each_tree(X))
+        return spread if len(spread) > 1 else spread[0]
+
+    def predict_variance(self, X: ArrayLike) -> Array:
+        """Return the variance of the prediction over training sets, by the infinitesimal jackknife.
+
+        It is that of the mean over infinitely many trees: the covariance of the number of times each training row is
+        drawn with what the trees predict, squared and summed, less what the finite number of trees adds; never below 0.
+        Several times as many trees as rows of training give good estimates.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_outputs)
+            For two classes, the variance of the probability of the second; for more, of each.
+
+        Raises
+        ------
+        ValueError
+            Without bootstrap.
+
+        References
+        ----------
+        S. Wager, T. Hastie, B. Efron (2014). Confidence intervals for random forests: the jackknife and the
+        infinitesimal jackknife. JMLR 15, eq. 5 and 7.
+        """
+        self._check_fitted()
+        if self._bootstrap is None:
+            raise ValueError("bootstrap must not be False: the variance follows from which rows were drawn.")
+        predicted = np.stack([values.astype(np.float64) for values in self._each_tree(X)])
+        drawn = np.stack([self.in_bag(tree) for tree in range(len(predicted))]).astype(np.float32)
+        found = jackknife_variances(predicted, drawn, float(self._bootstrap.draws[-1]))
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def proximity(self, X: ArrayLike, others: ArrayLike | None = None, *, n_neighbors: int | None = None) -> csr_matrix:
+        """Return in what share of the trees two rows fall into the same leaf (Breiman 2001).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        others : table of shape (n_others, n_features), optional
+            Rows to compare them with; X itself by default.
+        n_neighbors : int, optional
+            Keep only so many of the largest proximities of each row; all that are not 0 by default.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_others), each row's largest proximities first
+        """
+        if n_neighbors is not None and n_neighbors < 1:
+            raise ValueError(f"n_neighbors must be a whole number of at least 1 or None; got {n_neighbors!r}.")
+        return proximities(self, X, others, n_neighbors)
+
+    # Out of bag --------------------------------------------------
+
+    def _measured(self) -> OutOfBag:
+        """What was measured out of bag; AttributeError, so that there are no such attributes, where nothing was."""
+        self._check_fitted()
+        if self._out_of_bag is None:
+            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+        return self._out_of_bag
+
+    @property
+    def oob_score_(self) -> float:
+        """Score out of bag, with `oob_score`."""
+        return self._measured().score
+
+    @property
+    def oob_scores_(self) -> Array:
+        """Score of each tree on the rows out of its bag, (n_estimators,), with `oob_score`; NaN without such rows."""
+        return self._measured().tree_scores
+
+    @property
+    def oob_error_curve_(self) -> Array:
+        """Error out of bag after each tree, (n_estimators,), with `oob_score`.
+
+        The share of rows predicted wrongly, or the mean squared error.
+        """
+        return self._measured().error_curve
+
+    def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
+        """Return by how much each tree's out-of-bag error grows when the values of a feature are permuted.
+
+        The rows that a tree was not grown on go through it with the values of one feature shuffled among them; only the
+        parts of their ways that meet the feature are walked again. For classes the error is the share of rows that the
+        tree gets wrong, for numbers the mean squared error (the sum over several targets).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The rows of `fit`.
+
+        Returns
+        -------
+        Bunch
+            ``importances_mean`` of shape (n_features,): the mean over the trees; ``importances_std``: the standard
+            deviation between trees; ``importances_standard_error``: that of the mean; ``importances`` of shape
+            (n_features, n_estimators).
+
+        References
+        ----------
+        Breiman (2001), "Random forests", section 10.
+        """
+        return permutation_importance(self, X, y, sample_weight)
 
     # Averages over prunings --------------------------------------------------
 
@@ -285,15 +422,7 @@ class BaseForest(ForestUncertainty, BaseTrees):
         self._check_fitted()
         if self._averaging is None:
             raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
-        before = self.averaging
-        if "evidence" in prior:
-            raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
-        self.averaging = {**(before if isinstance(before, Mapping) else {}), **prior}
-        try:
-            self._averaging.check(self)
-        except ValueError:
-            self.averaging = before
-            raise
+        self.averaging = self._averaging.replaced(self, prior)
         self._ensemble = self._ensemble.with_values(self._averaging.node_values(self))
         self._out_of_bag = None
         return self
@@ -319,16 +448,21 @@ class BaseForest(ForestUncertainty, BaseTrees):
 
     # Saving --------------------------------------------------
 
+    def _n_outputs(self) -> int:
+        return self._targets.n_values
+
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "_seed")
+        return ("_n_targets", "_seed")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        drawn = {} if self._bootstrap is None else self._bootstrap.to_arrays()
-        averaging = {} if self._averaging is None else self._averaging.to_arrays()
-        return super()._fitted_arrays() | drawn | self._oob_arrays() | averaging
+        parts = (self._bootstrap, self._averaging, self._out_of_bag)
+        found = super()._fitted_arrays()
+        for part in parts:
+            found |= {} if part is None else part.to_arrays()
+        return found
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
-        self._restore_oob(arrays)
+        self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)

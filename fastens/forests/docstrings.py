@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Mapping
-from inspect import cleandoc
-from typing import Any
+from fastens.docstrings import entries
+from fastens.tree_model.docs import DOCS as TREE_DOCS
 
-Docs = Mapping[str, tuple[str, str]]
-
-
-def entries(text: str) -> dict[str, tuple[str, str]]:
-    """The type and the description of each name in a numpydoc section."""
-    parts = re.split(r"^(\w+) : (.*)$", text, flags=re.M)[1:]
-    return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
-
-
-PARAMETERS = entries("""\
+DOCS = TREE_DOCS | entries("""\
 n_estimators : int
     Number of trees.
 splitter : {"best", "random"}
@@ -50,30 +38,22 @@ keep_leaves : bool
 ccp_alpha : float
     Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
     pruning, Breiman et al. 1984).
-interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None
-    Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-    in no group are one more group.
-feature_weights : array of shape (n_features,), dict by name, or None
-    Chances of the features where some are drawn; 1 for those that a dict leaves out. A feature of weight 0 is in no
-    tree.
-categorical_features : "from_dtype", list of names or indices, mask, or None
-    Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-categorical_encoding : {"auto", "partition", "target", "ordered"}
-    What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
-    row the mean target of its category among other rows ("target", "ordered": Prokhorenkova et al. 2018). "auto":
-    "target" for columns of more than 32 categories, unless there are three or more classes.
-categorical_missing : {"missing", "category"}
-    Whether a missing value in a categorical column is missing, or a category of its own.
-max_bins : int
-    Most bins of a feature, up to 65 535. A feature with no more distinct values is split exactly as they lie;
-    missing values have a bin of their own besides.
-random_state : int, RandomState or None
-    Fixes what is drawn; the model does not depend on `n_jobs`.
-n_jobs : int or None
-    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+criterion : {"squared_error", "absolute_error", "poisson"}
+    What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
+bootstrap : bool
+    Draw the rows of each tree with replacement, as many as there are (the sum of the weights where they are whole
+    numbers), with chances in proportion to their weights.
+averaging : "posterior", dict or None
+    Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. A dict has
+    values for the prior: "prior_weight" (0.02), "prior_shape" (1), "prior_scale" (0.02), "split_prior" (0.5),
+    "temperature" (1); and "evidence": "train" (the default), the rows of the bag, or "oob", the others given those.
+monotonic_cst : array of -1, 0, 1 or dict by name
+    Features with which the prediction must not fall (1) or rise (-1).
+classes_ : array of shape (n_classes,), or list of arrays
+    The labels, sorted, of each target.
 """)
-
-CLASS_PARAMETERS = PARAMETERS | entries("""\
+# Where classes differ from numbers.
+CLASS_DOCS = DOCS | entries("""\
 criterion : {"gini", "entropy", "log_loss"}
     What a split lowers; entropy and log_loss are the same.
 bootstrap : bool, "stratified" or "balanced"
@@ -92,66 +72,8 @@ averaging : "posterior", dict or None
 monotonic_cst : array of -1, 0, 1 or dict by name
     Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
 """)
-
-NUMBER_PARAMETERS = PARAMETERS | entries("""\
-criterion : {"squared_error", "absolute_error", "poisson"}
-    What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
-bootstrap : bool
-    Draw the rows of each tree with replacement, as many as there are (the sum of the weights where they are whole
-    numbers), with chances in proportion to their weights.
-averaging : "posterior", dict or None
-    Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. A dict has
-    values for the prior: "prior_weight" (0.02), "prior_shape" (1), "prior_scale" (0.02), "split_prior" (0.5),
-    "temperature" (1); and "evidence": "train" (the default), the rows of the bag, or "oob", the others given those.
-monotonic_cst : array of -1, 0, 1 or dict by name
-    Features with which the prediction must not fall (1) or rise (-1).
+# Of single trees, which draw no rows.
+TREE_CLASS_DOCS = entries("""\
+class_weight : dict, list of dicts, "balanced" or None
+    Factors of the rows' weights by class. A list has a dict for each target.
 """)
-
-ATTRIBUTES = entries("""\
-classes_ : array of shape (n_classes,), or list of arrays
-    The labels, sorted, of each target.
-n_classes_ : int, or list of int
-    Their number.
-n_features_in_ : int
-    Number of columns.
-feature_names_in_ : array of shape (n_features_in_,)
-    Their names, where they have some.
-n_outputs_ : int
-    Number of targets.
-estimators_ : sequence
-    The trees, each an estimator of its own that is made when asked for.
-feature_importances_ : array of shape (n_features_in_,)
-    Share of each feature in the decrease of impurity, the mean over the trees.
-oob_score_ : float
-    Score out of bag, with `oob_score`.
-oob_scores_ : array of shape (n_estimators,)
-    Score of each tree on the rows out of its bag, with `oob_score`; NaN where there are none.
-oob_error_curve_ : array of shape (n_estimators,)
-    Error out of bag after each tree, with `oob_score`: the share of rows predicted wrongly, or the mean squared
-    error.
-oob_decision_function_ : array
-    Probabilities out of bag, NaN for rows in all bags, with `oob_score`.
-oob_prediction_ : array
-    Predictions out of bag, NaN for rows in all bags, with `oob_score`.
-""")
-
-
-def document(cls: Any, parameters: Docs) -> None:
-    """Put the parameters of the constructor, with its defaults, and the attributes into a class's docstring."""
-    if not cls.__doc__ or "{parameters}" not in cls.__doc__:
-        return
-    given = []
-    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
-        kind, description = parameters[name]
-        given.append(f"{name} : {kind}, default={_shown(parameter.default)}{description}")
-    learned = [f"{name} : {kind}{text}" for name, (kind, text) in ATTRIBUTES.items() if _has(cls, name)]
-    text = cleandoc(cls.__doc__).replace("{parameters}", "\n".join(given))
-    cls.__doc__ = text.replace("{attributes}", "\n".join(learned))
-
-
-def _shown(default: Any) -> str:
-    return f'"{default}"' if isinstance(default, str) else repr(default)
-
-
-def _has(cls: Any, name: str) -> bool:
-    return hasattr(cls, name) or any(name in inspect.get_annotations(kind) for kind in cls.__mro__)

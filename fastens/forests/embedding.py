@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,15 +10,15 @@ from scipy.sparse import csr_matrix
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.engine.forest.forests import TreeRules, TreeSample
-from fastens.engine.rows.sampling import stream_seeds
-from fastens.forests.bags import GROWING
-from fastens.forests.random_splits import RULES, RandomSplits
-from fastens.parameters import FLAG, NONE, whole
+from fastens.checked_parameters import with_parameters
+from fastens.engine.forest.forests import TreeRules
+from fastens.forests.random_splits import RandomSplits
+from fastens.parameters import FLAG, NONE, parameter, whole
 
 Array = NDArray[np.float64]
 
 
+@with_parameters
 class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     """Rows as the leaves that they fall into, in trees of random splits.
 
@@ -31,8 +31,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Number of trees.
+    {parameters}
     max_depth : int or None, default=5
         Most splits between the root and a leaf; None for no limit.
     min_samples_leaf : int, default=1
@@ -41,19 +40,10 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         Most leaves of a tree.
     sparse_output : bool, default=True
         Whether `transform` returns a sparse matrix, or an array.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories.
-    max_bins : int, default=255
-        Most bins of a column.
-    random_state : int, RandomState or None, default=None
-        Fixes the trees, for any `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads.
 
     Attributes
     ----------
-    n_features_in_, feature_names_in_
-        Number of columns, and their names where they have some.
+    {attributes}
 
     References
     ----------
@@ -68,36 +58,11 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     array([5., 5.])
     """
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "max_depth": whole(1) | NONE,
-        "min_samples_leaf": whole(1),
-        "max_leaf_nodes": whole(2) | NONE,
-        "sparse_output": FLAG,
-    }
-
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        max_depth: int | None = 5,
-        min_samples_leaf: int = 1,
-        max_leaf_nodes: int | None = None,
-        sparse_output: bool = True,
-        categorical_features: Any = "from_dtype",
-        max_bins: int = 255,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.max_leaf_nodes = max_leaf_nodes
-        self.sparse_output = sparse_output
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _combination = "leaves"
+    max_depth: int | None = parameter(whole(1) | NONE, default=5)
+    min_samples_leaf: int = parameter(whole(1), default=1)
+    max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
+    sparse_output: bool = parameter(FLAG, default=True)
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> RandomTreesEmbedding:
         """Grow the trees.
@@ -143,10 +108,6 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         node = leaf - trees.node_offsets[tree]
         pairs = zip(tree.tolist(), node.tolist(), strict=True)
         return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
-
-    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        seeds = stream_seeds(seed, 0, self.n_estimators, GROWING)
-        return [TreeSample(weight, None, int(each)) for each in seeds]
 
     def _rules(self) -> TreeRules:
         return TreeRules(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from fastens.forests.forest_classifier import ForestClassifier
-from fastens.forests.forest_regressor import ForestRegressor
+from fastens.checked_parameters import with_parameters
+from fastens.forests.forest_classifier import STRATIFIED, RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
+from fastens.parameters import FLAG, parameter
 
 
-class ExtraTreesClassifier(ForestClassifier):
+@with_parameters
+class ExtraTreesClassifier(RandomForestClassifier):
     """Extremely randomised trees for classification.
 
     For each split a few features are drawn at random, and a threshold at random for each of them; the best of these is
@@ -41,44 +43,13 @@ class ExtraTreesClassifier(ForestClassifier):
     True
     """
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str = "gini",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = "sqrt",
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        max_features_per_tree: int | float | str | None = None,
-        bootstrap: bool | str = False,
-        max_samples: int | float | None = None,
-        oob_score: bool | Callable[..., float] = False,
-        warm_start: bool = False,
-        voting: str = "soft",
-        class_weight: Any = None,
-        averaging: Any = None,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        feature_weights: Any = None,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        max_bins: int = 255,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    bootstrap: Any = parameter(STRATIFIED, default=False)
 
-    def _has_random_thresholds(self) -> bool:
-        return True
+    _has_random_thresholds = True
 
 
-class ExtraTreesRegressor(ForestRegressor):
+@with_parameters
+class ExtraTreesRegressor(RandomForestRegressor):
     """Extremely randomised trees for regression.
 
     For each split a threshold is drawn at random for each of the features, or for some drawn at random; the best of
@@ -110,37 +81,6 @@ class ExtraTreesRegressor(ForestRegressor):
     True
     """
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str = "squared_error",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = 1.0,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        max_features_per_tree: int | float | str | None = None,
-        bootstrap: bool = False,
-        max_samples: int | float | None = None,
-        oob_score: bool | Callable[..., float] = False,
-        warm_start: bool = False,
-        keep_leaves: bool = False,
-        averaging: Any = None,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        feature_weights: Any = None,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        max_bins: int = 255,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    bootstrap: Any = parameter(FLAG, default=False)
 
-    def _has_random_thresholds(self) -> bool:
-        return True
+    _has_random_thresholds = True

@@ -1,4 +1,4 @@
-"""What forests for classification add: weights of classes, strata, votes, and sets of classes."""
+"""Random forests of classes (Breiman 2001): weights of classes, strata, votes, and sets of classes."""
 
 from __future__ import annotations
 
@@ -9,33 +9,64 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
-from fastens.conformal.quantiles import ConformalScores
-from fastens.conformal.scores import SetScore, SetScores, sets
+from fastens.checked_parameters import with_parameters
+from fastens.conformal.scores import COVERAGE, SetScore, SetScores, sets
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import Reweight
-from fastens.forests.base_forest import RULES, BaseForest
-from fastens.forests.base_trees import CLASS_RULES, TreesClassifier
-from fastens.forests.forest_uncertainty import of_rows
+from fastens.forests.base_forest import BaseForest
+from fastens.forests.base_trees import TreesClassifier
+from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import ClassAveraging
-from fastens.parameters import FLAG, instance, one_of
+from fastens.parameters import FLAG, instance, one_of, parameter
 
 Array = NDArray[np.float64]
+STRATIFIED = FLAG | one_of("stratified", "balanced")
+CLASS_WEIGHT = (
+    one_of("balanced", "balanced_subsample", None)
+    | instance(Mapping, "a dict of weights by class")
+    | instance(list, "a list of such dicts")
+)
 
 
-class ForestClassifier(TreesClassifier, BaseForest):
-    """What a forest's classes add: weights of classes, strata, and the vote."""
+@with_parameters
+class RandomForestClassifier(TreesClassifier, BaseForest):
+    """A random forest for classification.
+
+    Each tree is grown on a bootstrap sample of the rows, and looks for each split at a few features drawn at random.
+    The trees' class shares are averaged.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+
+    References
+    ----------
+    Breiman (2001), "Random forests".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fastens import RandomForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RandomForestClassifier(oob_score=True, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    >>> model.oob_score_ > 0.9
+    True
+    """
+
+    criterion: str = parameter(CLASS_CRITERION, default="gini")
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default="sqrt")
+    bootstrap: Any = parameter(STRATIFIED, default=True)
+    voting: str = parameter(one_of("soft", "hard"), default="soft")
+    class_weight: Any = parameter(CLASS_WEIGHT, default=None)
 
     _averaging_kind: ClassVar = ClassAveraging
-    _parameter_rules: ClassVar = {
-        **RULES,
-        **CLASS_RULES,
-        "class_weight": one_of("balanced", "balanced_subsample", None)
-        | instance(Mapping, "a dict of weights by class")
-        | instance(list, "a list of such dicts"),
-        "bootstrap": FLAG | one_of("stratified", "balanced"),
-        "voting": one_of("soft", "hard"),
-    }
 
     def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
         return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
@@ -69,58 +100,37 @@ class ForestClassifier(TreesClassifier, BaseForest):
 
         return reweight
 
-    def _strata(self, y: Array) -> NDArray[np.intp] | None:
-        if y.ndim == 1:
-            return y.astype(np.intp)
-        return np.unique(y, axis=0, return_inverse=True)[1].ravel()
+    def _strata(self, y: Array) -> tuple[NDArray[np.intp], bool] | None:
+        if not isinstance(self.bootstrap, str):
+            return None
+        classes = y.astype(np.intp) if y.ndim == 1 else np.unique(y, axis=0, return_inverse=True)[1].ravel()
+        return classes, self.bootstrap == "balanced"
 
     def _predicting_trees(self) -> TreeEnsemble:
         if self.voting == "soft":
             return self._ensemble
         notes = self._ensemble.notes
         if "votes" not in notes:
-            notes["votes"] = self._ensemble.with_values(self._votes(self._ensemble.value))
+            notes["votes"] = self._ensemble.with_values(self._targets.votes(self._ensemble.value))
         return notes["votes"]
-
-    def _votes(self, value: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
-        parts = []
-        for part, answer in zip(self._by_target(value), self._answers(value).T, strict=True):
-            classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
-            parts.append(answer[:, None] == classes)
-        return np.concatenate(parts, axis=1).astype(value.dtype)
-
-    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the classes that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._labels(self._answers(values))
 
     def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
         """Yield the probabilities of the classes that each tree predicts, one tree after the other."""
         for values in self._each_tree(X):
-            yield self._probabilities(values)
+            yield self._targets.probabilities(values)
 
     @property
     def oob_decision_function_(self) -> Any:
-        """Probabilities of the classes out of bag, as `predict_proba` has them; NaN for rows in all bags."""
-        return self._probabilities(self._measured().mean)
+        """Probabilities out of bag, as `predict_proba` has them, with `oob_score`; NaN for rows in all bags."""
+        return self._targets.probabilities(self._measured().mean)
 
     # Uncertainty --------------------------------------------------
 
-    def _tree_predictions(self, X: Any) -> Iterator[list[Array]]:
-        for values in self._each_tree(X):
-            found = self._probabilities(values)
-            yield found if isinstance(found, list) else [found]
-
-    def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
-        super()._set_out_of_bag(matrix, data, n_rows)
-        if data.y.ndim == 1:
-            mean = self._measured().mean if data.rows is None else self._measured().mean[data.rows]
-            known = ~np.isnan(mean[:, 0])
-            found = SetScore().of_labels(self._probabilities(mean[known]), data.y[known])
-            self._scores = ConformalScores.of(found, of_rows(data.sample_weight, known))
-        else:
-            self._scores = ConformalScores.of(np.empty(0))
+    def _conformity(
+        self, matrix: BinnedMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+    ) -> tuple[Array, float]:
+        """The scores of rows out of bag, by the probabilities of their classes, and a scale that is not used."""
+        return SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), 1.0
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return, for each row, a set of classes that holds the right one with a given probability.
@@ -143,4 +153,6 @@ class ForestClassifier(TreesClassifier, BaseForest):
         self._check_fitted()
         if isinstance(self.classes_, list):
             raise ValueError("predict_set must be used with one target; this forest has several.")
-        return sets([SetScores([self._conformal(coverage)])], [SetScore().of(self.predict_proba(X))], coverage)
+        COVERAGE.check("coverage", coverage)
+        scores = SetScores([self._measured().measured_conformity()])
+        return sets([scores], [SetScore().of(self.predict_proba(X))], coverage)

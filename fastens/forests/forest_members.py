@@ -1,15 +1,18 @@
-"""The trees of a forest as estimators of their own."""
+"""The trees of a forest: as estimators of their own, and how much each feature counts in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 if TYPE_CHECKING:
-    from fastens.forests.base_trees import BaseTrees
+    from fastens.tree_model.tree_model import TreeModel
 
 _LEARNED = (
     "n_features_in_",
@@ -19,19 +22,14 @@ _LEARNED = (
     "_statistics",
     "_n_plain_features",
     "_n_targets",
+    "_has_all_shares",
 )
 
 
 class Members(Sequence[Any]):
-    """The trees of a forest, each made when it is read; they share the forest's memory.
+    """The trees of a forest, each made when it is read; they share the forest's memory."""
 
-    Parameters
-    ----------
-    forest : fitted forest
-        The forest.
-    """
-
-    def __init__(self, forest: BaseTrees) -> None:
+    def __init__(self, forest: TreeModel) -> None:
         self._forest = forest
 
     def __len__(self) -> int:
@@ -52,19 +50,23 @@ class Members(Sequence[Any]):
         return single_tree(self._forest, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
 
 
-def single_tree(model: BaseTrees, trees: TreeEnsemble) -> Any:
-    """An estimator of one tree that knows what a model learned of the table.
-
-    Parameters
-    ----------
-    model : fitted trees
-        Where parameters and columns are from.
-    trees : TreeEnsemble
-        The one tree.
-    """
+def single_tree(model: TreeModel, trees: TreeEnsemble) -> Any:
+    """An estimator of one tree, with the parameters of a model and what it learned of the table."""
     kind: Any = DecisionTreeClassifier if hasattr(model, "classes_") else DecisionTreeRegressor
-    given = model.get_params(deep=False) | {"splitter": "random" if model._has_random_thresholds() else "best"}
+    given = model.get_params(deep=False) | {"splitter": "random" if model._has_random_thresholds else "best"}
     estimator = kind(**{name: given[name] for name in kind().get_params() if name in given})
     vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
     estimator._ensemble = trees
     return estimator
+
+
+def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:
+    """Share of each feature in the decrease of impurity, the mean over the trees."""
+    tree = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets))
+    inner = trees.feature >= 0
+    cell = tree[inner] * n_features + column_of[trees.feature[inner]]
+    gain = np.zeros((trees.n_trees, n_features))
+    np.add.at(gain.ravel(), cell, trees.gain[inner])
+    total = gain.sum(axis=1, keepdims=True)
+    share = np.divide(gain, total, out=np.zeros_like(gain), where=total > 0).mean(axis=0)
+    return share / share.sum() if share.any() else share

@@ -1,69 +1,83 @@
-"""What forests for regression add: intervals and quantiles."""
+"""Random forests of numbers (Breiman 2001): intervals and quantiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
-from fastens.conformal.quantiles import ConformalScores
-from fastens.conformal.scores import intervals
+from fastens.checked_parameters import with_parameters
+from fastens.conformal.scores import COVERAGE, intervals
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.engine.trees.walks import Walker
-from fastens.forests.base_forest import RULES, BaseForest
-from fastens.forests.base_trees import NUMBER_RULES, TreesRegressor
-from fastens.forests.forest_uncertainty import PREFIX, of_rows
+from fastens.forests.base_forest import BaseForest
+from fastens.forests.base_trees import TreesRegressor
+from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import NumberAveraging
-from fastens.parameters import FLAG
+from fastens.parameters import FLAG, parameter
 
 Array = NDArray[np.float64]
+_LEAF_VALUES = "uncertainty.leaf_values"
 
 
-class ForestRegressor(TreesRegressor, BaseForest):
-    """What a forest's numbers add."""
+@with_parameters
+class RandomForestRegressor(TreesRegressor, BaseForest):
+    """A random forest for regression.
+
+    Each tree is grown on a bootstrap sample of the rows, and may look for each split at some of the features, drawn at
+    random. The trees' predictions are averaged.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+
+    References
+    ----------
+    Breiman (2001), "Random forests".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = RandomForestRegressor(oob_score=True, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
+    True
+    >>> model.oob_score_ > 0.3
+    True
+    """
+
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    keep_leaves: bool = parameter(FLAG, default=False)
 
     _averaging_kind: ClassVar = NumberAveraging
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, "keep_leaves": FLAG}
-
-    keep_leaves: bool
-    _leaf_rows: LeafRows
-    _leaf_values: Array
-    _spread_floor: float
-
-    def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the numbers that each tree predicts, one tree after the other."""
-        for values in self._each_tree(X):
-            yield self._numbers(values)
 
     @property
     def oob_prediction_(self) -> NDArray[np.floating]:
-        """Predictions out of bag, as `predict` has them; NaN for rows in all bags."""
-        return self._numbers(self._measured().mean)
+        """Predictions out of bag, as `predict` has them, with `oob_score`; NaN for rows in all bags."""
+        return self._targets.decoded(self._measured().mean)
 
     # Uncertainty --------------------------------------------------
 
-    def _tree_predictions(self, X: Any) -> Iterator[list[NDArray[np.floating]]]:
-        return ([self._numbers(values)] for values in self._each_tree(X))
-
-    def _set_out_of_bag(self, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> None:
-        super()._set_out_of_bag(matrix, data, n_rows)
-        mean = (self._measured().mean if data.rows is None else self._measured().mean[data.rows])[:, 0]
-        known = ~np.isnan(mean)
-        if self._n_targets > 1 or not known.any():
-            self._scores, self._spread_floor = ConformalScores.of(np.empty(0)), 1.0
-            return
+    def _conformity(
+        self, matrix: BinnedMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+    ) -> tuple[Array, float]:
+        """The scores of rows out of bag, residuals over the spread of the trees, and what is added to the spread."""
+        mean = mean[:, 0]
         spread = self._left_out_spread(matrix, mean)[known]
-        residual = np.abs(data.y[known] - mean[known])
-        weight = of_rows(data.sample_weight, known)
-        self._spread_floor = weighted_quantile(spread, 0.5, weight) or 1.0
-        self._scores = ConformalScores.of(residual / (spread + self._spread_floor), weight)
+        floor = weighted_quantile(spread, 0.5, weight) or 1.0
+        return np.abs(y[known] - mean[known]) / (spread + floor), floor
 
     def _left_out_spread(self, matrix: BinnedMatrix, mean: Array) -> Array:
         """Standard deviation, for each row, of the trees whose bags do not have it."""
@@ -105,9 +119,11 @@ class ForestRegressor(TreesRegressor, BaseForest):
         self._check_fitted()
         if self._n_targets > 1:
             raise ValueError("predict_interval must be used with one target; this forest has several.")
-        scores = self._conformal(coverage)
+        COVERAGE.check("coverage", coverage)
+        measured = self._measured()
+        scores = measured.measured_conformity()
         middle = np.asarray(self.predict(X), dtype=np.float64)[:, None]
-        scale = self.predict_spread(X) + self._spread_floor
+        scale = self.predict_spread(X) + measured.spread_floor
         return intervals([scores], [middle], [scale], (0, 0), coverage, resolve_n_jobs(self.n_jobs))
 
     # Quantiles --------------------------------------------------
@@ -156,19 +172,17 @@ class ForestRegressor(TreesRegressor, BaseForest):
         leaf = np.ascontiguousarray(self._leaves(X))
         return self._leaf_rows.quantiles(leaf, self._leaf_values, levels, resolve_n_jobs(self.n_jobs))
 
-    def _oob_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._oob_arrays()
-        if found:
-            found[PREFIX + "spread_floor"] = np.array(self._spread_floor)
-        if hasattr(self, "_leaf_rows"):
-            found |= self._leaf_rows.to_arrays() | {PREFIX + "leaf_values": self._leaf_values}
-        return found
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        found = super()._fitted_arrays()
+        return (
+            found | self._leaf_rows.to_arrays() | {_LEAF_VALUES: self._leaf_values}
+            if hasattr(self, "_leaf_rows")
+            else found
+        )
 
-    def _restore_oob(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_oob(arrays)
-        if PREFIX + "spread_floor" in arrays:
-            self._spread_floor = float(arrays[PREFIX + "spread_floor"])
-        if PREFIX + "leaf_values" in arrays:
-            self._leaf_values = arrays[PREFIX + "leaf_values"]
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        if _LEAF_VALUES in arrays:
+            self._leaf_values = arrays[_LEAF_VALUES]
             n_nodes = len(self._ensemble.feature)
             self._leaf_rows = LeafRows.from_arrays(arrays, n_nodes, len(self._leaf_values))

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
-from fastens.engine.forest.forests import TreeRules, TreeSample
+from fastens.checked_parameters import with_parameters
+from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.rows.copies import Copies
-from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.trees.paths import depths
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import CHOOSING, DRAWING, GROWING
-from fastens.forests.random_splits import RULES, RandomSplits
-from fastens.parameters import one_of, real, whole
+from fastens.forests.bags import Bags, Subsample, n_drawn
+from fastens.forests.parameters import NUMBER_OF_FEATURES
+from fastens.forests.random_splits import RandomSplits
+from fastens.parameters import one_of, parameter, real, whole
 
 Array = NDArray[np.float64]
 EULER = 0.5772156649015329
 
 
+@with_parameters
 class IsolationForest(OutlierMixin, RandomSplits):
     """Isolation forest: outliers and how far out they are.
 
@@ -37,22 +39,13 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Number of trees.
+    {parameters}
     max_samples : int, float or "auto", default="auto"
         Rows drawn for each tree, without replacement: a number, a share, or "auto" for at most 256.
     contamination : float or "auto", default="auto"
         Share of outliers among the rows of `fit`, which sets the threshold; "auto": outliers have scores below -0.5.
     max_features : int, float, "sqrt", "log2" or None, default=None
         Columns drawn for each tree; None for all.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories.
-    max_bins : int, default=255
-        Most bins of a column.
-    random_state : int, RandomState or None, default=None
-        Fixes the model, for any `n_jobs`.
-    n_jobs : int or None, default=None
-        Threads.
 
     Attributes
     ----------
@@ -60,8 +53,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         ``decision_function`` is ``score_samples`` less this.
     max_samples_ : int
         Rows drawn for each tree.
-    n_features_in_, feature_names_in_
-        Number of columns, and their names where they have some.
+    {attributes}
 
     References
     ----------
@@ -75,33 +67,10 @@ class IsolationForest(OutlierMixin, RandomSplits):
     array([ 1,  1, -1])
     """
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "max_samples": one_of("auto") | whole(1) | real(0, 1, open_low=True),
-        "contamination": one_of("auto") | real(0, 0.5, open_low=True),
-        "max_features": whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None),
-    }
-
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        max_samples: int | float | str = "auto",
-        contamination: float | str = "auto",
-        max_features: int | float | str | None = None,
-        categorical_features: Any = "from_dtype",
-        max_bins: int = 255,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.contamination = contamination
-        self.max_features = max_features
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _combination = "path length"
+    max_samples: int | float | str = parameter(one_of("auto") | whole(1) | real(0, 1, open_low=True), default="auto")
+    contamination: float | str = parameter(one_of("auto") | real(0, 0.5, open_low=True), default="auto")
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
         """Grow the trees.
@@ -128,17 +97,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
             self.offset_ = float(np.nextafter(threshold, 0.0))
         return self
 
-    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        copies = Copies.of(hashes, weight)
-        self.max_samples_ = self._n_drawn(copies.total)
-        return [self._sample(seed, tree, copies) for tree in range(self.n_estimators)]
-
-    def _n_drawn(self, n_rows: int) -> int:
-        if isinstance(self.max_samples, str):
-            return min(256, n_rows)
-        if isinstance(self.max_samples, int | np.integer):
-            return min(int(self.max_samples), n_rows)
-        return max(1, int(self.max_samples * n_rows))
+    def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
+        copies, n_features = Copies.of(hashes, weight), self.n_features_in_
+        wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
+        self.max_samples_ = min(wanted, copies.total)
+        return Bags(seed, Subsample(copies, self.max_samples_), n_features, count_of(self.max_features, n_features))
 
     def _rules(self) -> TreeRules:
         return TreeRules(
@@ -148,24 +111,15 @@ class IsolationForest(OutlierMixin, RandomSplits):
             random_thresholds=True,
         )
 
-    def _sample(self, seed: int, tree: int, copies: Copies) -> TreeSample:
-        drawing, choosing, growing = (
-            int(stream_seeds(seed, tree, tree + 1, purpose)[0]) for purpose in (DRAWING, CHOOSING, GROWING)
-        )
-        weight = copies.draw(self.max_samples_, random_stream(drawing, 0)).astype(np.float64)
-        n_features = self.n_features_in_
-        n_wanted = count_of(self.max_features, n_features)
-        columns = None
-        if n_wanted < n_features:
-            drawn = random_stream(choosing, 0).choice(n_features, n_wanted, replace=False)
-            columns = np.sort(drawn).astype(np.int32)
-        return TreeSample(weight, columns, growing)
-
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()
         depth = self._raw(X)[:, 0] / self._ensemble.n_trees
-        return -np.exp2(-depth / max(float(_mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny))
+        return -np.exp2(-depth / self._mean_path_length())
+
+    def _mean_path_length(self) -> float:
+        """The mean depth of the rows of a tree, which scores are relative to."""
+        return max(float(mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the score above the threshold: below 0 for outliers, shape (n_samples,)."""
@@ -179,7 +133,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return ("offset_", "max_samples_")
 
 
-def _mean_depth(n: NDArray[Any]) -> Array:
+def mean_depth(n: NDArray[Any]) -> Array:
     """Mean depth of a leaf in a random binary search tree of n rows (Liu 2008, eq. 1)."""
     n = n.astype(np.float64)
     harmonic = np.log(np.maximum(n - 1, 1)) + EULER
@@ -188,4 +142,4 @@ def _mean_depth(n: NDArray[Any]) -> Array:
 
 def _path_lengths(trees: TreeEnsemble) -> NDArray[np.float32]:
     """The depth of each node, plus that which its rows would have below it."""
-    return (depths(trees) + _mean_depth(trees.weight))[:, None].astype(np.float32)
+    return (depths(trees) + mean_depth(trees.weight))[:, None].astype(np.float32)

@@ -1,24 +1,30 @@
-"""Predictions of trees for rows that they were not grown on: predictions, score, error after each tree, importance."""
+"""Trees on rows that they were not grown on: predictions, score, error after each tree, conformity, importance."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
+from fastens.conformal.quantiles import ConformalScores
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Walker
+from fastens.engine.whole import as_copies
 from fastens.forests.bags import PERMUTING
+from fastens.tree_model.permutation import importance_bunch
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
-_PREFIX = "out_of_bag."
+_PREFIX, _UNCERTAINTY = "out_of_bag.", "uncertainty."
+_SCORES = _UNCERTAINTY + "scores."
 # Rows whose walks through a tree take some tens of microseconds.
 _GRAIN = 500
 IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some."
@@ -30,22 +36,14 @@ NEVER_OUT = (
 
 @dataclass(frozen=True, eq=False)
 class OutOfBag:
-    """What the trees of a forest predict for rows that are not in their bags (Breiman 2001, section 3.1).
+    """What the trees of a forest predict for rows that are not in their bags (Breiman 2001, section 3.1)."""
 
-    Attributes
-    ----------
-    mean : float64 array of shape (n_rows, n_outputs)
-        For each row of `fit` the mean of those trees; NaN where there are none.
-    score : float
-        The score of these predictions.
-    tree_scores, error_curve : float64 arrays of shape (n_trees,)
-        The score of each tree by itself, and the mean loss after each tree.
-    """
-
-    mean: Array
+    mean: Array  # for each row of `fit`, (n_rows, n_outputs); NaN where there are no such trees
     score: float
-    tree_scores: Array
-    error_curve: Array
+    tree_scores: Array  # (n_trees,)
+    error_curve: Array  # the mean loss after each tree, (n_trees,)
+    conformity: ConformalScores  # how far each row's prediction is off; empty where that is not measured
+    spread_floor: float = 1.0  # of numbers: added to the spread of the trees, by which `conformity` is scaled
 
     @classmethod
     def measure(cls, forest: Any, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> OutOfBag:
@@ -55,17 +53,25 @@ class OutOfBag:
         if not known.all():
             warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
-        score = _score(forest, mean[known], _taken(data, known)) if known.any() else np.nan
+        of_known = _taken(data, known)
+        score = _score(forest, mean[known], of_known) if known.any() else np.nan
+        scores_of_rows, floor = ConformalScores.of(np.empty(0)), 1.0
+        if data.y.ndim == 1 and known.any():
+            weight = None if of_known.sample_weight is None else as_copies(of_known.sample_weight)
+            found, floor = forest._conformity(matrix, mean, data.y, known, weight)
+            scores_of_rows = ConformalScores.of(found, weight)
         if data.rows is not None:
             spread = np.full((n_rows, mean.shape[1]), np.nan)
             spread[data.rows] = mean
             mean = spread
-        return cls(mean, score, scores, errors)
+        return cls(mean, score, scores, errors, scores_of_rows, floor)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Arrays from which `from_arrays` restores this."""
-        found = {"mean": self.mean, "errors": self.error_curve, "score": np.float64(self.score)}
-        return {_PREFIX + name: np.asarray(array) for name, array in (found | {"scores": self.tree_scores}).items()}
+        found = {"mean": self.mean, "errors": self.error_curve, "score": self.score, "scores": self.tree_scores}
+        arrays = {_PREFIX + name: np.asarray(array) for name, array in found.items()}
+        arrays[_UNCERTAINTY + "spread_floor"] = np.array(self.spread_floor)
+        return arrays | self.conformity.to_arrays(_SCORES)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_outputs: int) -> OutOfBag | None:
@@ -75,7 +81,18 @@ class OutOfBag:
         mean, score, scores, errors = (arrays[_PREFIX + name] for name in ("mean", "score", "scores", "errors"))
         if mean.ndim != 2 or mean.shape[1] != n_outputs:
             raise ValueError("the out-of-bag predictions and the trees do not fit together")
-        return cls(mean, float(score), scores, errors)
+        conformity = ConformalScores.from_arrays(_SCORES, arrays)
+        floor = float(arrays.get(_UNCERTAINTY + "spread_floor", 1.0))
+        return cls(mean, float(score), scores, errors, conformity, floor)
+
+    def measured_conformity(self) -> ConformalScores:
+        """The scores of conformal prediction; ValueError where no row was out of a bag."""
+        if not len(self.conformity.values):
+            raise ValueError(
+                "max_samples must leave rows out of bags, to measure how far predictions are off; all rows are in all "
+                "bags. Whole numbers in sample_weight are draws: divide them by a number, or set max_samples."
+            )
+        return self.conformity
 
 
 def _sum_left_out(
@@ -83,6 +100,7 @@ def _sum_left_out(
 ) -> tuple[Array, NDArray[np.int32], Array, Array]:
     """Sums of leaf values out of bag, how many trees are in them, the mean loss after each tree, its own score."""
     trees, bags, y = forest._predicting_trees(), forest._bags(), data.y.reshape(len(data.y), -1)
+    targets = forest._targets
     n_threads = threads_for(len(y), resolve_n_jobs(forest.n_jobs), _GRAIN)
     walker, offsets = Walker(trees, matrix), trees.node_offsets
     sums, n_trees = np.zeros((len(y), trees.n_outputs)), np.zeros(len(y), dtype=np.int32)
@@ -96,28 +114,46 @@ def _sum_left_out(
         rows = np.flatnonzero(left_out)
         if len(rows):
             scores[t] = _score(forest, predicted[rows], _taken(data, left_out))
-        losses[rows] = weight[rows] * forest._losses(forest._answers(sums[rows] / n_trees[rows, None]), y[rows])
+        losses[rows] = weight[rows] * targets.losses(targets.answers(sums[rows] / n_trees[rows, None]), y[rows])
         total = weight[n_trees > 0].sum()
         errors[t] = losses.sum() / total if total > 0 else np.nan
     return sums, n_trees, errors, scores
 
 
 def _score(forest: Any, mean: Array, data: TrainingData) -> float:
-    answers, y = forest._answers(mean), data.y.reshape(len(data.y), -1)
+    targets = forest._targets
+    answers, y = targets.answers(mean), data.y.reshape(len(data.y), -1)
     if callable(forest.oob_score):
-        return forest.oob_score(forest._as_given(y), forest._as_given(answers))
+        return forest.oob_score(targets.decoded(y), targets.decoded(answers))
     weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
-    return 1.0 - float(np.average(forest._score_loss(y, weight)(answers, y), weights=weight))
+    return 1.0 - float(np.average(targets.score_loss(y, weight)(answers, y), weights=weight))
 
 
-def permuted_losses(forest: Any, t: int, walker: Walker, data: TrainingData) -> Array:
+def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Bunch:
+    """The growth of each tree's error on rows out of its bag when a feature is permuted, given the rows of `fit`."""
+    forest._check_fitted()
+    if forest._bootstrap is None:
+        raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
+    data = forest._learn_same_statistics(forest._check_validation(X, y, sample_weight), forest._seed)
+    if len(data.y) != len(forest._bootstrap.order):
+        raise ValueError(
+            f"X must hold the rows of fit, {len(forest._bootstrap.order)} with a weight above 0; got {len(data.y)}."
+        )
+    trees, n_threads = forest._ensemble, resolve_n_jobs(forest.n_jobs)
+    walker = Walker(trees, trees.binning.transform(data.X, n_threads), forest._column_of)
+    with ThreadPoolExecutor(n_threads) as pool:
+        grown = list(pool.map(lambda t: _permuted_losses(forest, t, walker, data), range(trees.n_trees)))
+    return importance_bunch(np.array(grown).T)
+
+
+def _permuted_losses(forest: Any, t: int, walker: Walker, data: TrainingData) -> Array:
     """Growth of the mean loss of tree t out of bag, for each feature."""
     rows = np.flatnonzero(forest._bags().counts(t, t + 1)[0] == 0).astype(np.uint32)
     if len(rows) == 0:
         return np.full(forest.n_features_in_, np.nan)
     shuffle = random_stream(int(stream_seeds(forest._seed, t, t + 1, PERMUTING)[0]), 0)
     offsets, y = forest._ensemble.node_offsets, data.y.reshape(len(data.y), -1)
-    answers = forest._answers(forest._ensemble.value[offsets[t] : offsets[t + 1]]).astype(np.float64)
+    answers = forest._targets.answers(forest._ensemble.value[offsets[t] : offsets[t + 1]]).astype(np.float64)
     weight = data.sample_weight
     pairs = np.stack([rows, shuffle.permutation(rows)])
     growth = walker.permuted_losses(t, pairs, weight, y, answers, hasattr(forest, "classes_"))

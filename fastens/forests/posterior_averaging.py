@@ -13,12 +13,14 @@ from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.forests.bags import Samples, multiplied
+from fastens.forests.bags import Samples
+from fastens.forests.parameters import features_per_split
 from fastens.parameters import DECLINE, PROBABILITY, Rule, instance, one_of, real
 from fastens.posterior.averaging import PruningPrior, TreeAverager, TreeRows, nodes_of, of_all_nodes, together
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import NAMES, TableSearch, thresholds_of_features
+from fastens.table.sample_weights import multiplied
 
 Array = NDArray[np.float64]
 POSTERIOR, TRAIN, OUT_OF_BAG = "posterior", "train", "oob"
@@ -37,15 +39,7 @@ NUMBER_DEFAULTS = {**DEFAULTS, "split_prior": 0.5, "prior_weight": 0.02, "prior_
 
 
 class Averaging:
-    """What averaging a forest's trees over their prunings needs after the fit, for another prior.
-
-    Parameters
-    ----------
-    data : TrainingData
-        The rows.
-    matrix : BinnedMatrix
-        The same, binned.
-    """
+    """What averaging a forest's trees over their prunings needs after the fit, for another prior."""
 
     rules: ClassVar[Mapping[str, Rule]]
     defaults: ClassVar[Mapping[str, Any]]
@@ -98,7 +92,7 @@ class Averaging:
     def pruning_prior(self, forest: Any) -> PruningPrior:
         """The prior of a tree's prunings."""
         options = self.options(forest)
-        cost = TableSearch(self.n_thresholds, forest._features_per_split(), forest._has_random_thresholds())
+        cost = TableSearch(self.n_thresholds, features_per_split(forest), forest._has_random_thresholds)
         return PruningPrior(self.leaf_prior(forest), options["split_prior"], cost, options["temperature"])
 
     # Fit --------------------------------------------------
@@ -128,6 +122,18 @@ class Averaging:
         self.leaf_statistics = [np.concatenate(pair, axis=1) for pair in zip(old, new, strict=True)] if old else new
 
     # Another prior --------------------------------------------------
+
+    def replaced(self, forest: Any, prior: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a forest with some other values; ValueError where they break their rules."""
+        before = forest.averaging
+        if "evidence" in prior:
+            raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
+        forest.averaging = {**(before if isinstance(before, Mapping) else {}), **prior}
+        try:
+            self.check(forest)
+            return forest.averaging
+        finally:
+            forest.averaging = before
 
     def trees_with_statistics(self, ensemble: TreeEnsemble) -> Iterator[tuple[Tree, list[NDArray[Any]]]]:
         """Each tree with the statistics of its leaves: see `PruningPrior.averaged`."""
@@ -186,8 +192,7 @@ class ClassAveraging(Averaging):
 
     def leaf_prior(self, forest: Any) -> ClassPrior:
         """A Dirichlet prior of the classes' shares."""
-        counts = tuple(len(classes) for classes in forest._classes_of_targets())
-        return ClassPrior(self.options(forest)["alpha"], counts)
+        return ClassPrior(self.options(forest)["alpha"], tuple(forest._targets.counts))
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
         """As many as are drawn, where the rows of a bag are weighted by class."""

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from fastens.base import BaseFastens
+from fastens.checked_parameters import with_parameters
+from fastens.docstrings import Docs, entries
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
+from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.parameters import ANYTHING, NONE, instance, whole
+from fastens.forests.bags import Bags, Samples, draw_seed
+from fastens.parameters import ANYTHING, RANDOM_STATE, parameter, whole
 from fastens.table.sample_weights import check_weights
+from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
 
-RULES = {
-    "n_estimators": whole(1),
-    "categorical_features": ANYTHING,
-    "max_bins": whole(2, 65_535),
-    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
-    "n_jobs": ANYTHING,
-}
+DOCS = TREE_DOCS | entries("""\
+n_estimators : int
+    Number of trees.
+""")
 
 
+@with_parameters
 class RandomSplits(SavedEnsemble, BaseFastens):
     """Trees of random splits."""
+
+    n_estimators: int = parameter(whole(1), default=100, kw_only=False)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    max_bins: int = parameter(whole(2, 65_535), default=255)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar[Docs] = DOCS
 
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[NDArray[np.intp] | None, Array | None]:
         """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
@@ -41,10 +50,11 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         if weight is not None:
             table, weight = table[kept], weight[kept]
         n_threads = resolve_n_jobs(self.n_jobs)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = draw_seed(self.random_state)
         binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        samples = self._samples(seed, hashes, weight)
+        bags = self._bags(seed, hashes, weight)
+        samples = Samples(bags, weight if bags.draws is None else None, 0, self.n_estimators)
         # Targets that differ between rows: no node is pure, so that all is left to the random splits.
         target = number_target((hashes / 2.0**64)[:, None])
         matrix = binning.transform(table, n_threads)
@@ -52,9 +62,9 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         self._ensemble = TreeEnsemble.from_trees(trees, [0] * self.n_estimators, [0.0], binning)
         return kept, weight
 
-    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        """What each tree is grown on, given the rows' hashes and weights."""
-        raise NotImplementedError
+    def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
+        """What each tree is grown on, given the rows' hashes and weights: all rows and columns."""
+        return Bags(seed, None, self.n_features_in_, self.n_features_in_)
 
     def _rules(self) -> TreeRules:
         """How far trees are grown."""

@@ -12,24 +12,38 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
+from fastens.checked_parameters import with_parameters
+from fastens.docstrings import Docs
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning, learn_and_bin
 from fastens.engine.forest.forests import ForestGrower, TreeSample
+from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune, pruning_path
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.midpoints import cut_half_way
+from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
-from fastens.forests.base_trees import CLASS_RULES, NUMBER_RULES, RULES, BaseTrees, TreesClassifier, TreesRegressor
-from fastens.forests.docstrings import CLASS_PARAMETERS, Docs, entries
-from fastens.parameters import one_of
+from fastens.forests.bags import draw_seed
+from fastens.forests.base_trees import TreesClassifier, TreesRegressor
+from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
+from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
+from fastens.forests.sklearn_tree import SklearnTree
+from fastens.options import Categories
+from fastens.parameters import ANYTHING, one_of, parameter, real, whole
+from fastens.tree_model.column_rules import CATEGORIES
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
-SPLITTER = {"splitter": one_of("best", "random")}
 
 
-class BaseDecisionTree(BaseTrees):
-    """What the classifier and the regressor share: growing the one tree, and its shape."""
+@with_parameters
+class BaseDecisionTree(TreeParameters, TreeModel):
+    """What single trees share: growing the one tree, and its shape."""
 
+    splitter: str = parameter(one_of("best", "random"), default="best")
+
+    _takes_several_targets = True
+    _combination = "mean"
     # Whether growth returns what splits were chosen from.
     _with_search = False
 
@@ -50,26 +64,28 @@ class BaseDecisionTree(BaseTrees):
         self
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
-        tree = prune(tree, self.ccp_alpha)
-        if not self._has_random_thresholds():
-            tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
-        none = np.zeros(self._n_outputs())
-        self._ensemble = TreeEnsemble.from_trees([tree], [0], none, binning)
+        self._keep_tree(prune(tree, self.ccp_alpha), binning, matrix, data)
         return self
+
+    def _keep_tree(self, tree: Tree, binning: Binning, matrix: BinnedMatrix, data: TrainingData) -> None:
+        """Make this the tree, with the best thresholds half-way between the values of neighbouring rows."""
+        if not self._has_random_thresholds:
+            tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
+        self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, BinnedMatrix, TrainingData]:
         """The tree before it is pruned, and what it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        seed = self._draw_seed()
+        seed = draw_seed(self.random_state)
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
         binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
         weight = self._growing_weight(data)
         n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
-        rules = self._tree_rules(n_rows, float(n_rows if weight is None else weight.sum()))
+        rules = tree_rules(self, n_rows, float(n_rows if weight is None else weight.sum()))
         kind = SearchedTree if self._with_search else Tree
-        grower = ForestGrower(matrix, self._target(data.y), rules, n_threads, X=data.X, kind=kind)
+        grower = ForestGrower(matrix, self._targets.to_grow(data.y), rules, n_threads, X=data.X, kind=kind)
         [tree] = grower.grow([TreeSample(weight, None, seed)])
         return tree, binning, matrix, data
 
@@ -101,8 +117,13 @@ class BaseDecisionTree(BaseTrees):
         """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
         raise NotImplementedError
 
+    @property
     def _has_random_thresholds(self) -> bool:
         return self.splitter == "random"
+
+    def _mean(self, X: Any) -> Array:
+        """The values of leaves, (n_samples, n_values)."""
+        return self._raw(X)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the number of the leaf that each row falls into, (n_samples,)."""
@@ -110,7 +131,7 @@ class BaseDecisionTree(BaseTrees):
 
     def decision_path(self, X: ArrayLike) -> csr_matrix:
         """Return the nodes that each row visits: a CSR matrix of shape (n_samples, n_nodes) of ones."""
-        return self._paths(X)[0]
+        return decision_path(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs))[0]
 
     def get_depth(self) -> int:
         """Return the number of splits between the root and the deepest leaf."""
@@ -122,7 +143,26 @@ class BaseDecisionTree(BaseTrees):
         self._check_fitted()
         return int(self._ensemble.n_leaves[0])
 
+    @property
+    def tree_(self) -> SklearnTree:
+        """The arrays of the tree under scikit-learn's names."""
+        self._check_fitted()
+        return SklearnTree(self)
 
+    @property
+    def max_features_(self) -> int:
+        """Number of features that are tried at each split."""
+        self._check_fitted()
+        return count_of(self.max_features, len(self._column_of))
+
+    def _n_outputs(self) -> int:
+        return self._targets.n_values
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("_n_targets",)
+
+
+@with_parameters
 class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     """A decision tree for classification.
 
@@ -151,37 +191,14 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, **SPLITTER}
-    _parameter_docs: ClassVar[Docs] = CLASS_PARAMETERS | entries("""\
-class_weight : dict, list of dicts, "balanced" or None
-    Factors of the rows' weights by class. A list has a dict for each target.
-""")
+    criterion: str = parameter(CLASS_CRITERION, default="gini", kw_only=False)
+    class_weight: Any = parameter(ANYTHING, default=None)
+    ccp_alpha: float = parameter(real(0), default=0.0)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    categories: Categories | None = parameter(CATEGORIES, default=None)
+    max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
-    def __init__(
-        self,
-        criterion: str = "gini",
-        *,
-        splitter: str = "best",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        class_weight: Any = None,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        feature_weights: Any = None,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        max_bins: int = 65_535,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _docs: ClassVar[Docs] = CLASS_DOCS | TREE_CLASS_DOCS
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
         found = []
@@ -192,6 +209,7 @@ class_weight : dict, list of dicts, "balanced" or None
         return float(np.mean(found))
 
 
+@with_parameters
 class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     """A decision tree for regression.
 
@@ -220,33 +238,13 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, **NUMBER_RULES, **SPLITTER}
-    _value_dtype: ClassVar[type[np.floating[Any]]] = np.float64
+    criterion: str = parameter(NUMBER_CRITERION, default="squared_error", kw_only=False)
+    ccp_alpha: float = parameter(real(0), default=0.0)
+    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    categories: Categories | None = parameter(CATEGORIES, default=None)
+    max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
-    def __init__(
-        self,
-        criterion: str = "squared_error",
-        *,
-        splitter: str = "best",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        feature_weights: Any = None,
-        categorical_features: Any = "from_dtype",
-        categorical_encoding: str = "auto",
-        categorical_missing: str = "missing",
-        max_bins: int = 65_535,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _value_dtype: ClassVar[Any] = np.float64
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
         if self.criterion == "squared_error":

@@ -17,22 +17,7 @@ DECIMALS = whole(0, 17)
 
 
 def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
-    """Finite numbers, at least one.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for errors.
-    values : array-like
-        The argument.
-    ndim : int, default=1
-        How many axes it must have.
-
-    Raises
-    ------
-    ValueError
-        If a value is no number, NaN or infinite, or the array is empty or has another number of axes.
-    """
+    """Finite numbers, at least one, in an array of `ndim` axes; ValueError names the argument otherwise."""
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -77,13 +62,7 @@ def _check_shape(name: str, found: NDArray[Any], ndim: int) -> None:
 
 
 def check_same_rows(**arrays: NDArray[Any]) -> None:
-    """Raise ValueError unless all arrays have as many rows as the first.
-
-    Parameters
-    ----------
-    **arrays
-        The arrays, by the names of the arguments.
-    """
+    """Raise ValueError unless all arrays, given by the names of the arguments, have as many rows as the first."""
     (first, values), *others = arrays.items()
     for name, other in others:
         if len(other) != len(values):
@@ -93,15 +72,7 @@ def check_same_rows(**arrays: NDArray[Any]) -> None:
 
 
 def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
-    """Raise ValueError where one array holds texts and the other numbers.
-
-    Parameters
-    ----------
-    name, other_name : str
-        Names of the arguments, for errors.
-    values, other : arrays
-        Their labels.
-    """
+    """Raise ValueError where one of two arguments holds texts and the other numbers."""
     kinds = [{isinstance(value, str | bytes) for value in np.unique(found).tolist()} for found in (values, other)]
     if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
         raise ValueError(
@@ -111,29 +82,13 @@ def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDA
 
 
 def check_position(name: str, value: Any, length: int) -> int:
-    """Check a position among `length` things.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for errors.
-    value : int
-        The argument.
-    length : int
-        How many there are.
-    """
+    """Check a position among `length` things; `name` is that of the argument."""
     whole(0, length - 1).check(name, value)
     return int(value)
 
 
 def each(rule: Rule) -> Rule:
-    """Several values, at least one, each of which keeps a rule.
-
-    Parameters
-    ----------
-    rule : Rule
-        That of one.
-    """
+    """A rule for several values, at least one: each keeps a rule."""
 
     def holds(values: Any) -> bool:
         return np.ndim(values) == 1 and len(values) > 0 and all(map(rule.holds, values))

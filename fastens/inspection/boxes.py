@@ -17,18 +17,8 @@ ROUNDING = 0.05  # inches
 def measured(ax: Any, texts: list[str], fontsize: float, pad: float, **style: Any) -> Array:
     """Widths and heights in inches of boxes round texts, (n, 2).
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        Where they will be drawn.
-    texts : list of str
-        The texts, lines parted by line breaks.
-    fontsize : float
-        In points.
-    pad : float
-        Between a text and its box, in sizes of the font.
-    **style
-        Of the font, as `matplotlib.text.Text` takes it.
+    `fontsize` is in points, `pad`, between a text and its box, in sizes of the font; `style` is as of
+    `matplotlib.text.Text`.
     """
     from matplotlib.text import Text
 
@@ -45,14 +35,7 @@ def measured(ax: Any, texts: list[str], fontsize: float, pad: float, **style: An
 def set_inches(ax: Any, width: float, height: float, is_new: bool) -> None:
     """Make one unit of the axes an inch, or less where they have less room: from 0 to `width`, down from 0 to `height`.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        The axes; their frame is taken off.
-    width, height : float
-        What is to be drawn.
-    is_new : bool
-        Whether the figure is new, and takes the size of what is drawn.
+    A new figure takes the size of what is drawn; the frame of the axes is removed.
     """
     if is_new:
         ax.figure.set_size_inches(min(width, LARGEST) + 4 * MARGIN, min(height, LARGEST) + 4 * MARGIN)
@@ -69,22 +52,9 @@ def set_inches(ax: Any, width: float, height: float, is_new: bool) -> None:
 def draw_box(
     ax: Any, middle: tuple[float, float], size: Any, text: str, fontsize: float, *, zorder: float = 2.0, **style: Any
 ) -> Any:
-    """Draw a text in a box, in axes whose unit is an inch of it, and return the box.
+    """Draw a text in a box, in axes from `set_inches`, and return the box; `measured` gives its size.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        From `set_inches`.
-    middle, size : pairs of float
-        Of the box; see `measured` for its size.
-    text : str
-        The text.
-    fontsize : float
-        In points.
-    zorder : float, default=2
-        Drawing order, as in matplotlib.
-    **style
-        ``facecolor``, ``edgecolor`` of the box; the rest is of the text.
+    Of the style, ``facecolor`` and ``edgecolor`` are of the box, the rest is of the text.
     """
     from matplotlib.patches import FancyBboxPatch
 

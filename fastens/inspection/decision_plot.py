@@ -187,13 +187,7 @@ def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[
 
 
 def class_colours(n: int) -> Array:
-    """A colour for each of n classes, (n, 4).
-
-    Parameters
-    ----------
-    n : int
-        How many.
-    """
+    """A colour for each of n classes, (n, 4)."""
     from matplotlib import colormaps
 
     return np.array(colormaps["tab10"](np.arange(n)) if n <= 10 else colormaps["gist_rainbow"](np.linspace(0, 1, n)))

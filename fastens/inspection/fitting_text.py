@@ -11,18 +11,9 @@ LEAST = 1.0  # points; matplotlib knows no smaller ones
 
 
 class FittingText(Text):
-    """Text of a size in points in axes whose unit is an inch, smaller where the unit is, whatever the figure becomes.
+    """Text of a size in points in axes whose unit is an inch; it shrinks and grows with the unit.
 
-    Parameters
-    ----------
-    x, y : float
-        Where it stands.
-    text : str
-        The text.
-    full_size : float
-        Of the font, in points.
-    **style
-        What `matplotlib.text.Text` takes.
+    `full_size` is that of the font where the unit is an inch; `style` is what `matplotlib.text.Text` takes.
     """
 
     def __init__(self, x: float, y: float, text: str, full_size: float, **style: Any) -> None:

@@ -22,17 +22,8 @@ def plot_lattice(
 ) -> Any:
     """Draw S, G and the hypotheses between them in the order of generality, and return the axes.
 
-    A line joins two hypotheses of which the upper one is more general, with none between them.
-
-    Parameters
-    ----------
-    specific, general, between : sequences of hypotheses
-        S, G, and the other members. They compare by ``>=``, more general than or equal to, and their length is the
-        number of their constraints.
-    title : str, default=""
-        Stands above.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure, large enough.
+    A line joins two hypotheses of which the upper one is more general, with none between them. Hypotheses compare by
+    ``>=``, more general than or equal to, and their length is the number of their constraints.
     """
     members = list(dict.fromkeys([*general, *between, *specific]))
     roles = [_role(member in specific, member in general) for member in members]
@@ -50,16 +41,9 @@ def plot_lattice(
 def plot_boundaries(
     specific: Sequence[Any], general: Sequence[Any], n_between: int, *, title: str = "", ax: Any = None
 ) -> Any:
-    """Draw S and G alone, with a box for all that is between them, and return the axes.
+    """Draw S and G alone, with a box for the `n_between` other members, and return the axes.
 
-    Parameters
-    ----------
-    specific, general : sequences of hypotheses
-        S and G; of a large G the first ones.
-    n_between : int
-        How many other members there are.
-    title, ax
-        As for `plot_lattice`.
+    Of a large G, `general` holds the first ones; `title` and `ax` as for `plot_lattice`.
     """
     shown = general[:MOST_GENERAL]
     names = [_named(member, "G") for member in shown]

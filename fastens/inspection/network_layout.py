@@ -20,14 +20,8 @@ Bends = dict[tuple[int, int], list[int]]
 def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Layers, Neighbours, Bends]:
     """Return layers of variables and of the bends of long edges, what is above each, and each edge's bends.
 
-    Few edges cross.
-
-    Parameters
-    ----------
-    parents : sequence of sequences of int
-        Parents of each variable.
-    levels : sequence of int, optional
-        The layer of each, below those of its parents; none may be empty. Default: as high as it can be.
+    Few edges cross. `levels` are the layers of the variables, below those of their parents, none empty; by default as
+    high as can be.
     """
     depth = _depths(parents) if levels is None else levels
     layers: Layers = [[] for _ in range(max(depth) + 1)]
@@ -109,12 +103,7 @@ def _crossings(layers: Layers, above: Neighbours) -> int:
 def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
     """Return where variables and bends stand: near the mean of their neighbours, none closer than they are wide.
 
-    Parameters
-    ----------
-    layers, above
-        From `layered`.
-    widths : list of float
-        Of the variables, with the room beside them.
+    `layers` and `above` are from `layered`; `widths` are those of the variables, with the space beside them.
     """
     below = _turned(above)
     width = np.array(widths + [THIN] * (len(above) - len(widths)))

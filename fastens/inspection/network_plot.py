@@ -29,20 +29,10 @@ def plot_network(
     ax: Any = None,
     tables: Sequence[str] | None = None,
 ) -> Any:
-    """Draw a directed acyclic graph and return the axes.
+    """Draw a directed acyclic graph, given by the parents of each variable, and return the axes.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the variables.
-    parents : sequence of sequences of int
-        Parents of each variable.
-    highlighted : int, optional
-        A variable in another colour, such as the class.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure, large enough.
-    tables : sequence of str, optional
-        Text to stand below each name, such as that of `table_text`.
+    `highlighted` is a variable in another colour, such as the class; `tables` are texts below the names, as of
+    `table_text`.
     """
     colours = ["#fde3c0" if node == highlighted else "#dfe9f5" for node in range(len(names))]
     return draw_layers(ax, names, parents, colours, tables=tables)
@@ -59,20 +49,8 @@ def draw_layers(
 ) -> Any:
     """Draw boxes in layers and the edges between them, and return the axes.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes or None
-        Where to draw; None: a new figure, large enough.
-    names : sequence of str
-        What stands in the boxes.
-    parents : sequence of sequences of int
-        For each box those that an edge leads from.
-    colours : sequence of colours
-        Of the boxes.
-    tables : sequence of str, optional
-        Text to stand below each name.
-    levels : sequence of int, optional
-        The layer of each box, with straight lines as edges; default: as high as it can be, with arrows.
+    `parents` are the boxes that edges lead from; `tables` are texts below the names. With `levels`, the layer of each
+    box, edges are straight lines; by default boxes stand as high as can be, and edges are arrows.
     """
     is_new, has_arrows = ax is None, levels is None
     ax = axes(ax, figsize=(3, 3))

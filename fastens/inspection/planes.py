@@ -25,34 +25,16 @@ DRAWN = str | bool | int | float
 
 @dataclass(frozen=True)
 class Axis:
-    """Places along one axis: numbers from `low` to `high`, or categories at 0, 1, ...; missing values beyond.
+    """Positions along one axis: numbers from `low` to `high`, or categories at 0, 1, ...; missing values beyond."""
 
-    Attributes
-    ----------
-    name : str
-        Of the column.
-    column : int
-        Its position in the table.
-    low, high : float
-        Where numbers begin and end; categories have half a place on each side.
-    categories : list or None
-        What stands at 0, 1, ...; None for numbers.
-    examples : array of int
-        A row of the table with each category.
-    missing : float or None
-        Where missing values stand; None where there are none.
-    missing_row : int
-        A row in which the column is missing.
-    """
-
-    name: str
-    column: int
-    low: float
+    name: str  # of the column
+    column: int  # its position in the table
+    low: float  # categories have half a place on each side
     high: float
-    categories: list[Any] | None
-    examples: NDArray[np.intp]
-    missing: float | None
-    missing_row: int = -1
+    categories: list[Any] | None  # None for numbers
+    examples: NDArray[np.intp]  # a row of the table with each category
+    missing: float | None  # where missing values stand; None where there are none
+    missing_row: int = -1  # a row in which the column is missing
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -82,20 +64,10 @@ class Axis:
 
 
 class Plane:
-    """A table, two of its columns as axes, and the values that the others are held at.
+    """A table, two of its columns as axes, and the values that the other columns are held at.
 
-    Parameters
-    ----------
-    X : array, frame or list of rows
-        The table.
-    features : pair of int or str
-        The columns of the axes, by position or name.
-    held : dict
-        Values of other columns, by position or name; without one the median of numbers, the most frequent category.
-    names : list of str or None
-        Of the columns of an array; default: ``x0``, ``x1``, ...
-    categorical : array of bool or None
-        Whether each column holds categories, also where they are numbers.
+    Columns are given by position or name. A column that is not in `held` is held at the median of its numbers or its
+    most frequent category. `names` and `categorical` describe the columns of an array.
     """
 
     def __init__(
@@ -141,13 +113,7 @@ class Plane:
     # Columns --------------------------------------------------
 
     def values(self, column: int) -> list[Any]:
-        """The values of a column, as plain objects; None where missing.
-
-        Parameters
-        ----------
-        column : int
-            Its position.
-        """
+        """The values of a column, as plain objects; None where missing."""
         if self._is_array:
             found = self._table[:, column].tolist()
         else:
@@ -176,8 +142,8 @@ class Plane:
         if len(numbers) == 0 or np.abs(numbers).max() > LARGEST:
             raise ValueError(f"Column {self.names[column]!r} must hold numbers within +-{LARGEST:g} to be drawn.")
         low, high = numbers.min(), numbers.max()
-        room = (high - low) * MARGIN or max(abs(low), 1.0) / 2
-        low, high = float(low - room), float(high + room)
+        padding = (high - low) * MARGIN or max(abs(low), 1.0) / 2
+        low, high = float(low - padding), float(high + padding)
         missing = None if missing_row < 0 else high + BAND * (high - low)
         return Axis(self.names[column], column, low, high, None, np.empty(0, np.intp), missing, missing_row)
 
@@ -230,13 +196,7 @@ class Plane:
     # Rows --------------------------------------------------
 
     def rows(self, x: Array, y: Array) -> Any:
-        """The rows at these places, as a table of the kind of X.
-
-        Parameters
-        ----------
-        x, y : arrays of shape (n,)
-            Places along both axes.
-        """
+        """The rows at these places, as a table of the kind of X."""
         sources: dict[int, Any] = {column: np.full(len(x), source) for column, (_, source) in self._held.items()}
         for axis, places in zip(self.axes, (x, y), strict=True):
             sources[axis.column] = _sources_along(axis, places)
@@ -278,18 +238,7 @@ def _order(value: Any) -> tuple[str, Any]:
 
 
 def as_table(X: Any) -> Any:
-    """A two-dimensional array with rows, or a frame as narwhals has it.
-
-    Parameters
-    ----------
-    X : array, sparse matrix, frame or list of rows
-        The table.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, or not two dimensions.
-    """
+    """A two-dimensional array with rows, or a frame as narwhals has it; ValueError for anything else."""
     if nw.dependencies.is_into_dataframe(X):
         found = nw.from_native(X, eager_only=True)
     elif hasattr(X, "toarray"):

@@ -6,21 +6,9 @@ from typing import Any
 
 
 def axes(ax: Any = None, **size: Any) -> Any:
-    """The axes given, or those of a new figure.
+    """The axes given, or those of a new figure of a size that `matplotlib.pyplot.subplots` takes.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
-    **size
-        What `matplotlib.pyplot.subplots` takes, such as ``figsize``.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed; the message names the extra.
-    ValueError
-        If `ax` is no Axes, such as a figure or an array of several.
+    ImportError names the extra where matplotlib is not installed; ValueError where `ax` is no Axes.
     """
     try:
         from matplotlib import pyplot
@@ -33,11 +21,5 @@ def axes(ax: Any = None, **size: Any) -> Any:
 
 
 def plain(text: str) -> str:
-    """A text that matplotlib draws as it is, also with dollar signs, between which it would read mathematics.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    """
+    """A text that matplotlib draws as it is, also with dollar signs, which otherwise enclose mathematics."""
     return text.replace("$", r"\$")

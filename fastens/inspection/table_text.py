@@ -24,18 +24,8 @@ def table_text(
 ) -> str:
     """Return P(variable | parents) as text in columns: a line for each combination of the parents' values.
 
-    Parameters
-    ----------
-    states : sequence
-        The values of the variable.
-    parent_names : sequence of str
-        Names of its parents.
-    parent_states : sequence of sequences
-        The values of each parent.
-    table : array of shape (*n_values of the parents, n_values)
-        The probabilities.
-    max_rows : int, default=8
-        Most lines of probabilities; "..." stands for the others, and for all values but the first few.
+    `table` has axes for the parents and for the variable. Of more than `max_rows` lines, and of many values, "..."
+    stands for the others.
     """
     header = [*parent_names, *states[:MOST_VALUES]] + [CUT] * (len(states) > MOST_VALUES)
     lines = [[_cell(found) for found in header]]

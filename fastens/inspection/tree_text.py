@@ -21,21 +21,11 @@ MOST_CATEGORIES = 8
 
 @dataclass(frozen=True)
 class Names:
-    """Names of columns, categories and classes.
+    """Names of columns, categories and classes."""
 
-    Attributes
-    ----------
-    columns : sequence of str or None
-        One for each feature; None: ``x0``, ``x1``, ...
-    categories : sequence or None
-        For each feature, its categories in the order of their positions, or None where it holds numbers.
-    classes : sequence or None
-        The classes, where a node's values are their shares (one value: the share of the second of two classes).
-    """
-
-    columns: Sequence[str] | None = None
-    categories: Sequence[Sequence[Any] | None] | None = None
-    classes: Sequence[Any] | None = None
+    columns: Sequence[str] | None = None  # None: ``x0``, ``x1``, ...
+    categories: Sequence[Sequence[Any] | None] | None = None  # by position; None for numbers
+    classes: Sequence[Any] | None = None  # whose shares are a node's values
 
     def column(self, feature: int) -> str:
         """The name of a feature."""
@@ -73,17 +63,7 @@ def _listed(categories: Sequence[Any]) -> str:
 
 
 def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
-    """Return the split of a node that has children; nodes are counted over all trees.
-
-    Parameters
-    ----------
-    trees : TreeEnsemble
-        The trees.
-    node : int
-        A node.
-    names : Names
-        Of columns and categories.
-    """
+    """Return the split of a node that has children; nodes are counted over all trees."""
     feature = int(trees.feature[node])
     first = int(trees.category_set[node])
     if first < 0:
@@ -101,17 +81,7 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
 
 
 def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
-    """Return a node's values in words: the class, if they are shares of classes, and the numbers.
-
-    Parameters
-    ----------
-    value : array of shape (n_values,)
-        The values.
-    names : Names
-        Of the classes, if there are any.
-    decimals : int
-        How many to write.
-    """
+    """Return a node's values in words: the class, if they are shares of classes, and the numbers."""
     shares = np.array([1 - value[0], value[0]]) if len(value) == 1 and names.classes is not None else value
     numbers = ", ".join(f"{number:.{decimals}f}" for number in shares)
     if names.classes is not None and len(shares) == len(names.classes):
@@ -120,18 +90,9 @@ def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
 
 
 def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
-    """Return a leaf in words: its values, and its linear model, if it has one.
+    """Return a leaf in words: its values, and its linear model, if it has one; nodes are counted over all trees.
 
-    Parameters
-    ----------
-    trees : TreeEnsemble
-        The trees.
-    node : int
-        A leaf, counted over all trees.
-    names : Names
-        Of columns and classes.
-    decimals : int
-        How many to write; slopes and ranges have as many significant digits, and one more.
+    Slopes and ranges have as many significant digits as `decimals`, and one more.
     """
     text = value_text(trees.value[node], names, decimals)
     if trees.has_constant_leaves or trees.linear.starts[node] == trees.linear.starts[node + 1]:
@@ -155,18 +116,7 @@ def to_text(
 ) -> str:
     """Return a tree as indented text like that of scikit-learn's `export_text`, with the side of missing values.
 
-    Parameters
-    ----------
-    trees : TreeEnsemble
-        The trees.
-    tree : int
-        Which one.
-    names : Names
-        Of columns, categories and classes.
-    max_depth : int or None
-        Nodes deeper than this are only counted.
-    decimals : int
-        Of thresholds and values.
+    Nodes deeper than `max_depth` are only counted.
     """
     DEPTH.check("max_depth", max_depth)
     DECIMALS.check("decimals", decimals)

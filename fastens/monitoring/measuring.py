@@ -1,8 +1,7 @@
-"""What the rounds of boosting record beside trees: losses, validation scores, out-of-bag sums."""
+"""What the rounds of boosting record beside trees: rows with their raw predictions, and losses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -35,21 +34,11 @@ class Rows:
 
 @dataclass
 class History:
-    """What was measured after each round.
+    """What was measured after each round."""
 
-    Attributes
-    ----------
-    train : list of float
-        Loss of the training rows.
-    validation : list of float
-        The metric that decides when to stop, on the validation rows.
-    rises : bool
-        Whether larger is better there.
-    """
-
-    train: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
-    rises: bool = False
+    train: list[float] = field(default_factory=list)  # loss of the training rows
+    validation: list[float] = field(default_factory=list)  # the metric that decides when to stop
+    rises: bool = False  # whether larger is better there
 
     @property
     def last_validation(self) -> float | None:
@@ -71,64 +60,3 @@ class History:
     @property
     def _falling(self) -> list[float]:
         return [-score for score in self.validation] if self.rises else self.validation
-
-
-class Validation:
-    """Validation rows.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows)
-        The rows, binned.
-    rows : Rows
-        Their targets and raw predictions.
-
-    Attributes
-    ----------
-    measure : callable or None
-        The metric that decides when to stop, on the raw predictions; None for the loss.
-    """
-
-    def __init__(self, codes: NDArray[np.unsignedinteger], rows: Rows) -> None:
-        self.codes, self.rows = codes, rows
-        self.measure: Callable[[], float] | None = None
-
-    def score(self, loss: Loss, n_threads: int) -> float:
-        """The validation score so far."""
-        return self.rows.loss(loss, n_threads) if self.measure is None else self.measure()
-
-
-class OutOfBagSums:
-    """Out-of-bag predictions of boosting.
-
-    Attributes
-    ----------
-    improvement : list of float
-        By how much each round lowered the loss of the rows it left out.
-    sums : float64 array of shape (n_outputs, n_rows)
-        Sums of the values of the trees that a row was left out of.
-    n_rounds : int array of shape (n_rows,)
-        How many rounds left it out.
-    """
-
-    def __init__(self, n_outputs: int, n_rows: int) -> None:
-        self.improvement: list[float] = []
-        self.sums = np.zeros((n_outputs, n_rows))
-        self.n_rounds = np.zeros(n_rows, dtype=np.int64)
-
-    def add(self, left_out: NDArray[np.intp], before: Rows, after: Rows, loss: Loss, n_threads: int) -> None:
-        """Add a round, given the left-out rows before and after it."""
-        if len(left_out) == 0:
-            self.improvement.append(np.nan)
-            return
-        self.improvement.append(before.loss(loss, n_threads) - after.loss(loss, n_threads))
-        self.sums[:, left_out] += after.raw - before.raw
-        self.n_rounds[left_out] += 1
-
-    def raw(self, start: Array, n_rounds: int) -> Array:
-        """Out-of-bag raw predictions, (n_outputs, n_rows); NaN for rows that were never left out.
-
-        The sum of the trees not grown on the row, scaled up to all rounds.
-        """
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return start + self.sums * (n_rounds / self.n_rounds)

@@ -49,15 +49,7 @@ def metric_name(metric: Any) -> str:
 
 
 class FixedPredictions(BaseEstimator):
-    """A model with fixed predictions, for scorers to call.
-
-    Parameters
-    ----------
-    model : estimator
-        The model.
-    raw : float64 array of shape (n_outputs, n_rows)
-        Its raw predictions.
-    """
+    """A model with fixed raw predictions, (n_outputs, n_rows), for scorers to call."""
 
     def __init__(self, model: Any, raw: Array) -> None:
         self.model, self.raw = model, raw
@@ -88,24 +80,14 @@ class FixedPredictions(BaseEstimator):
         return self._from_raw("decision_function")
 
     def _from_raw(self, name: str) -> Any:
-        return self.model._answers_from_raw(name, np.ascontiguousarray(self.raw.T))
+        return self.model._response(name, np.ascontiguousarray(self.raw.T))
 
 
 class Metrics:
     """Several metrics on the same rows; the first one decides when to stop.
 
-    Parameters
-    ----------
-    given : str, callable or list of such
-        The parameter `eval_metric`.
-    model : estimator
-        Turns raw predictions into predictions.
-    rows : Rows
-        The rows.
-    loss : Loss
-        The loss.
-    labels : array of shape (n_rows,) or (n_rows, n_targets)
-        Their targets as the user gave them.
+    `given` is the parameter `eval_metric`; `model` turns raw predictions into predictions; `labels` are the targets as
+    the user gave them.
     """
 
     def __init__(self, given: Any, model: Any, rows: Rows, loss: Loss, labels: NDArray[Any]) -> None:
@@ -161,7 +143,7 @@ class Metrics:
         """A user's function of the targets and predictions: for classes, their probabilities."""
         is_classifier = hasattr(self._model, "predict_proba")
         name = "predict_proba" if is_classifier else "predict"
-        predicted = self._model._answers_from_raw(name, np.ascontiguousarray(self._rows.raw.T))
+        predicted = self._model._response(name, np.ascontiguousarray(self._rows.raw.T))
         if is_classifier and not isinstance(predicted, list) and predicted.shape[1] == 2:
             predicted = predicted[:, 1]
         return metric(self._labels, predicted)

@@ -21,15 +21,7 @@ __all__ = ["CallbackSupportMixin", "Tasks", "tear_down_callbacks"]
 
 
 class Tasks:
-    """The rounds of a fit as tasks of scikit-learn's callbacks.
-
-    Parameters
-    ----------
-    model : estimator
-        The one in training.
-    n_rounds : int
-        How many rounds there may be.
-    """
+    """The rounds of a fit, at most `n_rounds`, as tasks of scikit-learn's callbacks."""
 
     def __init__(self, model: Any, n_rounds: int) -> None:
         self.are_watched = bool(getattr(model, "_skl_callbacks", None))

@@ -35,16 +35,7 @@ def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLi
 def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | None = None) -> float:
     """The share of rows whose class is predicted, with several targets that of all of them.
 
-    `sklearn.metrics.accuracy_score` knows several targets only where each has two classes.
-
-    Parameters
-    ----------
-    y : array of shape (n_samples,) or (n_samples, n_targets)
-        Classes.
-    predicted : array of that shape
-        Predicted classes.
-    sample_weight : array of shape (n_samples,) or None
-        Weights of the rows.
+    `sklearn.metrics.accuracy_score` takes several targets only where each has two classes.
     """
     if type_of_target(predicted) != "multiclass-multioutput":
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
@@ -63,19 +54,10 @@ def levels_of(model: Any) -> list[float] | None:
 def d2_expectile_score(
     y: ArrayLike, predicted: ArrayLike, *, alpha: float, sample_weight: ArrayLike | None = None
 ) -> float:
-    """The share of the squares, weighted as of an expectile, that predictions save over the constant of least loss.
+    """The share of the loss of an expectile of level `alpha` that predictions save over the best constant.
 
-    Of several targets the mean. It is what `sklearn.metrics.d2_pinball_score` is for quantiles: 1 for a perfect
-    prediction, 0 for that constant.
-
-    Parameters
-    ----------
-    y, predicted : arrays of shape (n_samples,) or (n_samples, n_targets)
-        Targets, and their expectiles.
-    alpha : float
-        The level.
-    sample_weight : array of shape (n_samples,) or None
-        Weights of the rows.
+    Of several targets the mean. As `sklearn.metrics.d2_pinball_score` for quantiles: 1 for a perfect prediction, 0 for
+    that constant.
     """
     loss, saved = Expectile(alpha), []
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

@@ -15,8 +15,8 @@ from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.engine.trees.unpack import sum_up
 from fastens.posterior.averages import (
     add_up_numbers,
+    average_over_prunings,
     count_classes,
-    hand_down,
     kinds_of_nodes,
     largest_whole,
 )
@@ -33,36 +33,18 @@ MOST_COUNTED = 2.0**23
 
 @dataclass(frozen=True)
 class PruningPrior:
-    """The prior over prunings, and how the rows' evidence counts.
-
-    Attributes
-    ----------
-    leaves : LeafPrior
-        Of what leaves predict.
-    split : float, pair or str
-        Of splits: see `split_probability`.
-    cost : SearchCost
-        How many splits a node chose from.
-    temperature : float
-        The likelihood is raised to the power of 1 / temperature.
-    """
+    """The prior over prunings, and how the rows' evidence counts."""
 
     leaves: LeafPrior
-    split: Any
-    cost: SearchCost
-    temperature: float = 1.0
+    split: Any  # see `split_probability`
+    cost: SearchCost  # how many splits a node chose from
+    temperature: float = 1.0  # the likelihood is raised to the power of one over this
 
     def posterior(self, tree: Tree, statistics: Array, before: Array | None = None) -> Prunings:
-        """The posterior over the prunings of a tree.
+        """The posterior over the prunings of a tree, from the nodes' statistics, (n_statistics, n_nodes).
 
-        Parameters
-        ----------
-        tree : Tree
-            The tree.
-        statistics : float64 array of shape (n_statistics, n_nodes)
-            Of all rows that leaves learn from.
-        before : float64 array of shape (n_statistics, n_nodes), optional
-            Of those the tree was grown on, which are no evidence: the evidence is that of the others, given these.
+        `before` are the statistics of the rows that the tree was grown on: the evidence is then that of the others,
+        given these.
         """
         log_evidence = self.leaves.log_evidence(statistics)
         if before is not None:
@@ -75,14 +57,8 @@ class PruningPrior:
     def averaged(self, tree: Tree, nodes: Nodes, leaves: Sequence[NDArray[Any]]) -> NDArray[np.floating]:
         """The tree's values, averaged over all prunings, in its own type.
 
-        Parameters
-        ----------
-        tree : Tree
-            The tree.
-        nodes : Nodes
-            Its inner nodes and leaves.
-        leaves : sequence of arrays of shape (n_statistics, n_leaves)
-            Of the rows of its leaves; if there are two, of rows that it was grown on, and of those that are evidence.
+        `leaves` are statistics, (n_statistics, n_leaves): of the rows of the leaves, or first of those that the tree
+        was grown on, then of those that are evidence.
         """
         quick = self._averaged_quickly(tree, nodes, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
         if quick is not None:
@@ -99,24 +75,16 @@ class PruningPrior:
         if found is None:
             return None
         averaged = np.empty(tree.value.shape, tree.value.dtype)
-        hand_down(nodes.inner, nodes.left_child, *found, averaged)
+        average_over_prunings(nodes.inner, nodes.left_child, *found, averaged)
         return averaged
 
 
 @dataclass(frozen=True)
 class TreeRows:
-    """The rows that trees are grown on, for statistics that nodes do not have.
-
-    Attributes
-    ----------
-    matrix : BinnedMatrix
-        The rows.
-    columns : float64 array of shape (n_statistics, n_rows)
-        Each row's statistics for a weight of 1.
-    """
+    """The rows that trees are grown on, for statistics that nodes do not have."""
 
     matrix: BinnedMatrix
-    columns: Array
+    columns: Array  # float64 (n_statistics, n_rows): each row's statistics for a weight of 1
 
     def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
         """The statistics of the leaves, by each of some weights of the rows, (n_statistics, n_leaves)."""
@@ -196,19 +164,7 @@ def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
 class TreeAverager:
     """Averages trees as they are grown, and keeps their leaves' statistics; for several threads at once.
 
-    Parameters
-    ----------
-    prior : PruningPrior
-        The prior.
-    rows : TreeRows or None
-        Where rows are evidence that the trees were not grown on.
-
-    Attributes
-    ----------
-    needs_rows : bool
-        Whether `average` needs the rows' weights.
-    needs_squares : bool
-        Whether it takes a `MeasuredTree`.
+    `rows` are given where rows are evidence that the trees were not grown on.
     """
 
     def __init__(self, prior: PruningPrior, rows: TreeRows | None) -> None:
@@ -220,20 +176,10 @@ class TreeAverager:
     def average(
         self, number: int, tree: Tree, scale: float, grown: Array | None, left_out: Array | None = None
     ) -> Tree:
-        """Return the tree with other values.
+        """Return tree `number` with averaged values; `scale` is the factor from its weights to numbers of rows.
 
-        Parameters
-        ----------
-        number : int
-            The tree's.
-        tree : Tree
-            As it was grown.
-        scale : float
-            Factor from its weights to numbers of rows.
-        grown : float64 array of shape (n_rows,) or None
-            The rows' weights that it was grown with; ignored where the tree holds all that is needed.
-        left_out : float64 array of shape (n_rows,), optional
-            Weights of the rows that are the evidence, if they are not those.
+        `grown` are the rows' weights that it was grown with, ignored where the tree holds all that is needed;
+        `left_out` those of the rows that are the evidence, if they are others.
         """
         nodes = nodes_of(tree)
         found = self._statistics(tree, nodes.leaf, grown, left_out)

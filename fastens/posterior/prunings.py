@@ -64,17 +64,9 @@ class Prunings:
         return self.reach * (1.0 - self.split)
 
     def average(self, values: Array) -> Array:
-        """The mean prediction over all prunings.
+        """The mean prediction over all prunings, from what each node predicts as a leaf, (n_values, n_nodes).
 
-        Parameters
-        ----------
-        values : float64 array of shape (n_values, n_nodes)
-            What each node predicts as a leaf.
-
-        Returns
-        -------
-        float64 array of shape (n_values, n_nodes)
-            At the leaves, the mean; at inner nodes, the mean if the tree stopped there.
+        At inner nodes, the mean if the tree stopped there.
         """
         return kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
 

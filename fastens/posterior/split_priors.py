@@ -43,18 +43,10 @@ class SearchCost(Protocol):
 
 @dataclass(frozen=True)
 class NodeSearch:
-    """The number of splits that each node chose from, counted as the tree grew.
-
-    Attributes
-    ----------
-    of_node : float64 array of shape (n_nodes,)
-        How many splits.
-    n_features : int
-        How many features can be split at all, at least 1.
-    """
+    """The number of splits that each node chose from, counted as the tree grew."""
 
     of_node: Array
-    n_features: int
+    n_features: int  # that can be split at all, at least 1
     # Chosen on the 67 tables of choice: see docs/posterior.md.
     odds: ClassVar[float] = 5.0
 
@@ -86,21 +78,11 @@ def _n_ways(n_places: Array, tree: Tree) -> Array:
 
 @dataclass(frozen=True)
 class TableSearch:
-    """The number of splits that nodes choose from, by the thresholds of the table.
+    """The number of splits that nodes choose from, by the thresholds of the table."""
 
-    Attributes
-    ----------
-    n_thresholds : float64 array of shape (n_features,)
-        How many thresholds each feature has; of categories, one less than there are.
-    features_per_split : int or None
-        How many features a node looked at; None for all.
-    random_thresholds : bool
-        One threshold of each feature, drawn at random.
-    """
-
-    n_thresholds: Array
-    features_per_split: int | None
-    random_thresholds: bool
+    n_thresholds: Array  # of each feature; of categories, one less than there are
+    features_per_split: int | None  # None for all
+    random_thresholds: bool  # one of each feature, drawn at random
     odds: ClassVar[float] = 6.0
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -9,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import MappedRows, RowSource
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
-from fastens.table.columns.date_columns import with_parts
-from fastens.table.columns.dates import parts_in
+from fastens.table.columns.dates import parts_in, with_parts
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
     Categories,
@@ -23,20 +24,15 @@ from fastens.table.columns.factorize import (
 from fastens.table.columns.frames import names_of, opened
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
-from fastens.table.tables import (
-    BLOCK_GRAIN,
-    PartedTable,
-    Table,
-    is_frame,
-    open_table,
-    table_from_array,
-    table_of_opened,
-    with_rows,
-)
+from fastens.table.opening import open_table, with_rows
+from fastens.table.streamed import StreamedTable
+from fastens.table.tables import BLOCK_GRAIN, PartedTable, Table, is_frame, table_from_array, table_of_opened
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
+# The largest number that counts as 0 where 0 is missing.
+_ZERO = float(np.float32(1e-35))
 
 
 def _is_float32(column: Column) -> bool:
@@ -75,6 +71,8 @@ class InputEncoder:
     """
 
     unseen: float = np.nan
+    hashed: Sequence[int] = ()  # columns whose categories are known by `category_hash`, as texts or as the hashes
+    zero_is_missing: Sequence[int] = ()  # columns of numbers where 0 is missing
     has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
 
     def __init__(
@@ -86,7 +84,9 @@ class InputEncoder:
 
     @classmethod
     @shared
-    def learn(cls, X: Any, reading: Reading, owner: str, n_threads: int = 1) -> tuple[InputEncoder, Any]:
+    def learn(
+        cls, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL
+    ) -> tuple[InputEncoder, Any]:
         """Return the encoder that a table teaches, and the table as a row source.
 
         Parameters
@@ -99,6 +99,8 @@ class InputEncoder:
             What errors call the estimator.
         n_threads : int, default=1
             Most threads to use.
+        comm : Comm
+            The ranks that the table is divided among; all learn the categories of the whole table.
         """
         given = open_table(X, owner)
         table, chosen = given.with_date_parts(), reading.categorical_features
@@ -108,7 +110,9 @@ class InputEncoder:
             if isinstance(table, PartedTable):
                 raise ValueError(f"X must be a table in one piece for {owner}; got one that is read in parts.")
             return cls.fit_codes(table, n_threads)
-        encoder = cls.fit(table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads)
+        encoder = cls.fit(
+            table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads, comm=comm
+        )
         encoder.has_date_parts = table is not given
         return encoder, encoder.transform(table, n_threads)
 
@@ -120,6 +124,8 @@ class InputEncoder:
     def matched(self, X: Any, owner: str) -> Table:
         """Return a table with its columns in the order of those of `learn`."""
         table = self.match(X) if is_frame(X) else open_table(X, owner)
+        if isinstance(table, StreamedTable):
+            table = table.projected(self.names)
         if table.names is not None and self.names is None:
             warn(f"X has feature names, but {owner} was fitted without feature names")
         if table.names is None and self.names is not None:
@@ -137,14 +143,19 @@ class InputEncoder:
         *,
         missing_is_category: bool = False,
         n_threads: int = 1,
+        comm: Comm = LOCAL,
     ) -> InputEncoder:
-        """Learn the columns and categories of a table."""
+        """Learn the columns and categories of a table; a column is categorical on all ranks if it is on any."""
         chosen = table.chosen_columns(categorical_features)
         if sparse.issparse(table.source) and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
             )
+        if comm.size > 1:
+            chosen = np.any(comm.gather(chosen), axis=0)
         categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
+        if comm.size > 1:
+            categories = table.joined_categories(comm.gather(categories))
         return cls(table.names, categories, missing_is_category=missing_is_category)
 
     @classmethod
@@ -175,7 +186,7 @@ class InputEncoder:
             [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
             missing_is_category=self.missing_is_category,
         )
-        encoder.unseen = self.unseen
+        encoder.unseen, encoder.zero_is_missing, encoder.hashed = self.unseen, self.zero_is_missing, self.hashed
         return encoder
 
     @property
@@ -185,7 +196,7 @@ class InputEncoder:
 
     def transform(self, table: Table, n_threads: int = 1) -> Any:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `match`."""
-        if table.array is not None and not self.is_categorical.any():
+        if table.array is not None and not self.is_categorical.any() and not self.zero_is_missing:
             return table.array
         if isinstance(table.source, RowSource):
             return MappedRows(table.source, lambda _, part: self._of_part(part), len(self.categories))
@@ -198,11 +209,18 @@ class InputEncoder:
                 takes_dates = table.names is None or self.names is None  # else they have become their parts
                 out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
             else:
+                if index in self.hashed:
+                    categories = table.named_by_hash(index, categories)
                 missing = float(len(categories)) if self.missing_is_category else np.nan
                 table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
-        return out
+        return self._without_zeros(out) if self.zero_is_missing else out
+
+    def _without_zeros(self, rows: Floats) -> Floats:
+        for column in self.zero_is_missing:
+            rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
+        return rows
 
     def _of_part(self, part: Any) -> Floats:
         table = self.match(part) if is_frame(part) else table_from_array(part)
@@ -259,8 +277,10 @@ class InputEncoder:
 
     def to_state(self) -> dict[str, Any]:
         """Plain lists, for saving."""
-        state = {"names": self.names, "categories": self.categories}
-        return state | {"missing_is_category": True} if self.missing_is_category else state
+        state: dict[str, Any] = {"names": self.names, "categories": self.categories}
+        state |= {"missing_is_category": True} if self.missing_is_category else {}
+        columns = {"zero_is_missing": list(self.zero_is_missing), "hashed": list(self.hashed)}
+        return state | {name: chosen for name, chosen in columns.items() if chosen}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
@@ -271,7 +291,12 @@ class InputEncoder:
             found is None or _are_distinct(found, str | bool | int | float) for found in categories
         ):
             raise ValueError("the state of the columns is malformed")
-        return cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
+        encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
+        encoder.zero_is_missing, encoder.hashed = state.get("zero_is_missing", []), state.get("hashed", [])
+        chosen = [*encoder.zero_is_missing, *encoder.hashed]
+        if not all(type(column) is int and 0 <= column < len(categories) for column in chosen):
+            raise ValueError("the state of the columns is malformed")
+        return encoder
 
 
 def _are_distinct(values: Any, kind: Any) -> bool:

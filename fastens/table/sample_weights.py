@@ -67,14 +67,6 @@ def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] 
     return _in_range(fraction * of_factor, exponents + more)
 
 
-def present(X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Any, Any, Any, Any]:
-    """The rows whose weight is not zero, and which they are (None: all)."""
-    if weight is None or weight.all():
-        return X, y, weight, None
-    rows = np.flatnonzero(weight)
-    return X[rows], y[rows], weight[rows], rows
-
-
 def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
     """Weights that are all 1 are no weights, and cost nothing."""
     return weight if weight is not None and is_any(comm, not (weight == 1).all()) else None

@@ -8,11 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.grow.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
-from fastens.parameters import ANYTHING, Rule, read_with
+from fastens.options import Categories
+from fastens.parameters import NONE, Rule, read_with
 
 # The parameters of trees that an `estimator` given in their place has of its own.
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
-CONSTRAINTS: dict[str, Rule] = {"monotonic_cst": ANYTHING, "interaction_cst": ANYTHING}
+CONSTRAINTS = ("monotonic_cst", "interaction_cst")
+CATEGORIES = NONE | Rule(
+    "Categories with an encoding and missing alone",
+    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
+)
 
 
 def check_no_constraints(model: Any) -> None:
@@ -23,14 +28,8 @@ def check_no_constraints(model: Any) -> None:
 
 
 def monotone_columns(model: Any) -> NDArray[np.int8] | None:
-    """1 where the prediction must not fall with a column, -1 where it must not rise, 0 elsewhere; None: no such column.
-
-    Raises
-    ------
-    ValueError
-        With more than two classes.
-    """
-    signs = monotone_signs(model.monotonic_cst, _columns(model), model._encoder.is_categorical)
+    """1 where predictions must not fall with a column, -1 where they must not rise, else 0; None: no constraint."""
+    signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
     if signs is None:
         return None
     classes = getattr(model, "classes_", [])
@@ -49,13 +48,7 @@ def path_rules(model: Any) -> dict[str, Any]:
 
 
 def column_chances(model: Any) -> NDArray[np.float64] | None:
-    """The chances of columns where some are drawn.
-
-    Raises
-    ------
-    ValueError
-        If none are drawn, so that only weights of 0 would matter, and there are none.
-    """
+    """The chances of columns where some are drawn; ValueError where all are, so that they would not matter."""
     chances = feature_chances(model.feature_weights, _columns(model))
     if chances is None:
         return None

@@ -287,7 +287,7 @@ def test_logit_is_boosting_of_the_log_loss():
 @pytest.mark.parametrize("algorithm", ["gentle", "logit"])
 @pytest.mark.parametrize(("name", "value"), [("resample", True), ("warm_start", True), ("estimator", GaussianNB())])
 def test_what_newton_steps_do_not_take(algorithm, name, value):
-    with pytest.raises(ValueError, match=f"{name} must be"):
+    with pytest.raises(ValueError, match=f"{name} is read where algorithm is one of 'discrete', 'm1', 'real'"):
         AdaBoostClassifier(algorithm=algorithm, **{name: value}).fit([[0.0], [1.0]], [0, 1])
 
 

@@ -123,9 +123,9 @@ def test_curves_are_for_stumps_and_known_columns(cancer):
     with pytest.raises(ValueError, match="only ensembles of stumps"):
         AdaBoostClassifier(n_estimators=3, max_depth=2).fit(X, y).contribution_curve(0)
     model = AdaBoostClassifier(n_estimators=3).fit(X, y)
-    with pytest.raises(ValueError, match="feature must be less than 30"):
+    with pytest.raises(ValueError, match="feature must hold column indices from 0 to 29; got 30"):
         model.contribution_curve(30)
-    with pytest.raises(ValueError, match="name or index of a column; got 'radius'"):
+    with pytest.raises(ValueError, match="feature must name columns of X; got 'radius'"):
         model.contribution_curve("radius")
 
 

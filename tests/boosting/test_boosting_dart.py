@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.boosting.dart import DartRules
+from fastens.boosting.dart import Dropout
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import Dart
 from reference.models import LOSSES, make_model, make_target, outputs
@@ -25,22 +25,23 @@ def X(rng):
 
 
 def test_which_rounds_are_left_out():
-    rules = DartRules(0.2, 0.3, None, "tree")
-    drawn = [rules.draw(7, index) for index in range(2000)]
+    dropout = Dropout(Dart(0.2, 0.3, None), 0.1, 7)
+    drawn = [dropout.draw(index).rounds for index in range(2000)]
     assert drawn[0] == []
     assert all(dropped == sorted(set(dropped)) and max(dropped, default=-1) < i for i, dropped in enumerate(drawn))
     assert abs(np.mean([not dropped for dropped in drawn[300:]]) - 0.3) < 0.04
     share = [len(dropped) / (300 + i) for i, dropped in enumerate(drawn[300:]) if dropped]
     assert abs(np.mean(share) - 0.2) < 0.01
-    few = [DartRules(0.2, 0.3, 3, "tree").draw(7, index) for index in range(2000)]
+    few = [Dropout(Dart(0.2, 0.3, 3), 0.1, 7).draw(index).rounds for index in range(2000)]
     assert max(map(len, few)) == 3
     assert all(set(some) <= set(dropped) for some, dropped in zip(few, drawn, strict=True))
 
 
 def test_factors_of_the_paper():
-    assert DartRules(0.1, 0.0, None, "tree").factors(3, 1.0) == (1 / 4, 3 / 4)
-    assert DartRules(0.1, 0.0, None, "forest").factors(3, 1.0) == (1 / 2, 1 / 2)
-    assert DartRules(0.1, 0.0, None, "tree").factors(0, 0.1) == (1.0, 1.0)
+    every = {"rate_drop": 1.0, "skip_drop": 0.0}
+    assert Dropout(Dart(**every), 1.0, 0).draw(3) == ([0, 1, 2], 1 / 4, 3 / 4)
+    assert Dropout(Dart(**every, normalize="forest"), 1.0, 0).draw(3) == ([0, 1, 2], 1 / 2, 1 / 2)
+    assert Dropout(Dart(**every), 0.1, 0).draw(0) == ([], 1.0, 1.0)
 
 
 def test_a_naive_twin(X, rng):
@@ -48,12 +49,11 @@ def test_a_naive_twin(X, rng):
     y = make_target("squared_error", X, rng)
     rate, n = 0.4, 12
     model = GradientBoostingRegressor(n_estimators=n, learning_rate=rate, max_leaf_nodes=4, **DART).fit(X, y)
-    rules, parts = DartRules(0.3, 0.2, 50, "tree"), []
+    dropout, parts = Dropout(Dart(0.3, 0.2), rate, model._seed), []
     for index in range(n):
-        dropped = rules.draw(model._seed, index)
+        dropped, new, old = dropout.draw(index)
         kept = y.mean() + sum((part for i, part in enumerate(parts) if i not in dropped), np.zeros(400))
         tree = GradientBoostingRegressor(n_estimators=1, learning_rate=1.0, max_leaf_nodes=4).fit(X, y, init_score=kept)
-        new, old = rules.factors(len(dropped), rate)
         for i in dropped:
             parts[i] = parts[i] * old
         parts.append(rate * new * tree.predict(X))

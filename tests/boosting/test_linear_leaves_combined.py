@@ -16,7 +16,7 @@ from fastens import (
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
-from fastens.boosting.dart import DartRules
+from fastens.boosting.dart import Dropout
 from fastens.options import Dart, Growth
 from reference.models import make_model, make_target, outputs
 
@@ -79,12 +79,11 @@ def test_a_naive_twin(X, rng):
     y = make_target("squared_error", X, rng)
     rate, n, options = 0.4, 12, {"max_leaf_nodes": 4, **LINEAR}
     model = GradientBoostingRegressor(n_estimators=n, learning_rate=rate, **options, **DART).fit(X, y)
-    rules, parts = DartRules(0.3, 0.2, 50, "tree"), []
+    dropout, parts = Dropout(Dart(0.3, 0.2), rate, model._seed), []
     for index in range(n):
-        dropped = rules.draw(model._seed, index)
+        dropped, new, old = dropout.draw(index)
         kept = y.mean() + sum((part for i, part in enumerate(parts) if i not in dropped), np.zeros(400))
         tree = GradientBoostingRegressor(n_estimators=1, learning_rate=1.0, **options).fit(X, y, init_score=kept)
-        new, old = rules.factors(len(dropped), rate)
         for i in dropped:
             parts[i] = parts[i] * old
         parts.append(rate * new * tree.predict(X))

@@ -17,9 +17,11 @@ from fastens import (
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
-from fastens.boosting.parameters import RULES
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import SHORT_FORMS, Categories, Dart, Goss, Growth
+
+RULES = BoostedTrees._parameter_rules
 
 DART = {"boosting": Dart(rate_drop=0.5, skip_drop=0.2)}
 STOPS = {"early_stopping": True, "n_estimators": 150, "learning_rate": 0.5}

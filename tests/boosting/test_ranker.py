@@ -44,6 +44,17 @@ def test_it_learns_the_order(table):
     assert model.score(X[~test], y[~test], qid=qid[~test]) == pytest.approx(1 - model.train_score_[-1])
 
 
+def test_scores_after_each_round(table):
+    X, y, qid = table
+    weight = 1 + np.arange(40) % 3
+    model = GradientBoostingRanker(**SMALL).fit(X, y, qid=qid)
+    staged = list(model.staged_score(X, y, qid=qid))
+    np.testing.assert_allclose(staged, 1 - model.train_score_)
+    *_, last = model.staged_score(X, y, qid=qid, query_weight=weight)
+    assert last == model.score(X, y, qid=qid, query_weight=weight) != staged[-1]
+    assert model.n_outputs_ == 1
+
+
 def test_group_is_the_same_as_qid(table):
     X, y, qid = table
     order = np.argsort(qid, kind="stable")

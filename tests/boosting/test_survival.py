@@ -50,6 +50,15 @@ def test_it_learns(table, parameters):
 
 
 @pytest.mark.parametrize("parameters", LOSSES)
+def test_scores_after_each_round(table, parameters):
+    X, y, _ = table
+    staged = list(GradientBoostingSurvival(**parameters, **SMALL).fit(X, y).staged_score(X[:300], y[:300]))
+    for n_rounds in (1, 20):
+        model = GradientBoostingSurvival(**parameters, **{**SMALL, "n_estimators": n_rounds}).fit(X, y)
+        assert staged[n_rounds - 1] == model.score(X[:300], y[:300])
+
+
+@pytest.mark.parametrize("parameters", LOSSES)
 def test_survival_function(table, parameters):
     X, y, centre = table
     scale = {} if parameters["loss"] == "cox" else {"loss__scale": 0.7}

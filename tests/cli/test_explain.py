@@ -211,7 +211,7 @@ def test_constant_and_empty_columns(run, write_csv):
         (("damaged.fastens", "table.csv"), "cannot read the model damaged.fastens"),
         (("table.csv", "table.csv"), "cannot read the model table.csv"),
         (("model.fastens", "nowhere.csv"), "no such file: nowhere.csv"),
-        (("model.fastens", "broken.parquet"), "cannot read broken.parquet as PARQUET"),
+        (("model.fastens", "broken.parquet"), "cannot read broken.parquet as Parquet"),
         (("model.fastens", "less.csv"), "lacks column that the model was trained on: 'area'"),
         (("model.fastens", "table.csv", "-o", "report.txt"), "--output must end in .html; got report.txt"),
         (("model.fastens", "table.csv", "-o", "none/report.html"), "there is no folder none"),

@@ -114,7 +114,8 @@ def test_every_option_is_a_parameter_of_some_model():
         (("--boosting", "dart", "--boosting.rate-drop", "0.2"), {"boosting": Dart(rate_drop=0.2)}),
         (("--linear-leaves", "--early-stopping", "--early-stopping.refit"),
          {"linear_leaves": True, "early_stopping": EarlyStopping(refit=True)}),
-        (("--model", "forest", "--averaging", "posterior"), {"averaging": "posterior"}),
+        (("--model", "forest", "--averaging", "posterior", "--categories.encoding", "target"),
+         {"averaging": "posterior", "categories": Categories(encoding="target")}),
         (("--model", "weighted-majority", "--members", "tree,stump", "--algorithm", "weighted_majority", "--beta", 0.7),
          {"algorithm": "weighted_majority", "beta": 0.7}),
         (("--model", "gibbs", "--members", "tree,stump", "--noise", 0.2), {"noise": 0.2}),
@@ -177,7 +178,7 @@ def test_texts(run, write_csv):
     done = run("train", path, "--target", "kind", "--text", "message", *options, "--min-df", 2)
     assert (done.code, done.err) == (0, "")
     assert "1 (texts 1)" in done.out
-    assert re.search(r"Most telling words\n *ham .*lunch.*\n *spam .*prize", done.out)
+    assert re.search(r"Most informative words\n *ham .*lunch.*\n *spam .*prize", done.out)
     model = fastens.load("model.fastens")
     assert (model.stop_words, tuple(model.ngram_range), model.features) == (["at", "my"], (1, 2), "count")
     new = write_csv(pa.table({"message": ["a prize", "lunch", None]}), "new.csv")

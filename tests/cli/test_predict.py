@@ -7,7 +7,6 @@ import pyarrow.parquet
 import pytest
 
 import fastens
-from fastens.cli.table.tables import read_table
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def test_classes(run, train, out):
     assert (result.code, result.out) == (0, "")
     assert "300 rows predicted" in result.err
     assert out in result.err
-    predictions = read_table(out)
+    predictions = fastens.read_table(out)
     assert predictions.column_names == ["prediction", "probability no", "probability yes"]
     no, yes = np.array(predictions["probability no"]), np.array(predictions["probability yes"])
     assert no + yes == pytest.approx(1)
@@ -42,9 +41,46 @@ def test_values_are_in_the_order_of_the_rows_whatever_the_format(run, train, hou
     pyarrow.parquet.write_table(houses.take(pa.array(order)), tmp_path / "shuffled.parquet")
     run("predict", "model.fastens", "houses.csv", "-o", "a.parquet")
     run("predict", "model.fastens", "shuffled.parquet", "-o", "b.parquet")
-    a, b = (np.array(read_table(name)["prediction"]) for name in ("a.parquet", "b.parquet"))
+    a, b = (np.array(fastens.read_table(name)["prediction"]) for name in ("a.parquet", "b.parquet"))
     assert np.array_equal(a[order], b)
     assert np.corrcoef(a, np.array(houses["price"]))[0, 1] > 0.9
+
+
+def test_columns_are_kept_before_the_predictions(run, train, houses):
+    path = train("price")
+    assert run("predict", "model.fastens", path, "-o", "out.parquet", "--keep", "town,price").code == 0
+    table = fastens.read_table("out.parquet")
+    assert table.column_names == ["town", "price", "prediction"]
+    assert table["price"].to_pylist() == pytest.approx(houses["price"].to_pylist())
+    run("predict", "model.fastens", path, "-o", "out.parquet", "--keep-all")
+    assert fastens.read_table("out.parquet").column_names == [*houses.column_names, "prediction"]
+    result = run("predict", "model.fastens", "out.parquet", "-o", "again.parquet", "--keep-all")
+    assert fastens.read_table("again.parquet").column_names[-2:] == ["prediction", "prediction.1"], result.err
+    assert "no column 'size'" in run("predict", "model.fastens", path, "-o", "o.csv", "--keep", "size").err
+
+
+@pytest.mark.parametrize("target", ["price", "sold"])
+def test_intervals_and_sets(run, houses, write_csv, target):
+    path = write_csv(houses, "houses.csv")
+    forest = ("--model", "forest", "--oob-score", "--n-estimators", 50, "--test-fraction", 0)
+    run("train", path, "--target", target, *forest)
+    assert run("predict", "model.fastens", path, "-o", "out.parquet", "--coverage", 0.8).code == 0
+    table = fastens.read_table("out.parquet")
+    model = fastens.load("model.fastens")
+    if target == "price":
+        lower, upper = (table[f"{end} of 0.8"].to_numpy() for end in ("lower", "upper"))
+        price = houses["price"].to_numpy()
+        assert ((lower <= price) & (price <= upper)).mean() > 0.75
+    else:
+        assert table.column_names[-2:] == [f"set has {label}" for label in model.classes_]
+    for share, message in [("1", "--coverage must be above 0 and below 1"), ("x", "invalid float")]:
+        assert message in run("predict", "model.fastens", path, "-o", "out.parquet", "--coverage", share).err
+
+
+def test_a_model_without_intervals(run, train):
+    path = train("price")
+    result = run("predict", "model.fastens", path, "-o", "out.csv", "--coverage", 0.9)
+    assert (result.code, result.err.count("\n")) == (2, 1)
 
 
 def test_columns_are_found_by_name(run, train, houses, write_csv):
@@ -53,7 +89,7 @@ def test_columns_are_found_by_name(run, train, houses, write_csv):
     write_csv(others.select(others.column_names[::-1]), "others.csv")
     assert run("predict", "model.fastens", "houses.csv", "-o", "a.csv").code == 0
     assert run("predict", "model.fastens", "others.csv", "-o", "b.csv").code == 0
-    assert read_table("a.csv").equals(read_table("b.csv"))
+    assert fastens.read_table("a.csv").equals(fastens.read_table("b.csv"))
 
 
 def test_text_of_digits_stays_text(run, train, houses, write_csv):
@@ -63,8 +99,8 @@ def test_text_of_digits_stays_text(run, train, houses, write_csv):
     write_csv(table.filter(pa.array(codes == "007")), "digits.csv")
     run("predict", "model.fastens", "houses.csv", "-o", "all.parquet")
     run("predict", "model.fastens", "digits.csv", "-o", "digits.parquet")
-    all_rows = np.array(read_table("all.parquet")["prediction"])
-    assert np.array_equal(all_rows[codes == "007"], np.array(read_table("digits.parquet")["prediction"]))
+    all_rows = np.array(fastens.read_table("all.parquet")["prediction"])
+    assert np.array_equal(all_rows[codes == "007"], np.array(fastens.read_table("digits.parquet")["prediction"]))
 
 
 def test_classes_of_digits_stay_text(run, train, houses, write_csv):
@@ -79,7 +115,7 @@ def test_unseen_categories_and_columns_without_values(run, train, houses, write_
     new = houses.set_column(2, "town", pa.array(["Oslo"] * 300)).set_column(0, "area", pa.nulls(300))
     write_csv(new, "new.csv")
     assert run("predict", "model.fastens", "new.csv", "-o", "out.csv").code == 0
-    assert read_table("out.csv")["prediction"].null_count == 0
+    assert fastens.read_table("out.csv")["prediction"].null_count == 0
 
 
 def test_a_model_saved_from_python(run, houses, write_csv, tmp_path):
@@ -89,7 +125,7 @@ def test_a_model_saved_from_python(run, houses, write_csv, tmp_path):
     assert run("predict", "m.fastens", "table.csv", "-o", "out.csv").code == 0
     result = run("evaluate", "m.fastens", "table.csv")
     assert result.code == 2
-    assert "say with --target" in result.err
+    assert "--target must name" in result.err
     result = run("evaluate", "m.fastens", "table.csv", "--target", "price")
     assert "R²" in result.out
     assert "constant" not in result.out
@@ -110,7 +146,7 @@ def test_evaluate(run, train, target, name):
     ("change", "message"),
     [
         (lambda t: t.drop_columns(["area", "town"]), "lacks 2 columns that the model was trained on: 'area', 'town'"),
-        (lambda t: t.set_column(0, "area", t["town"]), "column 'area' must hold numbers, as in training, but holds"),
+        (lambda t: t.set_column(0, "area", t["town"]), "column 'area', row 1: 'Aachen' is not a number"),
         (lambda t: t.set_column(3, "garden", t["rooms"]), "column 'garden' must hold true or false"),
         (lambda t: t.slice(0, 0), "has no rows"),
     ],
@@ -174,7 +210,7 @@ def test_several_outputs_have_columns_of_their_own(run, houses):
         model.fit(X, target).save("several.fastens")
         result = run("predict", "several.fastens", "rows.parquet", "-o", "out.parquet")
         assert result.code == 0, result.err
-        return model.predict(X), read_table("out.parquet").to_pydict()
+        return model.predict(X), fastens.read_table("out.parquet").to_pydict()
 
     few = {"n_estimators": 5, "quantile": [0.1, 0.9]}
     expected, found = predicted(fastens.GradientBoostingRegressor("quantile", **few), y)
@@ -209,7 +245,7 @@ def visits(tmp_path):
 
 
 def probabilities(path):
-    return read_table(path)["probability yes"].to_numpy()
+    return fastens.read_table(path)["probability yes"].to_numpy()
 
 
 @pytest.mark.parametrize("table", ["visits.csv", "visits.parquet"])

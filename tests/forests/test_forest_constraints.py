@@ -12,6 +12,7 @@ from fastens import (
     BaggingRegressor,
     BayesTreeClassifier,
     BayesTreeRegressor,
+    Categories,
     DecisionTreeRegressor,
     ExtraTreesClassifier,
     GradientBoostingRegressor,
@@ -164,7 +165,7 @@ def test_columns_that_become_several_stay_together():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"c": pd.Categorical(rng.integers(0, 90, 600).astype(str)), "x": rng.normal(size=600)})
     y = (X["c"].cat.codes + 20 * X["x"]).rank(pct=True).mul(3).astype(int).clip(upper=2)
-    model = make(ExtraTreesClassifier, categorical_encoding="target", interaction_cst=[["c"], ["x"]]).fit(X, y)
+    model = make(ExtraTreesClassifier, categories=Categories("target"), interaction_cst=[["c"], ["x"]]).fit(X, y)
     columns = model._column_of[model._ensemble.feature[model._ensemble.feature >= 0]]
     assert len(model._column_of) > 2
     assert set(columns) == {0, 1}

@@ -63,7 +63,7 @@ SETTINGS = [
     ("GradientBoostingRegressor", {"categorical_features": [5], "early_stopping": EarlyStopping(refit=True)}),
     ("GradientBoostingRegressor", {"loss": "quantile", "quantile": 0.8}),
     ("RandomForestClassifier", {"oob_score": True}),
-    ("RandomForestRegressor", {"keep_leaves": True, "categorical_features": [5], "categorical_encoding": "ordered"}),
+    ("RandomForestRegressor", {"keep_leaves": True, "categorical_features": [5], "categories": Categories("ordered")}),
     ("ExtraTreesClassifier", {}),
     ("ExtraTreesRegressor", {"bootstrap": True, "oob_score": True}),
     ("IsolationForest", {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from fastens.bayes.concepts.version_space_plot import DrawsVersionSpace
 from fastens.bayes.counts.attributes import DiscreteClassifier
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator, read_classes
 from fastens.bayes.rollback import keeps_model
+from fastens.checked_parameters import with_parameters
 from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
 from fastens.saving import SavedEstimator
@@ -44,6 +46,7 @@ class Question(NamedTuple):
     probability: float
 
 
+@with_parameters
 class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator, DrawsVersionSpace):
     """The Bayes-optimal classifier over conjunctions of attribute values, by the version space.
 
@@ -68,11 +71,11 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         hypothesis separates from the positive ones, and warn. "raise": ValueError. "max-consistent": the hypotheses
         with the fewest errors vote. "noise": the noise model, with that least share of errors as the noise. The last
         two need the count cube.
-    positive : label, optional
-        The class that hypotheses cover; default: the second.
-    categories : list of lists, optional
+    positive : label or None, default=None
+        The class that hypotheses cover; None: the second.
+    categories : list of lists or None, default=None
         The values of each attribute, also those that no example has; they matter for counts before the first positive
-        example, for `log_evidence_`, and under noise. Default: those in the data.
+        example, for `log_evidence_`, and under noise. None: those in the data.
     max_boundary : int, default=10000
         The most members of the general boundary to find; there may be exponentially many (Haussler 1988).
     random_state : int, RandomState or None, default=None
@@ -82,23 +85,9 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     ----------
     classes_ : array of shape (2,)
         The labels, sorted.
-    n_hypotheses_ : int
-        Size of the version space, of any size exactly where `is_exact_`; the hypotheses that vote under a policy.
-    n_hypotheses_bounds_ : tuple of int
-        Where it lies: with a confidence of 99 % where it is estimated.
-    is_exact_ : bool
-        Whether counts and votes are exact.
-    n_set_aside_ : int
-        Distinct negative instances left out because of a contradiction.
     posterior_ : array of shape (n_hypotheses_,)
         P(h | D) of each hypothesis, in the order of `members()`; of a space of at most 10 million.
-    specific_boundary_, general_boundary_ : list of Conjunction
-        S and G, the most specific and the most general members: the result of candidate elimination.
-    map_estimator_, ml_estimator_ : Conjunction
-        Under the uniform prior every consistent hypothesis is both, and this is that of S; under "length" MAP is a
-        shortest one.
-    log_evidence_ : float
-        Log of the labels' probability under the prior; without noise log(|VS| / |H|) for a uniform prior.
+    {attributes}
 
     Raises
     ------
@@ -137,24 +126,19 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         "max_boundary": whole(1),
     }
     _modes = ("bayes", "map", "ml", "gibbs")
+    _poor_score = True
 
-    def __init__(
-        self,
-        prior: str = "uniform",
-        *,
-        noise: float = 0.0,
-        on_collapse: str = "set-aside",
-        positive: Any = None,
-        categories: Sequence[Sequence[Any]] | None = None,
-        max_boundary: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    prior: str = field(default="uniform", kw_only=False)
+    noise: float = 0.0
+    on_collapse: str = "set-aside"
+    positive: Any = None
+    categories: Sequence[Sequence[Any]] | None = None
+    max_boundary: int = 10_000
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -279,7 +263,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
 
     @property
     def n_hypotheses_(self) -> int:
-        """Size of the version space."""
+        """Size of the version space, exactly where `is_exact_`; under a policy, the number of hypotheses that vote."""
         return self._space.n_hypotheses
 
     @property
@@ -299,12 +283,12 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
 
     @property
     def log_evidence_(self) -> float:
-        """Log of the labels' probability under the prior."""
+        """Log of the labels' probability under the prior; without noise log(|VS| / |H|) for a uniform prior."""
         return self._space.log_evidence
 
     @property
     def map_estimator_(self) -> Conjunction:
-        """A most probable hypothesis."""
+        """A most probable hypothesis: that of S under the uniform prior, a shortest one under "length"."""
         return self._conjunction(self._space.map_codes())
 
     @property

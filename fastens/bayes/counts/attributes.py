@@ -60,9 +60,8 @@ class CodedInput(CategoricalInput):
         if found is None:
             return super()._learn_table(X)
         codes, categories = found
-        self._set_columns(X.shape[1], None)
         self._encoder = InputEncoder(None, categories)
-        self._set_plain()
+        self._set_columns()
         return codes.T
 
     def _check_table(self, X: Any) -> Any:

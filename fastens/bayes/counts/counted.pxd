@@ -15,3 +15,11 @@ cdef inline const float64_t* first_of(const float64_t[::1] weight) noexcept:
     if weight is None:
         return NULL
     return &weight[0]
+
+
+cdef inline void count_row(count_t* cell, const float64_t* weight, Py_ssize_t row) noexcept nogil:
+    # Add the row's weight to a cell, or 1.
+    if count_t is int64_t:
+        cell[0] += 1
+    else:
+        cell[0] += weight[row]

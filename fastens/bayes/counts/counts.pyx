@@ -6,7 +6,7 @@ the number of threads, sums of weights included.
 
 from cython.parallel cimport prange
 
-from fastens.bayes.counts.counted cimport any_code_t, count_t, first_of
+from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.structs cimport float64_t, int32_t, int64_t
 
 cdef enum:
@@ -26,10 +26,7 @@ cdef void _count_column(
     # out[y * stride + code], where out already points to the column's first cell
     cdef Py_ssize_t i
     for i in range(n_rows):
-        if count_t is int64_t:
-            out[y[i] * stride + codes[i]] += 1
-        else:
-            out[y[i] * stride + codes[i]] += weight[i]
+        count_row(&out[y[i] * stride + codes[i]], weight, i)
 
 
 def count_columns(
@@ -55,10 +52,7 @@ cdef void _count_keys(
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(n_rows):
-        if count_t is int64_t:
-            out[keys[i] + codes[i]] += 1
-        else:
-            out[keys[i] + codes[i]] += weight[i]
+        count_row(&out[keys[i] + codes[i]], weight, i)
 
 
 cdef void _count_partners(
@@ -107,10 +101,7 @@ cdef void _count_third(
     cdef Py_ssize_t i
     for i in range(n):
         if codes[rows[i]]:
-            if count_t is int64_t:
-                out[keys[i] + codes[rows[i]] - 1] += 1
-            else:
-                out[keys[i] + codes[rows[i]] - 1] += weight[rows[i]]
+            count_row(&out[keys[i] + codes[rows[i]] - 1], weight, rows[i])
 
 
 cdef void _count_thirds(

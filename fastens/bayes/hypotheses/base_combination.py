@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,22 +13,15 @@ from fastens.base import BaseClassifier
 from fastens.bayes.hypotheses.mixing import Evidence, posterior
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
-from fastens.combining.defaults import default_classifiers
-from fastens.combining.folds import (
-    FittedMember,
-    LevelPlan,
-    MemberData,
-    fit_level,
-    make_folds,
-    members_from_arrays,
-    members_to_arrays,
-)
-from fastens.combining.members import RULES, BaseMembers, NamedMembers, joined_labels, labels_of_members
-from fastens.engine.threads import resolve_n_jobs
+from fastens.checked_parameters import with_parameters
+from fastens.combining.base_voting import BaseWeightedMembers
+from fastens.combining.folds import GivenRows, MemberData, known_rows
+from fastens.combining.members import joined_labels, labels_of_members
+from fastens.combining.parameters import DOCS, RULES, NamedMembers
+from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
 
 Array = NDArray[np.float64]
-PREFIT = "prefit"
 
 _BETA = Rule(
     "a pair of numbers greater than 0",
@@ -35,7 +29,31 @@ _BETA = Rule(
 )
 
 
-class BaseCombination(BaseClassifier, BaseMembers):
+COMBINATION_DOCS = entries("""\
+cv : int, splitter, list of (train, test), "prefit" or None
+    The folds for the likelihood; None is 5. "prefit": the members are fitted, and `fit` gets rows that they were not
+    fitted on. With `X_val` the likelihood is that of these rows, and the members are fitted once, on all of `X`.
+refit : bool
+    Fit each member again on all rows; otherwise the folds' models are kept, and their predictions averaged.
+random_state : int, RandomState or None
+    Seeds the members whose own random_state is None, the draws of Gibbs and the bootstrap.
+posterior_ : array of shape (n_members,)
+    P(h | D), whatever the method.
+log_likelihoods_ : array of shape (n_members,)
+    Log P(D | h).
+log_evidence_ : float
+    Log P(D); with a temperature other than 1, of the likelihood to that power.
+prior_ : array of shape (n_members,)
+    The prior, summing to 1.
+noise_ : array of shape (n_members,)
+    The probability of a wrong vote, given or expected; empty for probabilities.
+chosen_index_ : int
+    Place of the member that predicts.
+""")
+
+
+@with_parameters
+class BaseCombination(BaseClassifier, BaseWeightedMembers):
     """Fits the members, computes their likelihoods on rows they were not fitted on, and the posterior."""
 
     _parameter_rules: ClassVar = {
@@ -43,32 +61,30 @@ class BaseCombination(BaseClassifier, BaseMembers):
         "prior": ANYTHING,
         "noise": real(0, 1, open_high=True) | _BETA | NONE,
         "temperature": real(0, open_low=True),
-        "cv": ANYTHING,
         "refit": FLAG,
-        "n_jobs": ANYTHING,
     }
-    _members: list[FittedMember]
+    _docs: ClassVar[Docs] = {**DOCS, **COMBINATION_DOCS}
+    _prefix: ClassVar[str] = "members."
+    _of_members: ClassVar[tuple[str, ...]] = ("prior_", "log_likelihoods_", "posterior_")
+    _learned: ClassVar[str] = "posterior_"
 
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        prior: ArrayLike | None = None,
-        noise: float | tuple[float, float] | None = None,
-        temperature: float = 1.0,
-        cv: Any = None,
-        refit: bool = True,
-        columns: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    estimators: NamedMembers | None = field(default=None, kw_only=False)
+    prior: ArrayLike | None = None
+    noise: float | tuple[float, float] | None = None
+    temperature: float = 1.0
+    cv: Any = None
+    refit: bool = True
+    columns: Mapping[str, Any] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
+    prior_: Array = field(init=False)
+    noise_: Array = field(init=False)
+    log_likelihoods_: Array = field(init=False)
+    posterior_: Array = field(init=False)
+    log_evidence_: float = field(init=False)
 
-    def _default_members(self) -> NamedMembers:
-        return default_classifiers()
+    fit = keeps_model(BaseWeightedMembers.fit)
 
     def _response_method(self) -> str:
         return "predict_proba" if self.noise is None else "predict"
@@ -78,10 +94,6 @@ class BaseCombination(BaseClassifier, BaseMembers):
             " With noise all members vote by their labels: noise=0.1 is the probability of a wrong vote, noise=(1, 1) "
             "learns it for each member."
         )
-
-    @property
-    def _is_prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == PREFIT
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         known = labels_of_members(self._levels()[0]) if self._is_prefit else []
@@ -93,61 +105,20 @@ class BaseCombination(BaseClassifier, BaseMembers):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        **metadata: Any,
-    ) -> Any:
-        """Fit the members and compute their posterior.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Any table that all members take; with cv="prefit", rows that they were not fitted on.
-        y : array of shape (n_samples,)
-            Labels.
-        sample_weight : array of shape (n_samples,), optional
-            Goes to every member and to the likelihood; rows of weight 0 are as if absent.
-        groups : array of shape (n_samples,), optional
-            For the splitter, and for members whose `fit` takes groups.
-        X_val, y_val : table and array, optional
-            Held-out rows: the likelihood is theirs, and the members are fitted once, on all of `X`.
-        **metadata
-            With scikit-learn's metadata routing on: whatever the members request.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        MemberError
-            If a member cannot be fitted; the message names it.
-        """
-        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
-        data, given_rows = self._start_members(X, y, given)
-        specs = self._specs()[0]
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        """Fit the members and compute their posterior."""
+        (specs,) = self._specs()
         prior = check_prior("prior", self.prior, len(specs))
         if self._is_prefit:
-            members = [FittedMember(s.name, s.columns, s.method, [s.estimator], data.classes, True) for s in specs]
+            members = self._prefit_members(specs, data)
         else:
-            held_out = data.validation is not None
-            folds = [] if held_out else make_folds(5 if self.cv is None else self.cv, data, given_rows)
-            plan = LevelPlan(bool(self.refit), resolve_n_jobs(self.n_jobs))
-            members, responses = fit_level(specs, data, folds, plan)
+            folds = [] if data.validation is not None else self._folds(data, rows)
+            members, responses = self._fit_level(specs, data, folds, self.refit)
         if self._is_prefit or data.validation is not None:
             data = self._held_out(data)
             responses = [member.respond(data.X) for member in members]
         self._members = members
         self._weigh(_evidence(responses, data, self.noise), prior)
-        return self
 
     def _held_out(self, data: MemberData) -> MemberData:
         """The rows whose likelihood counts: those to validate on, where there are any."""
@@ -164,12 +135,6 @@ class BaseCombination(BaseClassifier, BaseMembers):
         self.posterior_, self.log_evidence_ = posterior(prior, self.log_likelihoods_, float(self.temperature))
 
     # Members --------------------------------------------------
-
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted members; with `refit=False` and several folds, the list of the folds' models of each."""
-        self._check_fitted()
-        return [member.models if len(member.models) > 1 else member.models[0] for member in self._members]
 
     @property
     def map_index_(self) -> int:
@@ -212,24 +177,15 @@ class BaseCombination(BaseClassifier, BaseMembers):
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return ("prior_", "log_likelihoods_", "noise_", "posterior_", "log_evidence_")
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return members_to_arrays("members.", self._members)
+        return (*super()._fitted_names(), "noise_", "log_evidence_")
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._members = members_from_arrays("members.", arrays, self.classes_)
-        for name in ("prior_", "log_likelihoods_", "posterior_"):
-            found = getattr(self, name)
-            if np.shape(found) != (len(self._members),) or np.isnan(found).any():
-                raise ValueError(f"{name} is malformed")
+        super()._restore_fitted(arrays)
         if self.noise_.shape != ((0,) if self.noise is None else (len(self._members),)):
             raise ValueError("the noise is malformed")
 
 
 def _evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
     """The rows that every member has a response for, with their labels and weights."""
-    stacked = np.stack(responses)
-    rows = ~np.isnan(stacked).any(axis=(0, 2))
-    weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-    return Evidence(stacked[:, rows], data.y[rows].astype(np.intp), weight[rows], noise)
+    rows = known_rows(responses)
+    return Evidence(np.stack(responses)[:, rows], data.y[rows].astype(np.intp), data.weight[rows], noise)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.bayes.hypotheses.base_combination import BaseCombination
 from fastens.bayes.hypotheses.mixing import Evidence, pool, pseudo_bma
 from fastens.bayes.posterior import PosteriorMixin, draw_index, generator
-from fastens.combining.members import NamedMembers
+from fastens.checked_parameters import with_parameters
 from fastens.parameters import one_of, real
 
 Array = NDArray[np.float64]
 
 
+@with_parameters
 class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     """The Bayes-optimal combination of any classifiers: P(v | D) = sum over h of P(v | h) P(h | D).
 
@@ -25,54 +25,19 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
 
     Parameters
     ----------
-    estimators : list of (name, estimator), optional
-        The hypotheses, of this package or any other with scikit-learn's interface; "drop" in place of an estimator
-        leaves it out. Default: gradient boosting and forests.
-    prior : array-like of shape (n_members,), optional
-        Probability of each before any data, up to a factor; None is uniform.
+    {parameters}
     method : {"bma", "pool", "pseudo-bma+"}, default="bma"
         The weights. "bma": the posterior; with many rows it concentrates on one member, as it should if one of them
         is true. "pool": the mixture of the greatest likelihood, found by EM, which keeps several where
         none is true. "pseudo-bma+": the posterior averaged over bootstraps of the rows, in between.
-    noise : float, pair of floats or None, default=None
-        None: members predict probabilities. A number: they vote, and are wrong with this probability, each other class
-        equally likely; 0 leaves only members that make no mistake. A pair (a, b): with a probability that is unknown,
-        Beta(a, b) distributed, and each member its own.
-    temperature : float, default=1
-        The likelihood counts to the power of one over this: above 1 it decides less.
     concentration : float, default=1
         With "pool": of a Dirichlet prior of the weights; above 1 draws them together.
-    cv : int, splitter, list of (train, test), "prefit" or None, default=None
-        The folds for the likelihood; None is 5. "prefit": the members are fitted, and `fit` gets held-out rows.
-    refit : bool, default=True
-        Fit each member again on all rows; otherwise the folds' models stay, and their mean answers.
-    columns : dict of str to columns, optional
-        By member: the columns it sees, as names, numbers or a mask.
-    random_state : int, RandomState or None, default=None
-        Seeds the members whose own random_state is None, Gibbs and the bootstrap.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    posterior_ : array of shape (n_members,)
-        P(h | D), whatever the method.
+    {attributes}
     weights_ : array of shape (n_members,)
         The weights of `predict_proba`: the posterior with "bma".
-    log_likelihoods_ : array of shape (n_members,)
-        Log P(D | h).
-    log_evidence_ : float
-        Log P(D); with a temperature other than 1, of the likelihood to that power.
-    prior_ : array of shape (n_members,)
-        The prior, summing to 1.
-    noise_ : array of shape (n_members,)
-        The probability of a wrong vote, given or expected; empty for probabilities.
-    estimators_ : list
-        The fitted members.
-    map_estimator_, ml_estimator_ : estimators
-        The most probable member, and that of the greatest likelihood.
 
     Raises
     ------
@@ -105,23 +70,10 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
         "method": one_of("bma", "pool", "pseudo-bma+"),
         "concentration": real(0, open_low=True),
     }
+    _of_members: ClassVar[tuple[str, ...]] = (*BaseCombination._of_members, "weights_")
 
-    def __init__(
-        self,
-        estimators: NamedMembers | None = None,
-        *,
-        prior: ArrayLike | None = None,
-        method: str = "bma",
-        noise: float | tuple[float, float] | None = None,
-        temperature: float = 1.0,
-        concentration: float = 1.0,
-        cv: Any = None,
-        refit: bool = True,
-        columns: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    method: str = "bma"
+    concentration: float = 1.0
 
     def _weigh(self, evidence: Evidence, prior: Array) -> None:
         super()._weigh(evidence, prior)
@@ -160,17 +112,11 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
             votes[np.arange(len(votes)), self._proba_of(place, rows).argmax(axis=1)] += self.posterior_[place]
         return votes
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "weights_")
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        if self.weights_.shape != self.posterior_.shape or np.isnan(self.weights_).any():
-            raise ValueError("weights_ is malformed")
-
 
 class _OneMemberClassifier(BaseCombination):
-    """A combination that answers as one of its members does."""
+    """A combination that predicts as one of its members does."""
+
+    chosen_index_: int
 
     def _weigh(self, evidence: Evidence, prior: Array) -> None:
         super()._weigh(evidence, prior)
@@ -181,18 +127,13 @@ class _OneMemberClassifier(BaseCombination):
 
     @property
     def chosen_estimator_(self) -> Any:
-        """The member that answers, fitted."""
+        """The member that predicts, fitted."""
         return self.estimators_[self.chosen_index_]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the chosen member, shape (n_samples, n_classes)."""
         rows = self._check_table(X)
         return self._proba_of(self.chosen_index_, rows)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class that the chosen member predicts for each row, the first of equals."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "chosen_index_")
@@ -203,15 +144,17 @@ class _OneMemberClassifier(BaseCombination):
             raise ValueError("chosen_index_ is malformed")
 
 
+@with_parameters
 class MAPClassifier(_OneMemberClassifier):
     """The most probable of some classifiers, given the data: argmax over h of P(D | h) P(h).
 
-    Parameters and attributes are those of `BayesOptimalClassifier`, without `method` and `concentration`; besides:
+    Parameters
+    ----------
+    {parameters}
 
     Attributes
     ----------
-    chosen_index_, chosen_estimator_ : int, estimator
-        The member that answers.
+    {attributes}
 
     Examples
     --------
@@ -229,10 +172,17 @@ class MAPClassifier(_OneMemberClassifier):
         return self.map_index_
 
 
+@with_parameters
 class MLClassifier(_OneMemberClassifier):
     """The classifier under which the data are most probable: argmax over h of P(D | h); the prior does not count.
 
-    Parameters and attributes are those of `MAPClassifier`.
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
 
     Examples
     --------
@@ -250,12 +200,20 @@ class MLClassifier(_OneMemberClassifier):
         return self.ml_index_
 
 
+@with_parameters
 class GibbsClassifier(_OneMemberClassifier):
     """One classifier drawn by its posterior probability, once in `fit`: Gibbs's algorithm.
 
     Its expected error is at most twice that of the Bayes-optimal combination where the hypotheses and the prior are
     right (Haussler, Kearns & Schapire 1994). `BayesOptimalClassifier.predict(X, mode="gibbs")` draws anew for each row.
-    Parameters and attributes are those of `MAPClassifier`; `random_state` fixes the draw.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy.special import logsumexp, softmax, xlogy
 from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
+from fastens.checked_parameters import with_parameters
 from fastens.inspection.plotting import axes
 from fastens.parameters import ANYTHING, one_of, whole
 from fastens.table.columns.factorize import is_missing
@@ -31,6 +32,7 @@ class Hypothesis:
     probabilities: Array
 
 
+@with_parameters
 class FiniteHypothesisLearner(BaseFastens):
     """Bayesian learning with a finite set of hypotheses about independent repetitions of one outcome.
 
@@ -42,33 +44,24 @@ class FiniteHypothesisLearner(BaseFastens):
     ----------
     likelihoods : array-like of shape (n_hypotheses, n_outcomes)
         Row h holds the probability of each outcome if hypothesis h is true; each row sums to 1.
-    prior : array-like of shape (n_hypotheses,), optional
+    prior : array-like of shape (n_hypotheses,) or None, default=None
         Probability of each hypothesis before any outcome, up to a factor; None is uniform.
-    outcomes : sequence, optional
+    outcomes : sequence or None, default=None
         The labels of the outcomes; None: 0, 1, ...
-    hypotheses : sequence of str, optional
+    hypotheses : sequence of str or None, default=None
         The names of the hypotheses; None: h1, h2, ...
     random_state : int, RandomState or None, default=None
         For mode="gibbs" and `sample_posterior`.
 
     Attributes
     ----------
-    posterior_ : array of shape (n_hypotheses,)
-        After all outcomes so far.
     posteriors_ : array of shape (n_observed_ + 1, n_hypotheses)
         Before any outcome, and after each.
-    likelihood_ : array of shape (n_hypotheses,)
-        P(D | h), the probability of all outcomes so far under each hypothesis.
-    likelihoods_, log_likelihoods_ : arrays of shape (n_observed_ + 1, n_hypotheses)
-        The same before any outcome and after each, and its logs, which are exact where it is too small for a float.
-    evidence_, log_evidence_ : float
-        P(D), the probability of the outcomes in their order, and its log.
-    n_observed_ : int
-        Number of outcomes so far.
-    map_estimator_, ml_estimator_ : Hypothesis
-        The most probable hypothesis and that of the greatest likelihood, the first of equals.
+    log_likelihoods_ : array of shape (n_observed_ + 1, n_hypotheses)
+        Log of P(D | h) before any outcome and after each.
     classes_ : array of shape (n_outcomes,)
         The labels of the outcomes.
+    {attributes}
 
     Raises
     ------
@@ -101,18 +94,13 @@ class FiniteHypothesisLearner(BaseFastens):
         "hypotheses": ANYTHING,
     }
 
-    classes_: NDArray[Any]
+    likelihoods: ArrayLike = field(kw_only=False)
+    prior: ArrayLike | None = field(default=None, kw_only=False)
+    outcomes: Sequence[Any] | None = None
+    hypotheses: Sequence[str] | None = None
+    random_state: Any = None
 
-    def __init__(
-        self,
-        likelihoods: ArrayLike,
-        prior: ArrayLike | None = None,
-        *,
-        outcomes: Sequence[Any] | None = None,
-        hypotheses: Sequence[str] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    classes_: NDArray[Any] = field(init=False)
 
     # Learning --------------------------------------------------
 
@@ -175,7 +163,7 @@ class FiniteHypothesisLearner(BaseFastens):
             index.append(position[label])
         return np.array(index, dtype=np.intp)
 
-    # Answers --------------------------------------------------
+    # Predict --------------------------------------------------
 
     @property
     def n_observed_(self) -> int:
@@ -185,13 +173,13 @@ class FiniteHypothesisLearner(BaseFastens):
 
     @property
     def likelihoods_(self) -> Array:
-        """P(D | h) of each hypothesis before any outcome, and after each."""
+        """P(D | h) before any outcome and after each, shape (n_observed_ + 1, n_hypotheses); see `log_likelihoods_`."""
         self._check_fitted()
         return np.exp(self.log_likelihoods_)
 
     @property
     def likelihood_(self) -> Array:
-        """P(D | h) of each hypothesis after all outcomes."""
+        """P(D | h) of each hypothesis after all outcomes, shape (n_hypotheses,)."""
         self._check_fitted()
         return np.exp(self.log_likelihoods_[-1])
 
@@ -208,7 +196,7 @@ class FiniteHypothesisLearner(BaseFastens):
 
     @property
     def posterior_(self) -> Array:
-        """The probability of each hypothesis after all outcomes."""
+        """The probability of each hypothesis after all outcomes, shape (n_hypotheses,)."""
         self._check_fitted()
         return self.posteriors_[-1]
 

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
-from fastens.bayes.naive.docstrings import fill_docstring
 from fastens.bayes.naive.likelihoods import Batch, Likelihood
+from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
+from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
 from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
-
-
-def _is_vector_of_numbers(value: Any) -> bool:
-    return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
-
-
-PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
-COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 
 
 def _holds_whole_numbers(X: Any) -> bool:
@@ -41,17 +34,16 @@ def _holds_whole_numbers(X: Any) -> bool:
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
+    _docs: ClassVar[Docs] = DOCS
     categorical_features: Any = None
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
     _likelihoods: list[Any]
     class_count_: Array
     class_log_prior_: Array
     fit_prior: bool
     class_prior: Any
     n_jobs: int | None
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        fill_docstring(cls)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         raise NotImplementedError
@@ -78,6 +70,11 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data break a rule; the message names it.
         """
         data = self._start_fit(X, y, sample_weight)
         self._take(self._count_first(data), self._class_counts(data))
@@ -192,10 +189,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def _learn_table(self, X: Any) -> Any:
         if not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
             return super()._learn_table(X)
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
-        self._set_plain()
+        self._set_columns()
         return X
 
     def _takes_numbers_as_they_are(self) -> bool:
@@ -358,21 +353,12 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
         self._check_fitted()
         return len(self.classes_) - 1 + sum(likelihood.n_parameters() for likelihood in self._likelihoods)
 
-    def log_likelihood(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the sum of log P(row, label) over rows."""
-        self._check_fitted()
-        index = self._check_validation(X, y).y.astype(np.intp)
-        weight = check_weights(sample_weight, len(index))
-        joint = self.predict_joint_log_proba(X)[np.arange(len(index)), index]
-        return float(joint.sum() if weight is None else joint[weight > 0] @ weight[weight > 0])
-
-    def aic(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""
-        return -2 * self.log_likelihood(X, y) + 2 * self.n_parameters_
-
-    def bic(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
-        return -2 * self.log_likelihood(X, y) + self.n_parameters_ * float(np.log(len(np.asarray(y))))
+    def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
+        """Return log P(row), with its label where `y` is given; shape (n_samples,)."""
+        joint = self.predict_joint_log_proba(X)
+        if y is None:
+            return logsumexp(joint, axis=1)
+        return joint[np.arange(len(joint)), self._check_validation(X, y).y.astype(np.intp)]
 
 
 def _may_hold_categories(X: Any) -> bool:

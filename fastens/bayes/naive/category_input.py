@@ -10,10 +10,7 @@ from scipy import sparse
 
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
-from fastens.parameters import one_of
 from fastens.table.tables import is_frame
-
-UNSEEN = one_of("ignore", "smooth", "error")
 
 
 class CategoryInput(BaseNaiveBayes):

@@ -29,6 +29,30 @@ cdef void _add_family(
             out[i * n_classes + c] += entry[c]
 
 
+cdef struct Families:
+    const int64_t* parents
+    const int64_t* widths
+    const int64_t* starts
+    const float64_t* table
+    Py_ssize_t n_features
+    Py_ssize_t n_rows
+    Py_ssize_t n_classes
+
+
+cdef void _add_block(
+    const Families* families, const any_code_t* codes, Py_ssize_t first, float64_t* out
+) noexcept nogil:
+    cdef Py_ssize_t[3] shape
+    cdef Py_ssize_t j
+    shape[0], shape[2] = min(<Py_ssize_t> ROWS, families.n_rows - first), families.n_classes
+    for j in range(families.n_features):
+        shape[1] = families.widths[j]
+        _add_family(
+            codes + j * families.n_rows,
+            codes + families.parents[j] * families.n_rows if families.parents[j] >= 0 else NULL,
+            families.table + families.starts[j] * families.n_classes, shape, out)
+
+
 def add_families(
     const any_code_t[:, ::1] codes,
     const int64_t[::1] parents,
@@ -39,27 +63,12 @@ def add_families(
     int n_threads,
 ):
     """Add to out[i] the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j."""
-    cdef Py_ssize_t n_rows = codes.shape[1]
-    cdef Py_ssize_t n_blocks = (n_rows + ROWS - 1) // ROWS
-    cdef Py_ssize_t block
+    cdef Families families = Families(
+        &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0], codes.shape[1], out.shape[1])
+    cdef const Families* all = &families
+    cdef Py_ssize_t block, n_blocks = (families.n_rows + ROWS - 1) // ROWS
     for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        _add_families_of(
-            &codes[0, 0] + block * ROWS, n_rows, &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
-            out, block * ROWS)
-
-
-cdef void _add_families_of(
-    const any_code_t* codes, Py_ssize_t n_rows, const int64_t* parents, const int64_t* widths, const int64_t* starts,
-    const float64_t* table, Py_ssize_t n_features, float64_t[:, ::1] out, Py_ssize_t first
-) noexcept nogil:
-    cdef Py_ssize_t[3] shape
-    cdef Py_ssize_t j
-    shape[0], shape[2] = min(<Py_ssize_t> ROWS, n_rows - first), out.shape[1]
-    for j in range(n_features):
-        shape[1] = widths[j]
-        _add_family(
-            codes + j * n_rows, codes + parents[j] * n_rows if parents[j] >= 0 else NULL,
-            table + starts[j] * out.shape[1], shape, &out[first, 0])
+        _add_block(all, &codes[0, block * ROWS], block * ROWS, &out[block * ROWS, 0])
 
 
 cdef struct Averaged:

@@ -11,12 +11,13 @@ from scipy import sparse
 
 from fastens.base import TrainingData
 from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
-from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
-from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, Array, PosteriorNaiveBayes
-from fastens.bayes.naive.category_input import UNSEEN, CategoryInput
+from fastens.bayes.counts.dirichlet import Smoothing
+from fastens.bayes.naive.base_naive_bayes import Array, PosteriorNaiveBayes
+from fastens.bayes.naive.category_input import CategoryInput
 from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
 from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
-from fastens.bayes.naive.naive_bayes import FINITE, check_alpha, smoothing_of
+from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, check_alpha, smoothing_of
+from fastens.checked_parameters import with_parameters
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
 from fastens.table.columns.arrays import checked_array
 from fastens.table.encoder import InputEncoder
@@ -26,7 +27,8 @@ KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
 
 
-class CategoricalNB(CategoryInput, PosteriorNaiveBayes):
+@with_parameters
+class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     """Naive Bayes for columns of categories.
 
     The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
@@ -38,36 +40,16 @@ class CategoricalNB(CategoryInput, PosteriorNaiveBayes):
 
     Parameters
     ----------
-    {alpha}
-    {prior}
-    min_categories : int or array of shape (n_features,), optional
+    {parameters}
+    min_categories : int or array of shape (n_features,), default=None
         Fewest categories of each column.
-    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
-        Pseudo-count of each of the r categories of a column: `alpha`; `m` / r; 1/2; `ess` / (r n_classes); 0.
-    m : float, default=1.0
-        Imagined rows of a class with smoothing="m" (the m-estimate, its prior the same for every category).
-    ess : float, default=1.0
-        Imagined rows of all classes with smoothing="bdeu", the equivalent sample size.
-    unseen : "ignore", "smooth" or "error", default="ignore"
+    unseen : {"ignore", "smooth", "error"}, default="ignore"
         A category that `fit` did not see: the column is skipped, or the category has the probability of one that the
         class never had, or ValueError.
-    feature_prior : float, optional
-        Prior probability that a column depends on the class. With it, predictions are averages over the models of all
-        2^n_features subsets of the columns, each weighted by its posterior probability.
-    {n_jobs}
 
     Attributes
     ----------
-    {classes}
-    n_categories_ : array of shape (n_features,)
-        Categories of each column.
-    category_count_, feature_log_prob_ : lists of n_features arrays of shape (n_classes, n_categories)
-        Rows, and the log of the probabilities.
-    feature_posterior_ : array of shape (n_features,)
-        With `feature_prior`: the posterior probability that the column depends on the class; 1 without.
-    log_evidence_ : float
-        Log probability of the columns given the classes, the parameters averaged out.
-    {raises}
+    {attributes}
 
     References
     ----------
@@ -85,8 +67,7 @@ class CategoricalNB(CategoryInput, PosteriorNaiveBayes):
     """
 
     _parameter_rules: ClassVar = {
-        **COMMON_RULES,
-        **SMOOTHING_RULES,
+        **SmoothingParameters._parameter_rules,
         "min_categories": NONE
         | whole(1, MOST_CATEGORIES)
         | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
@@ -94,25 +75,14 @@ class CategoricalNB(CategoryInput, PosteriorNaiveBayes):
         "feature_prior": FEATURE_PRIOR,
     }
 
-    def __init__(
-        self,
-        *,
-        alpha: Any = 1.0,
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        min_categories: Any = None,
-        smoothing: str = "laplace",
-        m: float = 1.0,
-        ess: float = 1.0,
-        unseen: str = "ignore",
-        feature_prior: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _poor_score = True
+
+    min_categories: Any = None
+    unseen: str = "ignore"
+    feature_prior: float | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
         tags.input_tags.categorical = True
         return tags
 
@@ -136,7 +106,7 @@ class CategoricalNB(CategoryInput, PosteriorNaiveBayes):
                 raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
             self._encoder.categories[index] = values.tolist()
             X[:, index] = np.where(np.isnan(X[:, index]), np.nan, np.searchsorted(values, X[:, index]))
-        self._set_plain()
+        self._set_columns()
         return X
 
     def _make_likelihoods(self) -> list[Likelihood]:
@@ -160,17 +130,17 @@ class CategoricalNB(CategoryInput, PosteriorNaiveBayes):
 
     @property
     def category_count_(self) -> list[Array]:
-        """Rows of each column's categories, by class."""
+        """Rows of each column's categories, by class: arrays of shape (n_classes, n_categories)."""
         return self._by_column(self._likelihoods[0].counts)
 
     @property
     def feature_log_prob_(self) -> list[Array]:
-        """Log probabilities of each column's categories, by class."""
+        """Log probabilities of each column's categories, by class: arrays of shape (n_classes, n_categories)."""
         return self._by_column(self._likelihoods[0].log_prob)
 
     @property
     def feature_posterior_(self) -> Array:
-        """Posterior probability of each column's dependence on the class."""
+        """Posterior probability that each column depends on the class, with `feature_prior`; 1 without."""
         return self._likelihoods[0].feature_posterior
 
     def _by_column(self, cells: Array) -> list[Array]:
@@ -196,7 +166,8 @@ def check_feature_prior(model: Any) -> None:
         )
 
 
-class MixedNB(CategoryInput, PosteriorNaiveBayes):
+@with_parameters
+class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     """Naive Bayes for tables whose columns are of several kinds.
 
     Each column has its own kind of likelihood: "gaussian" as in GaussianNB, "categorical" as in CategoricalNB,
@@ -205,34 +176,17 @@ class MixedNB(CategoryInput, PosteriorNaiveBayes):
 
     Parameters
     ----------
+    {parameters}
     kinds : "from_dtype", dict of kind by column name or index, or list of kinds, default="from_dtype"
         Kind of each column. "from_dtype", also for columns that a dict does not have: "categorical" for categories,
         enums, strings and booleans, "gaussian" for numbers. A column of numbers of kind "categorical" has the
         categories found in it.
-    {alpha}
-    binarize : float or None, default=0.0
-        Values of a Bernoulli column above it count as 1; None is 0.
-    var_smoothing : float, default=1e-9
-        This share of the largest variance of a Gaussian column is added to their variances.
-    {prior}
-    smoothing, m, ess, unseen, feature_prior
-        For the columns of categories, as in CategoricalNB; the first three also for counts and binary columns.
-    {n_jobs}
 
     Attributes
     ----------
-    {classes}
+    {attributes}
     kinds_ : array of str, shape (n_features,)
         Kind of each column.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
-
-    Raises
-    ------
-    ValueError
-        If a parameter or the data break a rule; the message names it.
 
     References
     ----------
@@ -249,8 +203,7 @@ class MixedNB(CategoryInput, PosteriorNaiveBayes):
     """
 
     _parameter_rules: ClassVar = {
-        **COMMON_RULES,
-        **SMOOTHING_RULES,
+        **SmoothingParameters._parameter_rules,
         "kinds": one_of("from_dtype") | instance((Mapping, list, tuple, np.ndarray), "a dict or list of kinds"),
         "binarize": FINITE | NONE,
         "var_smoothing": real(0),
@@ -258,23 +211,11 @@ class MixedNB(CategoryInput, PosteriorNaiveBayes):
         "feature_prior": FEATURE_PRIOR,
     }
 
-    def __init__(
-        self,
-        *,
-        kinds: Any = "from_dtype",
-        alpha: Any = 1.0,
-        binarize: float | None = 0.0,
-        var_smoothing: float = 1e-9,
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        smoothing: str = "laplace",
-        m: float = 1.0,
-        ess: float = 1.0,
-        unseen: str = "ignore",
-        feature_prior: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    kinds: Any = "from_dtype"
+    binarize: float | None = 0.0
+    var_smoothing: float = 1e-9
+    unseen: str = "ignore"
+    feature_prior: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -27,47 +27,35 @@ cdef struct Rows:
     Py_ssize_t n_features
 
 
-cdef void _add_values(
-    const Rows* rows, Py_ssize_t column, Py_ssize_t first, Py_ssize_t n, value_t* kind, float64_t* total,
+cdef inline void _add_column(
+    const Rows* rows, Py_ssize_t column, Py_ssize_t block, value_t* kind, const float64_t* mean, float64_t* total,
     float64_t* out
 ) noexcept nogil:
-    # Sum of weights, and of weighted values, by class; missing values are skipped.
+    # Sums by class over a block's known values: of weights and weighted values, or with means of weighted squares.
     cdef Py_ssize_t i, cell
     cdef double x, w
-    for i in range(first, first + n):
+    for i in range(block * ROWS, min((block + 1) * ROWS, rows.n_rows)):
         x = (<const value_t*> (rows.x + i * rows.row_stride + column * rows.column_stride))[0]
         w = 1.0 if rows.weight == NULL else rows.weight[i]
         cell = rows.y[i] * rows.n_features + column
         if x == x:
-            total[cell] += w
-            out[cell] += w * x
-
-
-cdef void _add_squares(
-    const Rows* rows, Py_ssize_t column, Py_ssize_t first, Py_ssize_t n, value_t* kind, const float64_t* mean,
-    float64_t* out
-) noexcept nogil:
-    cdef Py_ssize_t i, cell
-    cdef double x, w
-    for i in range(first, first + n):
-        x = (<const value_t*> (rows.x + i * rows.row_stride + column * rows.column_stride))[0]
-        w = 1.0 if rows.weight == NULL else rows.weight[i]
-        cell = rows.y[i] * rows.n_features + column
-        if x == x:
-            out[cell] += w * (x - mean[cell]) * (x - mean[cell])
+            if mean == NULL:
+                total[cell] += w
+                out[cell] += w * x
+            else:
+                out[cell] += w * (x - mean[cell]) * (x - mean[cell])
 
 
 cdef void _add_chunk(
     const Rows* rows, Py_ssize_t chunk, value_t* kind, const float64_t* mean, float64_t* total, float64_t* out
 ) noexcept nogil:
-    cdef Py_ssize_t block, n, j
+    cdef Py_ssize_t block, j
     for block in range((rows.n_rows + ROWS - 1) // ROWS):
-        n = min(<Py_ssize_t> ROWS, rows.n_rows - block * ROWS)
         for j in range(chunk * COLUMNS, min((chunk + 1) * COLUMNS, rows.n_features)):
             if mean == NULL:
-                _add_values(rows, j, block * ROWS, n, kind, total, out)
+                _add_column(rows, j, block, kind, <const float64_t*> NULL, total, out)
             else:
-                _add_squares(rows, j, block * ROWS, n, kind, mean, out)
+                _add_column(rows, j, block, kind, mean, total, out)
 
 
 def add_moments(

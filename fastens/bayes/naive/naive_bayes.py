@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
-from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, PRIOR, Array, BaseNaiveBayes, PosteriorNaiveBayes
+from fastens.bayes.naive.base_naive_bayes import Array, BaseNaiveBayes, PosteriorNaiveBayes
 from fastens.bayes.naive.count_likelihoods import (
     BernoulliLikelihood,
     ComplementLikelihood,
@@ -15,11 +15,19 @@ from fastens.bayes.naive.count_likelihoods import (
     MultinomialLikelihood,
 )
 from fastens.bayes.naive.likelihoods import Likelihood
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real
+from fastens.bayes.naive.parameters import (
+    COMMON_RULES,
+    FINITE,
+    PRIOR,
+    SmoothingParameters,
+    check_alpha,
+    smoothing_of,
+)
+from fastens.checked_parameters import with_parameters
+from fastens.parameters import ANYTHING, FLAG, NONE, real
 
-FINITE = Rule("a finite number", real(-np.inf).holds)
 
-
+@with_parameters
 class GaussianNB(PosteriorNaiveBayes):
     """Naive Bayes for columns of numbers that are normal in each class.
 
@@ -29,23 +37,13 @@ class GaussianNB(PosteriorNaiveBayes):
 
     Parameters
     ----------
-    priors : array of shape (n_classes,), optional
-        Prior of the classes; default: their share of the rows.
-    var_smoothing : float, default=1e-9
-        This share of the largest variance of a column is added to all variances.
-    {n_jobs}
+    priors : array of shape (n_classes,) or None, default=None
+        Prior of the classes; None: their share of the rows.
+    {parameters}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    class_count_, class_prior_, class_log_prior_ : arrays of shape (n_classes,)
-        Rows of each class, and its prior.
-    theta_, var_ : arrays of shape (n_classes, n_features)
-        Means and variances.
-    epsilon_ : float
-        What was added to the variances.
-    {raises}
+    {attributes}
 
     References
     ----------
@@ -63,8 +61,9 @@ class GaussianNB(PosteriorNaiveBayes):
 
     _parameter_rules: ClassVar = {"priors": PRIOR, "var_smoothing": real(0), "n_jobs": ANYTHING}
 
-    def __init__(self, *, priors: Any = None, var_smoothing: float = 1e-9, n_jobs: int | None = None) -> None:
-        self._keep_parameters(locals())
+    priors: Any = None
+    var_smoothing: float = 1e-9
+    n_jobs: int | None = None
 
     def _given_prior(self) -> tuple[bool, Any]:
         return True, self.priors
@@ -74,17 +73,17 @@ class GaussianNB(PosteriorNaiveBayes):
 
     @property
     def class_prior_(self) -> Array:
-        """Prior of the classes."""
+        """Prior of the classes, shape (n_classes,)."""
         return np.exp(self.class_log_prior_)
 
     @property
     def theta_(self) -> Array:
-        """Means, by class and column."""
+        """Means, by class and column, shape (n_classes, n_features)."""
         return self._likelihoods[0].theta
 
     @property
     def var_(self) -> Array:
-        """Variances, by class and column."""
+        """Variances, by class and column, shape (n_classes, n_features)."""
         return self._likelihoods[0].var
 
     @property
@@ -93,33 +92,20 @@ class GaussianNB(PosteriorNaiveBayes):
         return self._likelihoods[0].epsilon
 
 
-class BernoulliNB(PosteriorNaiveBayes):
+@with_parameters
+class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     """Naive Bayes for binary columns.
 
-    P(column is 1 | class) has a Beta prior, whose two pseudo-counts `smoothing` sets. Missing values are skipped.
+    P(column is 1 | class) has a Beta prior, whose two pseudo-counts `smoothing` sets (r is 2). Missing values are
+    skipped.
 
     Parameters
     ----------
-    {alpha}
-    binarize : float or None, default=0.0
-        Values above it count as 1; None is 0.
-    {prior}
-    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
-        Pseudo-count of each value: `alpha`; `m` / 2; 1/2; `ess` / (2 n_classes); 0.
-    m : float, default=1.0
-        Imagined rows of a class with smoothing="m" (the m-estimate).
-    ess : float, default=1.0
-        Imagined rows of all classes with smoothing="bdeu", the equivalent sample size.
-    {n_jobs}
+    {parameters}
 
     Attributes
     ----------
-    {classes}
-    feature_count_, feature_log_prob_ : arrays of shape (n_classes, n_features)
-        Rows with value 1, and the log of their probability.
-    log_evidence_ : float
-        Log probability of the columns given the classes, the parameters averaged out.
-    {raises}
+    {attributes}
 
     References
     ----------
@@ -133,82 +119,58 @@ class BernoulliNB(PosteriorNaiveBayes):
     ['a', 'b']
     """
 
-    _parameter_rules: ClassVar = {**COMMON_RULES, **SMOOTHING_RULES, "binarize": FINITE | NONE}
+    _parameter_rules: ClassVar = {**SmoothingParameters._parameter_rules, "binarize": FINITE | NONE}
+    _poor_score = True
 
-    def __init__(
-        self,
-        *,
-        alpha: Any = 1.0,
-        binarize: float | None = 0.0,
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        smoothing: str = "laplace",
-        m: float = 1.0,
-        ess: float = 1.0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
+    binarize: float | None = 0.0
 
     def _make_likelihoods(self) -> list[Likelihood]:
         return [BernoulliLikelihood(smoothing_of(self), threshold=self.binarize)]
 
     @property
     def feature_count_(self) -> Array:
-        """Rows with value 1, by class and column."""
+        """Rows with value 1, by class and column, shape (n_classes, n_features)."""
         return self._likelihoods[0].counts[:, 1::2]
 
     @property
     def feature_log_prob_(self) -> Array:
-        """Log probability of 1, by class and column."""
+        """Log probability of 1, by class and column, shape (n_classes, n_features)."""
         return self._likelihoods[0].log_prob[:, 1::2]
 
 
 class _EventNaiveBayes(BaseNaiveBayes):
     """What the models of event counts share."""
 
+    _poor_score = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
         tags.input_tags.positive_only = True
         return tags
 
     @property
     def feature_count_(self) -> Array:
-        """Events, by class and column."""
+        """Events, by class and column, shape (n_classes, n_features)."""
         return self._likelihoods[0].counts
 
 
-class MultinomialNB(_EventNaiveBayes, PosteriorNaiveBayes):
+@with_parameters
+class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
     """Naive Bayes for columns that count events, such as words.
 
-    The events of a row are drawn one after another with the probabilities of its class, which have a Dirichlet prior.
+    The events of a row are drawn one after another with the probabilities of its class, which have a Dirichlet prior:
+    r is the number of columns, q that of classes.
     A missing count is no event.
 
     Parameters
     ----------
-    {alpha}
-    {prior}
-    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
-        Pseudo-count of each event: `alpha`; `m` / n_features; 1/2; `ess` / (n_features n_classes); 0.
-    m : float, default=1.0
-        Imagined events of a class with smoothing="m" (the m-estimate).
-    ess : float, default=1.0
-        Imagined events of all classes with smoothing="bdeu", the equivalent sample size.
-    {n_jobs}
+    {parameters}
 
     Attributes
     ----------
-    {classes}
-    feature_count_, feature_log_prob_ : arrays of shape (n_classes, n_features)
-        Events, and the log of their probabilities.
+    {attributes}
     log_evidence_ : float
         Log probability of the events, one after another, given the classes, the parameters averaged out.
-    {raises}
 
     References
     ----------
@@ -222,30 +184,16 @@ class MultinomialNB(_EventNaiveBayes, PosteriorNaiveBayes):
     ['a', 'b']
     """
 
-    _parameter_rules: ClassVar = {**COMMON_RULES, **SMOOTHING_RULES}
-
-    def __init__(
-        self,
-        *,
-        alpha: Any = 1.0,
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        smoothing: str = "laplace",
-        m: float = 1.0,
-        ess: float = 1.0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
-
     def _make_likelihoods(self) -> list[Likelihood]:
         return [MultinomialLikelihood(smoothing_of(self))]
 
     @property
     def feature_log_prob_(self) -> Array:
-        """Log probability of each event, by class."""
+        """Log probability of each event, by class, shape (n_classes, n_features)."""
         return self._likelihoods[0].log_prob
 
 
+@with_parameters
 class ComplementNB(_EventNaiveBayes):
     """Naive Bayes for counts of events that scores each class by the rows of all others.
 
@@ -254,22 +202,19 @@ class ComplementNB(_EventNaiveBayes):
 
     Parameters
     ----------
+    {parameters}
     alpha : float or array of shape (n_features,), default=1.0
         Pseudo-count of each event.
     fit_prior : bool, default=True
         Whether `class_log_prior_` is the classes' share of the rows; otherwise all are alike.
-    class_prior : array of shape (n_classes,), optional
+    class_prior : array of shape (n_classes,) or None, default=None
         Kept as `class_log_prior_`; takes no part in the scores.
     norm : bool, default=False
         Whether the weights of each class are divided by their sum.
-    {n_jobs}
 
     Attributes
     ----------
-    {classes}
-    feature_count_, feature_log_prob_ : arrays of shape (n_classes, n_features)
-        Events, and the weights.
-    {raises}
+    {attributes}
 
     References
     ----------
@@ -285,16 +230,11 @@ class ComplementNB(_EventNaiveBayes):
 
     _parameter_rules: ClassVar = {**COMMON_RULES, "alpha": SMOOTHING_RULES["alpha"], "norm": FLAG}
 
-    def __init__(
-        self,
-        *,
-        alpha: Any = 1.0,
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        norm: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    alpha: Any = 1.0
+    fit_prior: bool = True
+    class_prior: Any = None
+    norm: bool = False
+    n_jobs: int | None = None
 
     def _make_likelihoods(self) -> list[Likelihood]:
         smoothing = Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_))
@@ -305,17 +245,5 @@ class ComplementNB(_EventNaiveBayes):
 
     @property
     def feature_log_prob_(self) -> Array:
-        """Weight of each event, by class."""
+        """Weight of each event, by class, shape (n_classes, n_features)."""
         return self._likelihoods[0].weights
-
-
-def check_alpha(alpha: Any, n_features: int) -> Any:
-    """The pseudo-count, or an array of one for each column."""
-    if np.ndim(alpha) and len(alpha) != n_features:
-        raise ValueError(f"alpha must be a number or have one for each of the {n_features} columns; got {len(alpha)}.")
-    return alpha
-
-
-def smoothing_of(model: Any) -> Smoothing:
-    """The smoothing that a model's parameters describe."""
-    return Smoothing(model.smoothing, check_alpha(model.alpha, model.n_features_in_), model.m, model.ess)

@@ -11,11 +11,12 @@ from fastens.base import TrainingData
 from fastens.bayes.counts.column_bins import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.averaged_likelihoods import OneDependenceLikelihood, TwoDependenceLikelihood
-from fastens.bayes.naive.base_naive_bayes import COMMON_RULES, PosteriorNaiveBayes
-from fastens.bayes.naive.category_input import UNSEEN, CategoryInput
+from fastens.bayes.naive.base_naive_bayes import PosteriorNaiveBayes
+from fastens.bayes.naive.category_input import CategoryInput
 from fastens.bayes.naive.likelihoods import Likelihood
-from fastens.bayes.naive.naive_bayes import smoothing_of
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood
+from fastens.bayes.naive.parameters import UNSEEN, SmoothingParameters, smoothing_of
+from fastens.checked_parameters import with_parameters
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
 
@@ -32,13 +33,9 @@ class _PairModel(CategoryInput):
     """What the models from counts of pairs share: numbers become bins, learned from the first rows."""
 
     _parameter_rules: ClassVar = PAIR_RULES
+    _poor_score = True
     max_bins: int
     _limits: Limits
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
     def _takes_numbers_as_they_are(self) -> bool:
         chosen = self.categorical_features
@@ -87,7 +84,8 @@ class _PairModel(CategoryInput):
         super()._restore_fitted(arrays)
 
 
-class TANClassifier(_PairModel, PosteriorNaiveBayes):
+@with_parameters
+class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     """Tree-augmented naive Bayes: each column depends on the class and on one other column, which form a tree.
 
     The tree is the one of greatest likelihood, a maximum spanning tree of the mutual informations of the columns given
@@ -97,32 +95,17 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
 
     Parameters
     ----------
-    {alpha}
-    {prior}
-    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
-        Pseudo-count of each of the r categories of a column, for each class and each of the q categories of its parent:
-        `alpha`; `m` / r; 1/2; `ess` / (r q n_classes); 0.
-    m : float, default=1.0
-        Imagined rows with smoothing="m" (the m-estimate, its prior the same for every category).
-    ess : float, default=1.0
-        Imagined rows of the whole table with smoothing="bdeu", the equivalent sample size.
-    {binned}
-    root : int or str, optional
-        The column that depends on the class alone, by its index or name; default: that of the greatest mutual
+    {parameters}
+    root : int, str or None, default=None
+        The column that depends on the class alone, by its index or name; None: that of the greatest mutual
         information with the class.
-    {n_jobs}
 
     Attributes
     ----------
-    parents_ : array of shape (n_features,)
-        The column that each column depends on besides the class; -1 for the root.
-    {classes}
-    {bins}
+    {attributes}
     log_evidence_ : float
         Log probability of the columns given the classes and the tree, the parameters averaged out; of each column over
         the rows in which its parent is known too.
-    n_features_in_ : int
-        Number of columns.
 
     Raises
     ------
@@ -146,27 +129,15 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
     """
 
     _parameter_rules: ClassVar = {
-        **COMMON_RULES,
+        **SmoothingParameters._parameter_rules,
         **PAIR_RULES,
         "root": NONE | whole(0) | instance(str, "the name of a column"),
     }
 
-    def __init__(
-        self,
-        *,
-        alpha: Any = 1.0,
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        smoothing: str = "laplace",
-        m: float = 1.0,
-        ess: float = 1.0,
-        max_bins: int = 8,
-        categorical_features: Any = "from_dtype",
-        unseen: str = "ignore",
-        root: int | str | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    max_bins: int = 8
+    categorical_features: Any = "from_dtype"
+    unseen: str = "ignore"
+    root: int | str | None = None
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
         return TreeLikelihood(*arguments, root=self._root_index())
@@ -187,6 +158,7 @@ class TANClassifier(_PairModel, PosteriorNaiveBayes):
         return self._likelihoods[0].parents
 
 
+@with_parameters
 class AODEClassifier(_PairModel):
     """Averaged one-dependence estimators: naive Bayes models, each with one column as a further parent of all others.
 
@@ -197,6 +169,7 @@ class AODEClassifier(_PairModel):
 
     Parameters
     ----------
+    {parameters}
     order : {1, 2}, default=1
         How many columns are parents of the others. 2 is less biased, for tables of many rows: time and memory grow by
         a factor of some half the number of columns.
@@ -204,24 +177,14 @@ class AODEClassifier(_PairModel):
         A column, or a pair of columns, is a parent for the rows whose values there came in at least this many rows, or
         weight, of `fit`. A row that no pair is a parent for has the average over single columns, and one without these
         is classified by naive Bayes. Webb, Boughton & Wang use 30.
-    {alpha}
-    smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
+    smoothing : {"laplace", "m", "kt", "bdeu", "none"}, default="laplace"
         Pseudo-count of each of the r categories of a column, for each class and each of the q categories of its parent:
         `alpha`; `m` / r; 1/2; `ess` / (r q n_classes); 0. That of each of the q n_classes values of class and parent
         together: `alpha`, of two parents the mean of theirs; `m` / (q n_classes); 1/2; `ess` / (q n_classes); 0.
-    m : float, default=1.0
-        Imagined rows with smoothing="m" (the m-estimate, its prior the same for every category).
-    ess : float, default=1.0
-        Imagined rows of the whole table with smoothing="bdeu", the equivalent sample size.
-    {binned}
-    {n_jobs}
 
     Attributes
     ----------
-    {classes}
-    {bins}
-    n_features_in_ : int
-        Number of columns.
+    {attributes}
 
     Raises
     ------
@@ -248,21 +211,16 @@ class AODEClassifier(_PairModel):
 
     _parameter_rules: ClassVar = {**PAIR_RULES, "order": whole(1, 2), "min_count": real(0)}
 
-    def __init__(
-        self,
-        *,
-        order: int = 1,
-        min_count: float = 1.0,
-        alpha: Any = 1.0,
-        smoothing: str = "laplace",
-        m: float = 1.0,
-        ess: float = 1.0,
-        max_bins: int = 8,
-        categorical_features: Any = "from_dtype",
-        unseen: str = "ignore",
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    order: int = 1
+    min_count: float = 1.0
+    alpha: Any = 1.0
+    smoothing: str = "laplace"
+    m: float = 1.0
+    ess: float = 1.0
+    max_bins: int = 8
+    categorical_features: Any = "from_dtype"
+    unseen: str = "ignore"
+    n_jobs: int | None = None
 
     def _given_prior(self) -> tuple[bool, Any]:
         return True, None

@@ -14,9 +14,11 @@ from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
-from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.rollback import keeps_model
+from fastens.checked_parameters import with_parameters
+from fastens.docstrings import Docs
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
 from fastens.table.columns.factorize import is_missing
@@ -89,11 +91,13 @@ def _are_words(value: Any) -> bool:
     return isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value)
 
 
+@with_parameters
 class TextClassifier(BaseClassifier, SavedEstimator):
     """Classify texts by their words: vocabulary, stop words, stems, counts, naive Bayes.
 
     Parameters
     ----------
+    {parameters}
     model : "multinomial", "bernoulli", "complement" or "document-frequencies", default="multinomial"
         The naive Bayes: MultinomialNB, BernoulliNB (whose features are always binary) or
         ComplementNB. "document-frequencies" is BernoulliNB with the preparation of its textbook form: English stop
@@ -119,15 +123,10 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         Pseudo-counts, as in MultinomialNB; model="complement" has "laplace" alone.
     alpha : float, default=1.0
         Pseudo-count with smoothing="laplace".
-    fit_prior : bool, default=True
-        Whether the prior of the classes is their share of the texts; otherwise all are alike.
-    n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
+    {attributes}
     terms_ : array of str, shape (n_terms,)
         The vocabulary, sorted.
     classifier_ : fitted naive Bayes
@@ -152,7 +151,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     >>> model = TextClassifier().fit(texts, ["spam", "spam", "ham", "ham"])
     >>> model.predict(["a prize for you", "lunch now"]).tolist()
     ['spam', 'ham']
-    >>> [word for word, _ in model.most_telling_words(2)["ham"]]
+    >>> [word for word, _ in model.most_informative_terms(2)["ham"]]
     ['at', 'lunch']
     """
 
@@ -171,27 +170,21 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         "fit_prior": FLAG,
         "n_jobs": ANYTHING,
     }
-    classifier_: BaseNaiveBayes
-    terms_: NDArray[np.str_]
+    _docs: ClassVar[Docs] = DOCS
 
-    def __init__(
-        self,
-        *,
-        model: str = "multinomial",
-        features: str = "binary",
-        lowercase: bool = True,
-        stop_words: Any = None,
-        stemmer: str | None = None,
-        ngram_range: Any = (1, 1),
-        min_df: float = 1,
-        max_df: float = 1.0,
-        max_features: int | None = None,
-        smoothing: str = "laplace",
-        alpha: float = 1.0,
-        fit_prior: bool = True,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    model: str = "multinomial"
+    features: str = "binary"
+    lowercase: bool = True
+    stop_words: Any = None
+    stemmer: str | None = None
+    ngram_range: Any = (1, 1)
+    min_df: float = 1
+    max_df: float = 1.0
+    max_features: int | None = None
+    smoothing: str = "laplace"
+    alpha: float = 1.0
+    fit_prior: bool = True
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -288,7 +281,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         counts = self.transform(X)
         return self.classifier_.predict_proba(counts)
 
-    def most_telling_words(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
+    def most_informative_terms(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
         """Return the most characteristic terms of each class.
 
         Parameters

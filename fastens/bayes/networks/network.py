@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.bayes.counts.attributes import CodedInput
-from fastens.bayes.counts.column_bins import Limits, bin_names, binned, learn_limits
+from fastens.bayes.counts.column_bins import bin_names, binned, learn_limits
 from fastens.bayes.counts.counting import CODE_DTYPES, encode
 from fastens.bayes.counts.declared import Values, declared_values, given_values, with_values
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
@@ -24,11 +25,13 @@ from fastens.bayes.networks.network_queries import NetworkQueries
 from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn_structure
 from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.bayes.rollback import keeps_model
+from fastens.checked_parameters import with_parameters
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
+from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -44,6 +47,7 @@ HIDDEN = NONE | Rule(
 )
 
 
+@with_parameters
 class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator, NetworkQueries):
     """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
 
@@ -85,19 +89,19 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         Initial tables of EM. "counts": those of the rows in which a variable and its parents are known. "random":
         drawn uniformly. Or tables by variable, of probabilities greater than 0, as in `tables_`; the others are those
         of "counts".
-    learning_rate : float, optional
+    learning_rate : float or None, default=None
         Step size of missing="gradient", greater than 0 and at most 1. With it gradient ascent also runs where nothing
-        is missing and counts give the maximum. Default: adaptive steps, doubled while the likelihood rises and halved
+        is missing and counts give the maximum. None: adaptive steps, doubled while the likelihood rises and halved
         where it falls.
     max_iter : int, default=200
         Most iterations of EM or gradient ascent.
     tol : float, default=1e-6
         They stop where an iteration raises the log likelihood by less than this for each row.
-    hidden : dict, optional
+    hidden : dict or None, default=None
         Hidden variables: numbers of values by name. Needs a given structure.
-    states : dict of lists, optional
+    states : dict of lists or None, default=None
         Values of columns by name, in the order of `states_`, also values that no row has: smoothing gives them a
-        probability. Default: the values found, and those of the column's type (pandas' categories, enums).
+        probability. None: the values found, and those of the column's type (pandas' categories, enums).
     max_bins : int or None, default=None
         Most bins of a column of numbers, which are the variable's values: quantiles, or one for each distinct value
         where these are fewer. None: every distinct number is a value.
@@ -112,23 +116,12 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     ----------
     classes_ : array of shape (n_classes,)
         The labels, sorted; only with a class.
-    node_names_ : list of str
-        The variables: the columns, hidden variables, the class.
-    edges_ : list of pairs
-        (parent, child) of all edges.
-    parents_, states_, tables_ : dict
-        For each variable its parents, its values, and its table: axes for the parents in their order, and for itself.
-    n_parameters_ : int
-        Free parameters.
     history_ : array
         The objective of EM before each iteration and at the end: the log likelihood plus, with smoothing, the
         pseudo-counts times the logs of the probabilities. One value where nothing is missing.
     n_iter_ : int
         Iterations; 1 where nothing is missing.
-    log_evidence_ : float
-        Log probability of the data given the structure, the tables averaged out; where nothing is missing.
-    map_estimator_, ml_estimator_ : BayesianNetwork
-        The same network with the most probable tables, and those of the greatest likelihood.
+    {attributes}
     n_features_in_ : int
         Number of columns.
 
@@ -177,42 +170,28 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         "class_name": instance(str, "a string"),
         "n_jobs": ANYTHING,
     }
-    _network: DiscreteNetwork
-    _counts: list[Array] | None
-    _limits: Limits
-    history_: Array
-    n_iter_: int
+    _poor_score = True
 
-    def __init__(
-        self,
-        structure: Any = "hill-climb",
-        *,
-        criterion: str = "bic",
-        max_parents: int = 3,
-        min_information: float = 0.03,
-        tabu: int = 0,
-        smoothing: str = "laplace",
-        alpha: float = 1.0,
-        m: float = 1.0,
-        ess: float = 1.0,
-        missing: str = "em",
-        start: Any = "counts",
-        learning_rate: float | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        hidden: Mapping[str, int] | None = None,
-        states: Mapping[str, Any] | None = None,
-        max_bins: int | None = None,
-        class_name: str = "class",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
+    structure: Any = field(default="hill-climb", kw_only=False)
+    criterion: str = "bic"
+    max_parents: int = 3
+    min_information: float = 0.03
+    tabu: int = 0
+    smoothing: str = "laplace"
+    alpha: float = 1.0
+    m: float = 1.0
+    ess: float = 1.0
+    missing: str = "em"
+    start: Any = "counts"
+    learning_rate: float | None = None
+    max_iter: int = 200
+    tol: float = 1e-6
+    hidden: Mapping[str, int] | None = None
+    states: Mapping[str, Any] | None = None
+    max_bins: int | None = None
+    class_name: str = "class"
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -391,7 +370,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         if y is not None:
             if not hasattr(self, "classes_"):
                 raise ValueError("y must not be given: the network has no class.")
-            labels = self._encode_target(self._read_target(y, len(positions)))
+            labels = self._encode_target(self._read_target(y))
+            check_same_rows(len(positions), len(labels))
         return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
 
     def _position(self, number: int, value: Any) -> int | None:

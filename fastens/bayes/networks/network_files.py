@@ -148,8 +148,7 @@ class NetworkFiles:
         model._check_parameters()
         names = list(network.names[:n_columns])
         model._encoder = InputEncoder(names, [list(found) for found in network.states[:n_columns]])
-        model._set_columns(n_columns, names)
-        model._set_plain()
+        model._set_columns()
         if target is not None:
             model.classes_ = np.array(network.states[-1])
         model._network, model._counts, model._limits = network, None, [None] * n_columns

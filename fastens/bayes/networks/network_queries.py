@@ -15,7 +15,6 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
 from fastens.inspection.table_text import table_text
 from fastens.parameters import FLAG, NONE, instance, whole
-from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None
@@ -224,21 +223,6 @@ class NetworkQueries:
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Return log P(what is known of the row), with its label where `y` is given; shape (n_samples,)."""
         return log_likelihoods(self._fitted, self._code_rows(X, y), resolve_n_jobs(self.n_jobs))
-
-    def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the sum of log P(row, label) over rows."""
-        logs_of_rows = self.score_samples(X, y)
-        weight = check_weights(sample_weight, len(logs_of_rows))
-        return float(logs_of_rows.sum() if weight is None else logs_of_rows @ weight)
-
-    def aic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""
-        return -2 * self.log_likelihood(X, y) + 2 * self.n_parameters_
-
-    def bic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
-        rows = self.score_samples(X, y)
-        return float(-2 * rows.sum() + self.n_parameters_ * np.log(len(rows)))
 
     # A picture --------------------------------------------------
 

@@ -11,19 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.bayes.posterior import generator
 from fastens.bayes.rollback import keeps_model
+from fastens.checked_parameters import with_parameters
+from fastens.docstrings import entries
 from fastens.engine.grow.pruning import cut
 from fastens.engine.rows.sampling import content_hashes, mixed
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_sums import leaf_sums
-from fastens.engine.trees.midpoints import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.engine.trees.unpack import sum_up
-from fastens.forests.base_trees import RULES as TREE_RULES
-from fastens.forests.docstrings import entries
+from fastens.forests.bags import draw_seed
 from fastens.forests.forest_members import single_tree
+from fastens.forests.parameters import features_per_split
 from fastens.forests.posterior_averaging import SPLIT_PRIOR, TRAIN
-from fastens.forests.tree import SPLITTER, BaseDecisionTree
-from fastens.parameters import Rule, one_of, real, whole
+from fastens.forests.tree import BaseDecisionTree
+from fastens.parameters import POSITIVE, one_of, parameter, real, whole
 from fastens.posterior.averaging import PruningPrior
 from fastens.posterior.leaf_priors import LeafPrior
 from fastens.posterior.prunings import Prunings
@@ -32,16 +33,7 @@ from fastens.posterior.split_priors import NodeSearch, n_splits_of, n_splittable
 Array = NDArray[np.float64]
 HONEST = "honest"
 
-_NOT_OF_THIS = ("ccp_alpha", "monotonic_cst", "categorical_encoding", "categorical_missing")
-RULES: dict[str, Rule] = {
-    **{name: rule for name, rule in TREE_RULES.items() if name not in _NOT_OF_THIS},
-    **SPLITTER,
-    "split_prior": SPLIT_PRIOR,
-    "temperature": real(0, open_low=True),
-    "evidence": one_of(TRAIN, HONEST),
-}
-
-POSTERIOR_PARAMETERS = entries("""\
+POSTERIOR_DOCS = entries("""\
 split_prior : {"search", "strict", "features"}, float or pair
     Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
     given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
@@ -56,18 +48,18 @@ temperature : float
 """)
 
 
+@with_parameters
 class BaseBayesTree(BaseDecisionTree):
     """The average over all prunings of one grown tree."""
+
+    split_prior: Any = parameter(SPLIT_PRIOR, default="search")
+    evidence: str = parameter(one_of(TRAIN, HONEST), default="train")
+    temperature: float = parameter(POSITIVE, default=1.0)
 
     _takes_several_targets = False
     _with_search = True
     # What `reweight` may change, besides the prior of the leaves.
     _PRIOR: ClassVar[tuple[str, ...]] = ("split_prior", "temperature")
-    _n_thresholds: Array
-    # Of each node: see `SearchCost`.
-    _n_splits: Array
-    _node_statistics: Array
-    _honest_seed: int
 
     # Fit --------------------------------------------------
 
@@ -90,10 +82,9 @@ class BaseBayesTree(BaseDecisionTree):
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
+        # Of each node: see `SearchCost`.
         self._n_splits = self._count_splits(tree)
-        if not self._has_random_thresholds():
-            tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
-        self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
+        self._keep_tree(tree, binning, matrix, data)
         self._learn_leaf_prior(data)
         self._node_statistics = self._evidence(data)
         self._average()
@@ -101,8 +92,8 @@ class BaseBayesTree(BaseDecisionTree):
 
     def _count_splits(self, tree: Tree) -> Array:
         assert isinstance(tree, SearchedTree)
-        n_features, n_drawn = n_splittable(self._n_thresholds), self._features_per_split()
-        return n_splits_of(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds())
+        n_features, n_drawn = n_splittable(self._n_thresholds), features_per_split(self)
+        return n_splits_of(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds)
 
     def _evidence(self, data: TrainingData) -> Array:
         """The statistics of all nodes from the rows that are evidence, (n_statistics, n_nodes)."""
@@ -116,9 +107,6 @@ class BaseBayesTree(BaseDecisionTree):
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
         """The statistics of all nodes from those stored in the tree, if these are exact."""
         return None
-
-    def _monotonic(self) -> None:
-        """Averages over prunings need not keep to constraints, so there are none."""
 
     def _add_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Count more rows in the leaves of the tree there is, if there is one."""
@@ -140,7 +128,7 @@ class BaseBayesTree(BaseDecisionTree):
     def _growing_weight(self, data: TrainingData) -> Array | None:
         if self.evidence == TRAIN:
             return data.sample_weight
-        self._honest_seed = self._draw_seed()
+        self._honest_seed = draw_seed(self.random_state)
         ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         return np.where(self._grows(data), ones, 0.0)
 
@@ -213,7 +201,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     @property
     def expected_n_leaves_(self) -> float:
-        """The expected number of leaves, over all prunings."""
+        """The expected number of leaves, over all prunings; `get_n_leaves()` is that of the whole tree."""
         self._check_fitted()
         return self._prunings.expected_leaves()
 

@@ -10,12 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
 from fastens.bayes.rollback import keeps_model
-from fastens.bayes.trees.base_bayes_tree import POSTERIOR_PARAMETERS, RULES, BaseBayesTree, interval_levels
+from fastens.bayes.trees.base_bayes_tree import POSTERIOR_DOCS, BaseBayesTree, interval_levels
+from fastens.checked_parameters import with_parameters
+from fastens.docstrings import Docs, entries
 from fastens.engine.trees.trees import Tree
 from fastens.engine.whole import are_copies
-from fastens.forests.base_trees import CLASS_RULES, TreesClassifier, TreesRegressor
-from fastens.forests.docstrings import CLASS_PARAMETERS, NUMBER_PARAMETERS, Docs, entries
-from fastens.parameters import one_of, real
+from fastens.forests.base_trees import TreesClassifier, TreesRegressor
+from fastens.forests.docstrings import CLASS_DOCS, DOCS
+from fastens.forests.parameters import CLASS_CRITERION
+from fastens.parameters import ANYTHING, NONE, POSITIVE, one_of, parameter, whole
 from fastens.posterior.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 
@@ -23,7 +26,28 @@ Array = NDArray[np.float64]
 MODES = ("bayes", "map", "gibbs")
 _FEWEST_ROWS = 0.05
 
+CLASS_PRIOR_DOCS = POSTERIOR_DOCS | entries("""\
+alpha : float or None
+    Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
+    beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
+    all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
+    leaves by chance. L leaves part n rows: few leaves do where there is little noise.
+class_weight : dict, "balanced" or None
+    Factors of the rows' weights by class.
+""")
+NUMBER_PRIOR_DOCS = POSTERIOR_DOCS | entries("""\
+prior_weight : float
+    How many rows the prior mean of a leaf, which is the mean of all targets, is worth.
+prior_shape : float
+    Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
+prior_scale : float
+    The prior variance of a leaf's targets, as a share of the variance of all.
+criterion : {"squared_error", "poisson"}
+    What a split lowers, and the model of a leaf.
+""")
 
+
+@with_parameters
 class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     """A decision tree for classification, averaged over all its prunings.
 
@@ -37,24 +61,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    log_evidence_ : float
-        Log of the labels' probability, over all prunings and leaf values.
-    expected_n_leaves_ : float
-        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
-    entropy_ : float
-        How uncertain the pruning is, in nats.
-    feature_probabilities_ : array of shape (n_features_in_,)
-        Posterior probability that the tree splits on each feature at all.
-    map_estimator_ : DecisionTreeClassifier
-        The most probable pruning.
-    map_log_joint_ : float
-        Log of its joint probability with the labels.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
 
     References
     ----------
@@ -74,52 +81,13 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     True
     """
 
-    _parameter_docs: ClassVar[Docs] = (
-        CLASS_PARAMETERS
-        | POSTERIOR_PARAMETERS
-        | entries("""\
-alpha : float or None
-    Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
-    beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
-    all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
-    leaves by chance. L leaves part n rows: few leaves do where there is little noise.
-class_weight : dict, "balanced" or None
-    Factors of the rows' weights by class.
-""")
-    )
-    _parameter_rules: ClassVar = {**RULES, **CLASS_RULES, "alpha": one_of(None) | real(0, open_low=True)}
+    alpha: float | None = parameter(NONE | POSITIVE, default=None, kw_only=False)
+    criterion: str = parameter(CLASS_CRITERION, default="entropy")
+    class_weight: Any = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar[Docs] = CLASS_DOCS | CLASS_PRIOR_DOCS
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
     _modes = MODES
-    # Of the weights.
-    _class_shares: Array
-    # What the default prior of a leaf is worth.
-    _prior_rows: float
-
-    def __init__(
-        self,
-        alpha: float | None = None,
-        *,
-        split_prior: Any = "search",
-        evidence: str = "train",
-        temperature: float = 1.0,
-        criterion: str = "entropy",
-        splitter: str = "best",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        class_weight: Any = None,
-        interaction_cst: Any = None,
-        feature_weights: Any = None,
-        categorical_features: Any = "from_dtype",
-        max_bins: int = 255,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         n_classes = len(self.classes_)
@@ -166,16 +134,16 @@ class_weight : dict, "balanced" or None
         return self
 
     def _map_proba(self, X: ArrayLike) -> Array:
-        return self._probabilities(self._map_values(X))
+        return self._targets.probabilities(self._map_values(X))
 
     def _gibbs_proba(self, X: ArrayLike, random: np.random.Generator) -> Array:
-        return self._probabilities(self._gibbs_values(X, random))
+        return self._targets.probabilities(self._gibbs_values(X, random))
 
     def _vote_share(self, X: ArrayLike) -> Array:
         leaves, row = np.unique(self.apply(X), return_inverse=True)
         place, node, weight = self._ancestor_weights(leaves)
         votes = np.zeros((len(leaves), len(self.classes_)))
-        np.add.at(votes, (place, self._probabilities(self._leaf_values(node)).argmax(axis=1)), weight)
+        np.add.at(votes, (place, self._targets.probabilities(self._leaf_values(node)).argmax(axis=1)), weight)
         return votes[row.ravel()]
 
     def predict_proba_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
@@ -208,6 +176,7 @@ class_weight : dict, "balanced" or None
         super()._restore_fitted(arrays)
 
 
+@with_parameters
 class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     """A decision tree for regression, averaged over all its prunings.
 
@@ -220,22 +189,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     Attributes
     ----------
-    log_evidence_ : float
-        Log of the targets' density (of counts, their probability), over all prunings and leaf values.
-    expected_n_leaves_ : float
-        The expected number of leaves; `get_n_leaves()` is that of the whole tree.
-    entropy_ : float
-        How uncertain the pruning is, in nats.
-    feature_probabilities_ : array of shape (n_features_in_,)
-        Posterior probability that the tree splits on each feature at all.
-    map_estimator_ : DecisionTreeRegressor
-        The most probable pruning.
-    map_log_joint_ : float
-        Log of its joint probability with the targets.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where they have some.
+    {attributes}
 
     References
     ----------
@@ -254,58 +208,15 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     (3, 2)
     """
 
-    _parameter_docs: ClassVar[Docs] = (
-        NUMBER_PARAMETERS
-        | POSTERIOR_PARAMETERS
-        | entries("""\
-prior_weight : float
-    How many rows the prior mean of a leaf, which is the mean of all targets, is worth.
-prior_shape : float
-    Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
-prior_scale : float
-    The prior variance of a leaf's targets, as a share of the variance of all.
-criterion : {"squared_error", "poisson"}
-    What a split lowers, and the model of a leaf.
-""")
-    )
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "criterion": one_of("squared_error", "poisson"),
-        "prior_weight": real(0, open_low=True),
-        "prior_shape": real(0, open_low=True),
-        "prior_scale": real(0, open_low=True),
-    }
+    prior_weight: float = parameter(POSITIVE, default=1.0)
+    prior_shape: float = parameter(POSITIVE, default=4.0)
+    prior_scale: float = parameter(POSITIVE, default=0.1)
+    criterion: str = parameter(one_of("squared_error", "poisson"), default="squared_error")
+    max_bins: int = parameter(whole(2, 65_535), default=65_535)
+
+    _docs: ClassVar[Docs] = DOCS | NUMBER_PRIOR_DOCS
     _PRIOR = ("prior_weight", "prior_shape", "prior_scale", *BaseBayesTree._PRIOR)
     _value_dtype = np.float64
-    _location: Array
-    _variance: Array
-
-    def __init__(
-        self,
-        *,
-        prior_weight: float = 1.0,
-        prior_shape: float = 4.0,
-        prior_scale: float = 0.1,
-        split_prior: Any = "search",
-        evidence: str = "train",
-        temperature: float = 1.0,
-        criterion: str = "squared_error",
-        splitter: str = "best",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        interaction_cst: Any = None,
-        feature_weights: Any = None,
-        categorical_features: Any = "from_dtype",
-        max_bins: int = 65_535,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._keep_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,10 +11,11 @@ from sklearn.base import is_classifier
 
 import fastens
 from fastens.cli.table.card import KEY, ModelCard
-from fastens.cli.table.columns import DATE, GIVEN, NUMBER, TEXT, TIMESTAMP, WORDS, column_kinds, features
+from fastens.cli.table.columns import DATE, GIVEN, NUMBER, TIMESTAMP, column_kinds, features
 from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.split import Split
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
+from fastens.files import TableSchema
 from fastens.table.columns.dates import HOUR, column_and_part
 
 
@@ -58,10 +59,9 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
     return found
 
 
-def text_columns(card: ModelCard) -> list[str]:
-    """The columns to be read as text, the target among them, whatever their values look like."""
-    kinds = card.kinds if card.target is None else {**card.kinds, card.target: card.target_kind}
-    return [name for name, kind in kinds.items() if kind in (TEXT, WORDS)]
+def table_schema(card: ModelCard) -> TableSchema:
+    """How the table of training was read, and so every later one is."""
+    return TableSchema.from_dict(card.schema)
 
 
 def probabilities(model: Any, X: pa.Table) -> NDArray:

@@ -17,28 +17,14 @@ TEXT = "text"
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model.
-
-    Attributes
-    ----------
-    title : str
-        What it is.
-    classifier, regressor : callable or None
-        What makes one for each task; None where there is none.
-    unit : str
-        What `n_estimators` counts.
-    is_composed : bool
-        Whether it is made of other families, and so takes their time together.
-    is_special : bool
-        Whether it is for tables of one kind, or to learn from, and so is compared with others only by name.
-    """
+    """A kind of model."""
 
     title: str
     classifier: Callable[..., Any] | None
     regressor: Callable[..., Any] | None
-    unit: str = "rounds"
-    is_composed: bool = False
-    is_special: bool = False
+    unit: str = "rounds"  # what `n_estimators` counts
+    is_composed: bool = False  # made of other families, whose time it takes
+    is_special: bool = False  # compared with others only by name
 
     def estimator(self, task: str) -> Callable[..., Any] | None:
         """The class for a task."""

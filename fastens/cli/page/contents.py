@@ -68,8 +68,8 @@ def _columns(subject: Subject) -> list[Html]:
     """Importances, contributions and dependence of the columns; for a text its words."""
     model, X = subject.model, subject.X
     found = []
-    if hasattr(model, "most_telling_words"):
-        found.append(sections.telling_words(model.most_telling_words()))
+    if hasattr(model, "most_informative_terms"):
+        found.append(sections.informative_terms(model.most_informative_terms()))
     chosen = chosen_rows(subject)
     parts = _contributions(subject, list(chosen))
     if X.num_columns > 1:

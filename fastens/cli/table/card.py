@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ KEY = "table"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Target and task, the columns and what they hold, the best constant prediction, and which rows were held out."""
+    """Target and task, the columns, what they hold and how they are written, the best constant, the rows held out."""
 
     target: str | None
     target_kind: str | None
@@ -23,6 +23,7 @@ class ModelCard:
     kinds: dict[str, str]
     constant: list[float] | None
     split: Split | None = None
+    schema: dict[str, Any] = field(default_factory=dict)
 
     def trained_on(self, y: NDArray) -> NDArray[np.bool_] | None:
         """Which rows the model was trained on, if this is the target of the table of training; else None."""

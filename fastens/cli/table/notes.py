@@ -8,16 +8,12 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, kind_of, n_distinct
+from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, n_distinct
 from fastens.cli.table.errors import listed
 
 # A text column is an identifier when at least this share of its values is distinct, of this many or more.
 IDENTIFIER_SHARE = 0.95
 IDENTIFIER_MINIMUM = 50
-# A text column is called "numbers, but for ..." when at least this share of its values reads as numbers.
-NUMBER_SHARE = 0.8
-NUMBER_PATTERN = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-LOCAL_DATE_PATTERN = r"^\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(\s|$)"
 
 
 def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
@@ -34,9 +30,6 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
     if identifiers:
         option = "--drop " + shlex.quote(",".join(identifiers))
         found.append(f"These look like identifiers: {listed(identifiers)}. To leave them out: {option}")
-    for name, kind in kinds.items():
-        if kind == TEXT and kind_of(table[name].type) == TEXT and not pa.types.is_dictionary(table[name].type):
-            found.extend(_text_notes(table[name], name))
     return found
 
 
@@ -51,17 +44,3 @@ def _looks_like_identifier(column: pa.ChunkedArray, kind: str) -> bool:
         return False
     limits = pc.min_max(column).as_py()
     return limits["max"] - limits["min"] == n_values - 1 and n_distinct(column) == n_values
-
-
-def _text_notes(column: pa.ChunkedArray, name: str) -> list[str]:
-    """Texts that were meant to be numbers or dates."""
-    distinct = column.unique().drop_null()
-    if not len(distinct):
-        return []
-    numbers = pc.match_substring_regex(distinct, NUMBER_PATTERN)
-    others = distinct.filter(pc.invert(numbers))
-    if len(others) and pc.mean(numbers.cast(pa.float64())).as_py() >= NUMBER_SHARE:
-        return [f"{name!r} is text because of {listed(others.to_pylist(), 3)}; empty those cells to have numbers."]
-    if pc.mean(pc.match_substring_regex(distinct, LOCAL_DATE_PATTERN).cast(pa.float64())).as_py() > NUMBER_SHARE:
-        return [f"{name!r} looks like dates; written as YYYY-MM-DD they would be used as such."]
-    return []

@@ -6,11 +6,11 @@ import difflib
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, converted, kind_of, n_distinct
 from fastens.cli.table.errors import CommandError, listed
+from fastens.files.numbers import whole_numbers
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 # Whole numbers with no more distinct values than this are classes; --task overrides it.
@@ -22,6 +22,8 @@ def recognised_task(column: pa.ChunkedArray) -> str:
     kind = kind_of(column.type)
     if kind in (TEXT, BOOLEAN):
         return CLASSIFICATION
+    if kind != NUMBER:
+        return REGRESSION
     distinct = column.drop_null().unique()
     if pa.types.is_integer(column.type):
         return CLASSIFICATION if len(distinct) <= CLASSES_MAXIMUM else REGRESSION
@@ -35,12 +37,6 @@ def recognised_task(column: pa.ChunkedArray) -> str:
 def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
     """Refuse a target that cannot be learned."""
     kind = kind_of(column.type)
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
-    n_missing = column.null_count
-    if n_missing:
-        rows = f"{n_missing:,} of {len(column):,} rows"
-        raise CommandError(f"the target {name!r} is missing in {rows}; remove or fill these rows")
     if kind not in (NUMBER, TEXT, BOOLEAN):
         raise CommandError(f"the target {name!r} holds neither classes nor numbers but {column.type}")
     if task == REGRESSION and kind == TEXT:
@@ -49,6 +45,11 @@ def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
     if task == CLASSIFICATION and n_classes < 2:
         only = column[0].as_py()
         raise CommandError(f"the target {name!r} has one class only, {only!r}: at least two are needed")
+    if task == CLASSIFICATION and pa.types.is_floating(column.type) and not whole_numbers(column.chunks):
+        raise CommandError(
+            f"the target {name!r} has {n_classes:,} different numbers that are not whole, which are no classes; use "
+            f"--task regression, or --column {name}:category if each stands for a class"
+        )
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
         raise CommandError(
             f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows: not a class but a name?"

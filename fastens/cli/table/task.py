@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastens.cli.table.bundled import bundled_table
@@ -15,8 +16,8 @@ from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_kinds, features, kind_of, n_distinct
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.notes import column_notes
+from fastens.cli.table.reading import add_reading_options, read_with_options
 from fastens.cli.table.split import Split
-from fastens.cli.table.tables import read_table
 from fastens.cli.table.target import (
     CLASSIFICATION,
     REGRESSION,
@@ -26,8 +27,12 @@ from fastens.cli.table.target import (
     target_values,
     weight_values,
 )
+from fastens.files import TableSchema
+from fastens.files.read import ReadTable
 
 LABELS_SHOWN = 4
+# What is done with rows without a target.
+DROP, ERROR = "drop", "error"
 # Whole numbers with more distinct values than this are never classes.
 DOUBTFUL_MAXIMUM = 100
 
@@ -98,8 +103,11 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
     add("--categorical", help="columns of numbers that stand for categories", **columns)
     add("--weight", metavar="COL", help="a column with the weight of each row")
+    text = "leave out rows without a target (default), or refuse them"
+    add("--missing-target", choices=(DROP, ERROR), default=DROP, help=text)
     parser.set_defaults(text=None)
     add("--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)")
+    add_reading_options(parser)
 
 
 def add_test_fraction(parser: argparse.ArgumentParser) -> None:
@@ -112,8 +120,10 @@ def read_task(options: argparse.Namespace) -> Task:
     """The table with its columns, target and weights sorted out."""
     if not 0 <= options.test_fraction < 1:
         raise CommandError(f"--test-fraction must be at least 0 and less than 1, got {options.test_fraction:g}")
-    table, target, title = _read(options)
-    required(table, target, "--target")
+    if not 0 <= options.random_state < 2**32:
+        raise CommandError(f"--random-state must be at least 0 and less than 2**32, got {options.random_state}")
+    found, target, title = _read(options)
+    table, notes = _without_missing_targets(found.table, target, options.missing_target)
     weight = weight_values(table, options.weight)
     if weight is not None:
         table, weight = table.filter(pa.array(weight > 0)), weight[weight > 0]
@@ -126,9 +136,9 @@ def read_task(options: argparse.Namespace) -> Task:
         raise CommandError("no columns are left to learn from")
     y = target_values(column, target, kind_of(column.type), task)
     split = Split.of(y, options.test_fraction, options.random_state)
-    card = ModelCard(target, kind_of(column.type), task, kinds, None, split)
+    card = ModelCard(target, kind_of(column.type), task, kinds, None, split, _schema_of(found.schema, [*kinds, target]))
     held_out = _held_out(y, task, split)
-    notes = [*_task_notes(column, target, options.task, task), *column_notes(candidates, all_kinds)]
+    notes += [*found.notes, *_task_notes(column, target, options.task, task), *column_notes(candidates, all_kinds)]
     return Task(title, Rows(features(candidates, kinds), y, weight), held_out, card, notes)
 
 
@@ -140,31 +150,43 @@ def add_text(parser: argparse.ArgumentParser) -> None:
 
 def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
     """The columns to learn from, and what they hold."""
-    dropped = {target, options.weight, *_named(options.drop, table, "--drop")}
+    dropped = {target, options.weight, *named_columns(options.drop, table, "--drop")}
     if options.text is not None:
         found = kind_of(required(table, options.text, "--text").type)
         if found != TEXT or options.text in dropped:
             raise CommandError(f"--text must name a column of texts other than the target; got {options.text!r}")
         return table.select([options.text]), {options.text: WORDS}
     candidates = table.select([name for name in table.column_names if name not in dropped])
-    return candidates, column_kinds(candidates, _named(options.categorical, table, "--categorical"))
+    return candidates, column_kinds(candidates, named_columns(options.categorical, table, "--categorical"))
 
 
-def _read(options: argparse.Namespace) -> tuple[pa.Table, str, str]:
+def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
     """The table, its target and its title."""
     if options.table is None:
         bundled = bundled_table(options.task)
-        return bundled.table, options.target or bundled.target, bundled.title
-    as_text = [name for value in options.categorical for name in (value, *value.split(","))]
-    if options.text is not None:
-        as_text.append(options.text)
-    table = read_table(options.table, as_text)
+        return ReadTable(bundled.table, TableSchema(), []), options.target or bundled.target, bundled.title
+    found = read_with_options(options)
     if options.target is None:
-        raise CommandError(f"say with --target which column to predict: {listed(table.column_names)}")
-    return table, options.target, options.table
+        raise CommandError(f"--target must name the column to predict: {listed(found.table.column_names)}")
+    return found, options.target, options.table
 
 
-def _named(values: list[str], table: pa.Table, option: str) -> list[str]:
+def _without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
+    """The rows that have a target, and a note of how many have none."""
+    column = required(table, target, "--target")
+    is_missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
+    n_missing = pc.sum(is_missing).as_py() or 0
+    if n_missing == 0:
+        return table, []
+    rows = f"{n_missing:,} of {len(column):,} rows"
+    if option == ERROR:
+        raise CommandError(f"the target {target!r} is missing in {rows}; fill them, or --missing-target drop")
+    if n_missing == len(column):
+        raise CommandError(f"the target {target!r} is missing in all rows")
+    return table.filter(pc.invert(is_missing)), [f"Left out, as the target {target!r} is missing: {rows}."]
+
+
+def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
     """The columns that an option names; a column may have a comma in its own name."""
     names = []
     for value in values:
@@ -189,3 +211,9 @@ def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) ->
         return []
     other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
     return [f"{target!r} has {n_values} distinct whole numbers, taken as {task}. For {other}: --task {other}"]
+
+
+def _schema_of(schema: TableSchema, names: list[str]) -> dict[str, Any]:
+    """How the columns that a model uses were read."""
+    columns = {name: column for name, column in schema.columns.items() if name in names}
+    return replace(schema, columns=columns).to_dict()

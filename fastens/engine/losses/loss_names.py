@@ -29,6 +29,7 @@ from fastens.engine.losses.numeric_losses import (
     SeveralLevels,
     Tweedie,
 )
+from fastens.engine.losses.other_links import CrossEntropyLambda, OneVsRest, RootSquaredError
 
 
 def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Loss:
@@ -60,8 +61,10 @@ REGRESSION: dict[str, Callable[[Any], Loss]] = {
     "gamma": lambda level: Gamma(),
     "tweedie": lambda level: Tweedie(),
     "cross_entropy": lambda level: CrossEntropy(),
+    "cross_entropy_lambda": lambda level: CrossEntropyLambda(),
+    "squared_error_of_root": lambda level: RootSquaredError(),
 }
-CLASSIFICATION = ("log_loss", "exponential")
+CLASSIFICATION = ("log_loss", "exponential", "one_vs_rest")
 
 
 def regression_loss(loss: Any, level: Any = None) -> Loss:
@@ -83,12 +86,14 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
     Parameters
     ----------
     loss : str, callable or object with `derivatives`
-        "log_loss"; "exponential", for two classes; or a user's own loss (see `CustomClassLoss`).
+        "log_loss"; "exponential", for two classes; "one_vs_rest"; or a user's own loss (see `CustomClassLoss`).
     n_classes : int
         How many classes there are.
     """
     if loss == "log_loss":
         return BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
+    if loss == "one_vs_rest":
+        return OneVsRest(n_classes)
     if not isinstance(loss, str):
         return CustomClassLoss(loss, n_classes)
     if n_classes > 2:

@@ -80,8 +80,8 @@ def test_without_the_library_for_stems(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["multinomial", "bernoulli", "complement"])
-def test_most_telling_words(name):
-    words = TextClassifier(model=name).fit(TEXTS, LABELS).most_telling_words(3)
+def test_most_informative_terms(name):
+    words = TextClassifier(model=name).fit(TEXTS, LABELS).most_informative_terms(3)
     assert {word for word, _ in words["ham"]} == {"at", "lunch", "see"}
     assert [word for word, _ in words["spam"]][:2] == ["money", "prize"]
     assert all(first[1] >= second[1] > 0 for first, second in zip(words["spam"], words["spam"][1:], strict=False))
@@ -136,7 +136,7 @@ def test_a_model_comes_back_as_it_was(tmp_path, parameters, how):
         same = pickle.loads(pickle.dumps(model))
     new = [*TEXTS, "winning lunches"]
     assert_array_equal(same.predict_log_proba(new), model.predict_log_proba(new))
-    assert same.most_telling_words(2) == model.most_telling_words(2)
+    assert same.most_informative_terms(2) == model.most_informative_terms(2)
     assert same.get_params().keys() == model.get_params().keys()
 
 
@@ -185,7 +185,7 @@ def test_document_frequencies(tmp_path):
     assert_allclose(model.predict_proba(new), expected, rtol=1e-12)
     long_form = TextClassifier(model="bernoulli", stop_words="english", stemmer="english").fit(TEXTS, LABELS)
     assert_array_equal(model.predict_proba(new), long_form.predict_proba(new))
-    assert model.most_telling_words(3) == long_form.most_telling_words(3)
+    assert model.most_informative_terms(3) == long_form.most_informative_terms(3)
     model.save(tmp_path / "model")
     assert_array_equal(fastens.load(tmp_path / "model").predict_proba(new), model.predict_proba(new))
 

@@ -10,6 +10,7 @@ import fastens
 from fastens import (
     AdaBoostClassifier,
     AdaBoostRegressor,
+    Categories,
     DecisionTreeClassifier,
     DecisionTreeRegressor,
     ExtraTreesClassifier,
@@ -57,7 +58,7 @@ def ids(model):
 def test_categories_that_say_nothing_do_no_harm(table, model, method):
     frame, score = table
     y = (score > 0).astype(int) if hasattr(model, "predict_proba") else score
-    model.set_params(categorical_encoding=method).fit(frame[:2000], y[:2000])
+    model.set_params(categories=Categories(method)).fit(frame[:2000], y[:2000])
     assert model.n_features_in_ == 3
     importances = model.feature_importances_
     assert importances.shape == (3,)
@@ -74,7 +75,7 @@ def test_default_encodes_columns_of_many_categories(table, model):
     y = score > 0
     fits = {}
     for method in ("auto", "target", "partition"):
-        model.set_params(categorical_encoding=method).fit(frame[:2000], y[:2000])
+        model.set_params(categories=Categories(method)).fit(frame[:2000], y[:2000])
         fits[method] = model.predict_proba(frame[2000:])
     np.testing.assert_array_equal(fits["auto"], fits["target"])
     loss = {name: -np.log(np.clip(p[np.arange(1000), y[2000:] * 1], 1e-6, 1)).mean() for name, p in fits.items()}
@@ -85,7 +86,7 @@ def test_default_encodes_columns_of_many_categories(table, model):
 def test_a_column_for_each_of_three_classes(table, model, tmp_path):
     frame, score = table
     y = np.digitize(score, [-0.7, 0.7])
-    model.set_params(categorical_encoding="target", random_state=0).fit(frame[:2000], y[:2000])
+    model.set_params(categories=Categories("target"), random_state=0).fit(frame[:2000], y[:2000])
     assert model.feature_importances_.shape == (3,)
     assert model.score(frame[2000:], y[2000:]) > 0.42
     model.save(tmp_path / "model.fastens")
@@ -102,7 +103,7 @@ def test_a_column_for_each_of_three_classes(table, model, tmp_path):
 def test_forest_out_of_bag_is_honest(table):
     frame, score = table
     y = score > 0
-    model = RandomForestClassifier(50, oob_score=True, categorical_encoding="target", random_state=0)
+    model = RandomForestClassifier(50, oob_score=True, categories=Categories("target"), random_state=0)
     model.fit(frame[:2000], y[:2000])
     assert abs(model.oob_score_ - model.score(frame[2000:], y[2000:])) < 0.04
     found = model.oob_permutation_importance(frame[:2000], y[:2000])
@@ -115,8 +116,8 @@ def test_forest_out_of_bag_is_honest(table):
 @pytest.mark.parametrize(
     "model",
     [
-        RandomForestClassifier(10, warm_start=True, random_state=0, categorical_encoding="target"),
-        AdaBoostClassifier(n_estimators=10, warm_start=True, categorical_encoding="target"),
+        RandomForestClassifier(10, warm_start=True, random_state=0, categories=Categories("target")),
+        AdaBoostClassifier(n_estimators=10, warm_start=True, categories=Categories("target")),
     ],
     ids=ids,
 )
@@ -124,7 +125,7 @@ def test_warm_start(table, model):
     frame, score = table
     y = score > 0
     model.fit(frame, y).set_params(n_estimators=20).fit(frame, y)
-    at_once = type(model)(**model.get_params()).set_params(warm_start=False).fit(frame, y)
+    at_once = type(model)(**model.get_params(deep=False)).set_params(warm_start=False).fit(frame, y)
     np.testing.assert_array_equal(model.predict_proba(frame), at_once.predict_proba(frame))
     with pytest.raises(ValueError, match="X and y must be those of the fit that this one continues"):
         model.set_params(n_estimators=30).fit(frame, ~y)
@@ -132,14 +133,14 @@ def test_warm_start(table, model):
 
 def test_trees_of_a_forest_encode_as_it_does(table):
     frame, score = table
-    forest = RandomForestRegressor(5, random_state=0, categorical_encoding="target").fit(frame, score)
+    forest = RandomForestRegressor(5, random_state=0, categories=Categories("target")).fit(frame, score)
     mean = np.mean([tree.predict(frame) for tree in forest.estimators_], axis=0)
     np.testing.assert_allclose(mean, forest.predict(frame))
 
 
 def test_curves_of_encoded_columns_add_up(table):
     frame, score = table
-    model = AdaBoostClassifier(n_estimators=30, categorical_encoding="target").fit(frame, score > 0)
+    model = AdaBoostClassifier(n_estimators=30, categories=Categories("target")).fit(frame, score > 0)
     parts = 0
     for name in frame:
         curve = model.contribution_curve(name)
@@ -157,18 +158,26 @@ def test_missing_may_be_a_category(model):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": pd.Categorical(rng.choice([None, "x", "y"], 300))})
     y = frame["a"].isna()
-    assert model.set_params(categorical_missing="category").fit(frame, y).score(frame, y) == 1
+    assert model.set_params(categories=Categories(missing="category")).fit(frame, y).score(frame, y) == 1
     rest = frame[~y].reset_index(drop=True)
-    of_rest = model.set_params(categorical_missing="missing").fit(rest, rest["a"] == "x")
+    of_rest = model.set_params(categories__missing="missing").fit(rest, rest["a"] == "x")
     assert of_rest.score(rest, rest["a"] == "x") == 1
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS + REGRESSORS, ids=ids)
 def test_wrong_values(model):
-    with pytest.raises(ValueError, match=r"categorical_encoding must be .*; got 'mean'"):
-        type(model)(categorical_encoding="mean").fit([[0.0], [1.0]], [0, 1])
-    with pytest.raises(ValueError, match=r"categorical_missing must be .*; got 'none'"):
-        type(model)(categorical_missing="none").fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match=r"categories.encoding must be .*; got 'mean'"):
+        type(model)(categories=Categories("mean")).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match=r"categories.missing must be .*; got 'none'"):
+        type(model)(categories=Categories(missing="none")).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestRegressor, AdaBoostClassifier])
+def test_only_boosting_has_the_other_options(kind):
+    model = kind(categories=Categories(smoothing=1.0))
+    with pytest.raises(ValueError, match=r"categories must be .* alone; got Categories\(smoothing=1.0\)"):
+        model.fit([[0.0], [1.0]], [0, 1])
+    assert model.set_params(categories__smoothing=5.0).fit([[0.0], [1.0]], [0, 1]).n_features_in_ == 1
 
 
 @pytest.mark.parametrize("method", ["partition", "target", "ordered"])
@@ -178,9 +187,7 @@ def test_what_weights_mean(kind, method):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"c": pd.Categorical(rng.integers(0, 30, 400).astype(str)), "x": rng.normal(size=400)})
     y = X["c"].cat.codes.to_numpy() % 7 + X["x"].to_numpy()
-    is_boosted = kind is fastens.GradientBoostingRegressor
-    encoding = {"categories": fastens.Categories(method)} if is_boosted else {"categorical_encoding": method}
-    options = {**encoding, "n_estimators": 5, "random_state": 0}
+    options = {"categories": Categories(method), "n_estimators": 5, "random_state": 0}
     options |= {"bootstrap": False} if kind is fastens.RandomForestRegressor else {"min_samples_leaf": 1}
     present = rng.random(400) < 0.7
     one, other = kind(**options).fit(X, y, present), kind(**options).fit(X[present], y[present])

@@ -1,0 +1,58 @@
+"""`fastens convert`: a model of another library as a model file of fastens."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import fastens
+from fastens.cli.report.report import Report
+from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.outputs import add_overwrite, check_output
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    text = (
+        "Read a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX, treelite) and "
+        "write it as a model file of fastens, which predicts as it does."
+    )
+    parser = commands.add_parser("convert", help="read a model of another library", description=text)
+    parser.add_argument("model", metavar="MODEL", help="a file of another library")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the model file to write")
+    parser.add_argument(
+        "--categories",
+        metavar="JSON",
+        help="a JSON file with the categories of columns that the model knows only by codes: "
+        '{"column": ["first", "second"]}',
+    )
+    add_overwrite(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read and write."""
+    check_output(options.output, "a model", [options.model], options.overwrite)
+    try:
+        categories = None if options.categories is None else read_categories(options.categories)
+        model = fastens.from_model(options.model, categories=categories)
+    except FileNotFoundError as error:
+        raise CommandError(f"no such file: {error.filename}") from error
+    except (OSError, ValueError) as error:
+        raise CommandError(f"cannot convert the model: {first_line(error)}") from error
+    model.save(options.output)
+    n_trees = model._ensemble.n_trees
+    Report().line(
+        f"{type(model).__name__} of {n_trees} {'tree' if n_trees == 1 else 'trees'} and {model.n_features_in_} "
+        f"{'column' if model.n_features_in_ == 1 else 'columns'}, written to {options.output}"
+    )
+
+
+def read_categories(path: str) -> dict[Any, list[Any]]:
+    """The categories of columns by name, or by place where the key is a whole number."""
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    if not isinstance(found, dict) or not all(isinstance(own, list) for own in found.values()):
+        raise CommandError(f'{path} must hold JSON such as {{"column": ["first", "second"]}}')
+    return {int(key) if key.isdecimal() else key: own for key, own in found.items()}

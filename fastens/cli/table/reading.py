@@ -1,0 +1,66 @@
+"""Options of how a table is written, and the reading of the table of training with them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.tables import read_table
+from fastens.files import TableFileError, TableSchema
+from fastens.files.read import ReadTable
+from fastens.files.schema import BOOLEAN, DATE, NUMBER, TEXT
+
+CATEGORY = "category"
+COLUMN_TYPES = {NUMBER: NUMBER, TEXT: TEXT, CATEGORY: TEXT, DATE: DATE, BOOLEAN: BOOLEAN}
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of how the table is written."""
+    group = parser.add_argument_group("how the table is written (found out unless given)")
+    add = group.add_argument
+    many: dict[str, Any] = {"action": "append", "default": []}
+    add("--column", metavar="COL:TYPE", help=f"type of a column: {', '.join(COLUMN_TYPES)}; repeatable", **many)
+    add("--missing", metavar="CODE", help="a code of missing values, as --missing=-; repeatable", **many)
+    add("--separator", metavar="SIGN", help="what stands between the values of a CSV file")
+    add("--encoding", metavar="NAME", help="encoding of a CSV file")
+    add("--skip-lines", type=int, default=0, metavar="N", help="lines above the header of a CSV file")
+    add("--sheet", metavar="NAME", help="sheet of a workbook, or table of a database")
+    add("--schema", metavar="FILE", help="TOML file of all this, as fastens.TableSchema.save writes it")
+
+
+def read_with_options(options: argparse.Namespace) -> ReadTable:
+    """Read the table of training."""
+    if options.skip_lines < 0:
+        raise CommandError(f"--skip-lines must be at least 0, got {options.skip_lines}")
+    try:
+        schema = TableSchema() if options.schema is None else TableSchema.load(options.schema)
+    except TableFileError as error:
+        raise CommandError(first_line(error)) from error
+    given = {"separator": options.separator, "encoding": options.encoding, "skip_lines": options.skip_lines}
+    known = {**schema.to_dict(), **{name: value for name, value in given.items() if value}}
+    known["missing"] = [*schema.missing, *options.missing]
+    types = _given_types(options)
+    found = read_table(options.table, TableSchema.from_dict(known), types, options.sheet)
+    for name in _column_option(options):
+        if name not in found.table.column_names:
+            raise CommandError(f"--column: the table has no column {name!r}; it has {found.table.column_names}")
+    return found
+
+
+def _given_types(options: argparse.Namespace) -> Mapping[str, str]:
+    as_text = [name for value in options.categorical for name in (value, *value.split(","))]
+    if options.text is not None:
+        as_text.append(options.text)
+    return {**dict.fromkeys(as_text, TEXT), **_column_option(options)}
+
+
+def _column_option(options: argparse.Namespace) -> dict[str, str]:
+    found = {}
+    for value in options.column:
+        name, _, type_ = value.rpartition(":")
+        if not name or type_ not in COLUMN_TYPES:
+            raise CommandError(f"--column must be COL:TYPE with a type of {', '.join(COLUMN_TYPES)}; got {value!r}")
+        found[name] = COLUMN_TYPES[type_]
+    return found

@@ -1,0 +1,98 @@
+"""The parameters that ensembles of any estimators share: what they may be, and their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fastens.docstrings import entries
+from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
+
+NamedMembers = list[tuple[str, Any]]
+PREFIT = "prefit"
+LAST, ALL = "last", "all"
+
+
+def _is_named(item: Any) -> bool:
+    return isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+MEMBERS = Rule(
+    "a list of (name, estimator) pairs",
+    lambda value: isinstance(value, list | tuple) and all(_is_named(item) for item in value),
+)
+LEVELS = Rule(
+    "a list of lists of (name, estimator) pairs",
+    lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(MEMBERS.holds(item) for item in value),
+)
+# Of every ensemble, of those of named members, and of those whose members may see some of the columns.
+COMMON_RULES = {
+    "cv": ANYTHING,
+    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
+    "n_jobs": ANYTHING,
+}
+NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
+RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the names of members") | NONE}
+LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
+
+DOCS = entries("""\
+estimators : list of (name, estimator) or None
+    The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
+    it out. None: gradient boosting, a random forest and extremely randomised trees.
+final_estimator : estimator, "linear", "boosting" or None
+    What combines the predictions. "linear": logistic regression on log-odds, or ridge regression; "boosting": gradient
+    boosting. None: "linear", and "boosting" with `passthrough`.
+levels : list of lists of (name, estimator) or None
+    In place of `estimators`: the members of each level, trained on the out-of-fold predictions of the one before.
+prior : array of shape (n_members,) or None
+    Probability of each member before any data, up to a factor; None is uniform.
+noise : float, pair of floats or None
+    None: members predict probabilities. A number: they vote, and are wrong with this probability, each other class
+    equally likely; 0 leaves only members that make no mistake. A pair (a, b): an unknown probability for each member,
+    with the prior Beta(a, b).
+temperature : float
+    The likelihood is raised to the power of one over this: above 1 it counts for less.
+prefit : bool
+    The members are fitted already; `fit` learns the classes, and the weights where they are to be learned.
+cv : int, splitter, list of (train, test) or None
+    The folds; None: 5, stratified for classes.
+stack_method : {"auto", "predict_proba", "decision_function", "predict"}
+    The members' method to use; "auto": the first of these that a member has.
+passthrough : bool
+    Later levels and the final estimator get the columns of X too (cascade).
+max_layers : int
+    Most layers.
+n_iter_no_change : int
+    Layers without improvement before stopping; the layers up to the best one are kept.
+tol : float
+    What counts as an improvement of the validation loss.
+inputs_from : {"last", "all"}
+    Whose predictions a later level gets: those of the level before, or of all levels before. With "all",
+    the columns of X and one member in each level, every model gets the predictions of all models before it (cascade
+    stacking).
+refit : bool
+    False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
+    besides, and that model alone predicts, as in scikit-learn: a longer `fit`, a shorter `predict`, and in our
+    measurements a slightly larger loss.
+columns : dict of str to columns or None
+    By member: the columns it sees, as names, numbers or a mask; of the first level, where there are several.
+warm_start : bool
+    Members that an earlier `fit` of the same rows has finished, and whose parameters are the same, are kept.
+calibration_fraction : float
+    With cv=None: share of the rows, or groups, held out.
+random_state : int, RandomState or None
+    Seeds the members whose own random_state is None.
+n_jobs : int or None
+    Threads; the result does not depend on it. Small fits run side by side with a thread each, large ones of this
+    package one after another with all threads.
+classes_ : array of shape (n_classes,)
+    The labels, sorted.
+estimators_, named_estimators_ : list, Bunch
+    The fitted members: a list of models for each where those of several folds are kept.
+n_features_in_ : int
+    Number of columns.
+feature_names_in_ : array of shape (n_features_in_,)
+    Their names, where they have some.
+""")

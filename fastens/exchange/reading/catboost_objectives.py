@@ -1,0 +1,83 @@
+"""What CatBoost's loss functions are here: an estimator, its loss and classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fastens.exchange.reading.checks import number
+from fastens.exchange.reading.records import refuse
+from fastens.options import TweedieLoss
+
+_REGRESSOR, _CLASSIFIER, _RANKER, _SURVIVAL = (
+    f"GradientBoosting{kind}" for kind in ("Regressor", "Classifier", "Ranker", "Survival")
+)
+# Those without a counterpart predict raw values, by a loss of the same kind of prediction.
+_NUMBERS = {
+    "RMSE": "squared_error",
+    "MultiRMSE": "squared_error",
+    "MultiRMSEWithMissingValues": "squared_error",
+    "MAE": "absolute_error",
+    "MAPE": "absolute_error",
+    "Lq": "squared_error",
+    "Huber": "huber",
+    "LogCosh": "log_cosh",
+    "Poisson": "poisson",
+}
+_LEVELS = {"Quantile": "quantile", "Expectile": "expectile"}
+_RANKING = ("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise", "QueryRMSE", "QuerySoftMax", "LambdaMart")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss function: the class of the estimator, its parameters, targets, classes and further attributes."""
+
+    estimator: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    n_targets: int = 1
+    classes: Any = None
+    fitted: dict[str, Any] = field(default_factory=dict)
+
+
+def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
+    """Return what the loss function of a model is here.
+
+    Parameters
+    ----------
+    info : dict
+        The file's `model_info`.
+    n_outputs : int
+        Raw predictions of a row.
+    """
+    parameters = info.get("params") or {}
+    function = parameters.get("loss_function") if isinstance(parameters, dict) else None
+    function = function if isinstance(function, dict) else {}
+    kind, options = str(function.get("type", "RMSE")), function.get("params") or {}
+    if kind == "CrossEntropy" or info.get("class_params") or kind in ("Logloss", "MultiClass", "MultiClassOneVsAll"):
+        return _classes(kind, info.get("class_params") or {}, n_outputs)
+    if kind in _LEVELS:
+        level = number(options.get("alpha", "0.5"), "alpha")
+        return Objective(_REGRESSOR, {"loss": _LEVELS[kind], "quantile": level})
+    if kind == "Tweedie":
+        return Objective(_REGRESSOR, {"loss": TweedieLoss(variance_power=number(options.get("variance_power"), kind))})
+    if kind in _NUMBERS:
+        return Objective(_REGRESSOR, {"loss": _NUMBERS[kind]}, n_targets=n_outputs)
+    if kind == "Cox":
+        no_hazard = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
+        return Objective(_SURVIVAL, {"loss": "cox"}, fitted=no_hazard)
+    if kind not in _RANKING:
+        raise refuse(f"the loss function {kind[:60]!r} cannot be read")
+    return Objective(_RANKER)
+
+
+def _classes(kind: str, info: dict[str, Any], n_outputs: int) -> Objective:
+    n_classes = 2 if n_outputs == 1 else n_outputs
+    names = info.get("class_names") or list(range(n_classes))
+    if kind == "CrossEntropy" and not info.get("class_names"):
+        return Objective(_REGRESSOR, {"loss": "cross_entropy"})
+    if not isinstance(names, list) or len(names) != n_classes or len(set(map(str, names))) != n_classes:
+        raise refuse(f"class_names must be {n_classes} different names; got {str(names)[:60]}")
+    loss = "one_vs_rest" if kind == "MultiClassOneVsAll" else "log_loss"
+    return Objective(_CLASSIFIER, {"loss": loss}, classes=np.array(names))

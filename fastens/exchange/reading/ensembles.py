@@ -1,0 +1,272 @@
+"""From flat trees to the engine's ensemble: nodes renumbered, thresholds and categories as codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.bins.binning import Binning
+from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeaves
+from fastens.engine.trees.structure import MAX_CODES, check_structure
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
+from fastens.exchange.reading.records import Columns, FlatTrees, refuse
+
+Ints = NDArray[np.int64]
+# Codes 0 and the largest are not below a threshold.
+_MOST_THRESHOLDS = MAX_CODES - 2
+# The share of a leaf without rows, which explanations cannot do without.
+_NO_WEIGHT = 1e-15
+
+
+def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemble:
+    """Return trees as the engine predicts them.
+
+    Parameters
+    ----------
+    trees : FlatTrees
+        The trees.
+    columns : Columns
+        The columns they split.
+    baseline : sequence of float
+        Raw predictions before the first tree.
+
+    Raises
+    ------
+    ModelFileError
+        If nodes do not form trees, or split on what is no column.
+    """
+    order = _Order(trees)
+    source, inner = order.source, order.left_child > 0
+    feature = np.where(inner, trees.feature[source], -1)
+    if ((feature[inner] < 0) | (feature[inner] >= columns.n_features)).any():
+        raise refuse(f"a split is on a column that is none of the {columns.n_features}")
+    has_set = _nodes_with_sets(trees, source, inner)
+    is_categorical = _kinds(columns, feature[inner & has_set], feature[inner & ~has_set])
+    threshold = trees.threshold[source]
+    if np.isnan(threshold[inner & ~has_set]).any():
+        raise refuse("a threshold is not a number")
+    thresholds, bin_threshold = _thresholds(feature, threshold, inner & ~has_set, columns)
+    codes = _category_codes(columns, is_categorical)
+    binning = Binning(thresholds, codes)
+    missing_left = np.where(inner, trees.missing_left[source], False)
+    first_word, words = _words(trees, source, np.flatnonzero(inner & has_set), binning, missing_left)
+    value = np.where(inner[:, None], 0.0, trees.value[source])
+    if not np.isfinite(value).all() or not np.isfinite(baseline).all():
+        raise refuse("a leaf's value is not a finite number")
+    weight = order.sums(None if trees.weight is None else trees.weight[source])
+    n_samples = np.rint(np.minimum(order.sums(None if trees.n_samples is None else trees.n_samples[source]), 2.0**62))
+    gain = np.zeros(len(source)) if trees.gain is None else np.nan_to_num(trees.gain[source])
+    ensemble = TreeEnsemble(
+        binning,
+        feature=feature.astype(np.int32),
+        bin_threshold=bin_threshold,
+        missing_left=(missing_left & ~has_set).astype(np.uint8),
+        category_set=first_word,
+        category_words=words,
+        left_child=order.left_child.astype(np.int32),
+        value=order.with_means(value, weight),
+        gain=np.where(inner, np.maximum(gain, 0.0), 0.0),
+        n_samples=n_samples.astype(np.int64),
+        weight=weight,
+        node_offsets=order.offsets,
+        tree_output=trees.output.astype(np.int32),
+        baseline=np.asarray(baseline, dtype=np.float64),
+    )
+    try:
+        check_structure(ensemble)
+    except ValueError as error:
+        raise refuse(f"the trees do not fit together: {error}") from error
+    return _with_lines(ensemble, trees, source) if trees.lines else ensemble
+
+
+def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
+    """From raw predictions of two classes to the log odds of the second, which is their difference."""
+    arrays = {name: getattr(ensemble, name) for name in ENSEMBLE_DTYPES}
+    sign = np.repeat(np.where(ensemble.tree_output == 0, -1.0, 1.0), np.diff(ensemble.node_offsets))
+    value = ensemble.value
+    arrays["value"] = value[:, 1:] - value[:, :1] if value.shape[1] == 2 else value * sign[:, None]
+    arrays["tree_output"] = np.zeros(ensemble.n_trees, dtype=np.int32)
+    arrays["baseline"] = np.diff(ensemble.baseline)
+    out = TreeEnsemble(ensemble.binning, **arrays)
+    return LinearEnsemble(out, ensemble.linear.times(sign)) if isinstance(ensemble, LinearEnsemble) else out
+
+
+class _Order:
+    """The nodes of trees by level, children side by side; those that no root leads to are dropped.
+
+    Attributes
+    ----------
+    source : int64 array of shape (n_nodes,)
+        The node that stands at each place.
+    left_child : int64 array of shape (n_nodes,)
+        Inside the tree, 0 at a leaf.
+    offsets : int64 array of shape (n_trees + 1,)
+        Where the trees begin.
+    """
+
+    def __init__(self, trees: FlatTrees) -> None:
+        n_nodes = len(trees.left)
+        left, right = trees.left, trees.right
+        if ((left < 0) != (right < 0)).any() or max(left.max(initial=-1), right.max(initial=-1)) >= n_nodes:
+            raise refuse("a node has one child, or one that is not there")
+        n_trees = len(trees.roots)
+        sizes = np.ones(n_trees, dtype=np.int64)
+        tree, nodes = np.arange(n_trees), trees.roots.astype(np.int64)
+        place = np.zeros(n_trees, dtype=np.int64)
+        self._levels: list[tuple[Ints, Ints]] = []
+        found, n_seen = [], n_trees
+        while len(nodes):
+            is_inner = left[nodes] >= 0
+            # Within each tree the children of a level stand after all nodes before.
+            inner_tree = tree[is_inner]
+            counts = np.bincount(inner_tree, minlength=n_trees)
+            rank = np.arange(len(inner_tree)) - (np.cumsum(counts) - counts)[inner_tree]
+            children = np.zeros(len(nodes), dtype=np.int64)
+            children[is_inner] = sizes[inner_tree] + 2 * rank
+            self._levels.append((tree, place))
+            found.append((nodes, children))
+            sizes = sizes + 2 * counts
+            n_seen += 2 * len(inner_tree)
+            if n_seen > n_nodes:
+                raise refuse("a node is below itself, or the child of two")
+            parents = nodes[is_inner]
+            place = (children[is_inner, None] + np.arange(2)).ravel()
+            nodes = np.stack([left[parents], right[parents]], axis=1).ravel()
+            tree = np.repeat(inner_tree, 2)
+        self.offsets = np.append(0, np.cumsum(sizes))
+        self.source = np.empty(self.offsets[-1], dtype=np.int64)
+        self.left_child = np.empty(self.offsets[-1], dtype=np.int64)
+        for (tree, place), (nodes, children) in zip(self._levels, found, strict=True):
+            at = self.offsets[tree] + place
+            self.source[at], self.left_child[at] = nodes, children
+        if len(np.unique(self.source)) != len(self.source):
+            raise refuse("a node is the child of two")
+
+    def _by_level(self) -> Any:
+        """Yield inner nodes and their left children, the deepest first."""
+        for tree, place in reversed(self._levels):
+            root = self.offsets[tree]
+            child = self.left_child[root + place]
+            yield (root + place)[child > 0], (root + child)[child > 0]
+
+    def sums(self, given: NDArray[Any] | None) -> NDArray[np.float64]:
+        """Weights of nodes from those of leaves: next to nothing for none, and one each where no leaf has any."""
+        is_leaf = self.left_child == 0
+        weight = is_leaf.astype(np.float64)
+        if given is not None:
+            found = np.where(is_leaf & (given > 0) & (given < np.inf), given, 0.0)
+            sums = np.repeat(np.add.reduceat(found, self.offsets[:-1]), np.diff(self.offsets))
+            weight = np.where(sums > 0, np.where(is_leaf, np.maximum(found, _NO_WEIGHT * sums), 0.0), weight)
+        for inner, child in self._by_level():
+            weight[inner] = weight[child] + weight[child + 1]
+        return weight
+
+    def with_means(self, value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values with those of inner nodes set to the mean of the leaves below."""
+        value = value.copy()
+        for inner, child in self._by_level():
+            left, right = weight[child, None], weight[child + 1, None]
+            share = left / (left + right)
+            value[inner] = share * value[child] + (1 - share) * value[child + 1]
+        return value
+
+
+def _nodes_with_sets(trees: FlatTrees, source: Ints, inner: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    has_set = np.zeros(len(trees.left), dtype=bool)
+    has_set[list(trees.sets)] = True
+    return has_set[source] & inner
+
+
+def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> NDArray[np.bool_]:
+    """Which columns are categorical."""
+    is_categorical = np.zeros(columns.n_features, dtype=bool)
+    is_categorical[[*columns.categories, *columns.n_codes]] = True
+    if not is_categorical[in_sets].all():
+        raise refuse("a split by categories is on a column of numbers")
+    if is_categorical[in_thresholds].any():
+        raise refuse("a split by a threshold is on a column of categories")
+    return is_categorical
+
+
+def _thresholds(
+    feature: Ints, threshold: NDArray[np.float64], chosen: NDArray[np.bool_], columns: Columns
+) -> tuple[list[NDArray[np.float64]], NDArray[np.uint16]]:
+    """The thresholds of each column, and the code that each node compares with."""
+    code = np.zeros(len(feature), dtype=np.uint16)
+    found = [np.zeros(0)] * columns.n_features
+    nodes = np.flatnonzero(chosen)
+    nodes = nodes[np.argsort(feature[nodes], kind="stable")]
+    bounds = np.searchsorted(feature[nodes], np.arange(columns.n_features + 1))
+    for column in np.unique(feature[nodes]).tolist():
+        own = nodes[bounds[column] : bounds[column + 1]]
+        # -0.0 and 0.0 are the same; nothing finite is at or below -inf.
+        values = np.maximum(threshold[own], -np.finfo(np.float64).max) + 0.0
+        distinct = np.unique(values)
+        finite = distinct[np.isfinite(distinct)]
+        if len(finite) > _MOST_THRESHOLDS:
+            raise refuse(
+                f"column {column} has {len(finite)} different thresholds, and fastens holds {_MOST_THRESHOLDS}; "
+                "import fewer of the trees"
+            )
+        found[column] = finite
+        code[own] = np.searchsorted(finite, values) + 1
+    return found, code
+
+
+def _category_codes(columns: Columns, is_categorical: NDArray[np.bool_]) -> list[NDArray[np.uint16] | None]:
+    codes: list[NDArray[np.uint16] | None] = []
+    for column in range(columns.n_features):
+        if not is_categorical[column]:
+            codes.append(None)
+            continue
+        known = columns.categories.get(column)
+        n = columns.n_codes[column] if known is None else len(known)
+        if n > MAX_CODES - 2:
+            raise refuse(f"column {column} has {n} categories, and fastens holds {MAX_CODES - 2}")
+        others = np.full(columns.n_others.get(column, 0), n + 1, dtype=np.uint16)
+        codes.append(np.append(np.arange(1, n + 1, dtype=np.uint16), others))
+    return codes
+
+
+def _words(
+    trees: FlatTrees, source: Ints, nodes: Ints, binning: Binning, missing_left: NDArray[np.bool_]
+) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+    """The sets of codes that go left: where each node's begin, and all of them."""
+    first_word = np.full(len(source), -1, dtype=np.int32)
+    parts, at = [np.zeros(0, np.uint32)], 0
+    for node in nodes.tolist():
+        original = int(source[node])
+        n_codes = int(binning.n_codes[trees.feature[original]])
+        positions = np.asarray(trees.sets[original], dtype=np.int64)
+        bits = np.zeros(32 * ((n_codes + 31) // 32), dtype=np.uint8)
+        bits[positions[(positions >= 0) & (positions < n_codes - 1)] + 1] = 1
+        bits[0] = missing_left[node]
+        words = np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
+        first_word[node] = at
+        parts.append(words)
+        at += len(words)
+    return first_word, np.concatenate(parts)
+
+
+def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> LinearEnsemble:
+    """The same with linear models in leaves."""
+    starts = np.zeros(len(source) + 1, dtype=np.int64)
+    features: list[int] = []
+    slopes: list[float] = []
+    at_means: list[float] = []
+    for place, node in enumerate(source.tolist()):
+        line = trees.lines.get(node)
+        if line is not None and len(line.features) and ensemble.left_child[place] == 0:
+            features += line.features
+            slopes += line.slopes
+            at_means += [float(ensemble.value[place, 0]) - line.constant, *[0.0] * (len(line.features) - 1)]
+        starts[place + 1] = len(features)
+    if any(not 0 <= f < ensemble.binning.n_features or ensemble.binning.is_categorical[f] for f in features):
+        raise refuse("a linear model is of a column that is no number")
+    everywhere = np.full(len(features), np.inf)
+    linear = LinearLeaves(
+        starts, np.array(features, np.int32), np.array(slopes, float), -everywhere, everywhere, np.array(at_means)
+    )
+    return LinearEnsemble(ensemble, linear)

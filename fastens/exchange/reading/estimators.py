@@ -1,0 +1,152 @@
+"""From the record of a foreign model to a fitted estimator: the one place where they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fastens.adaboost.adaboost_regressor import AdaBoostRegressor
+from fastens.base import BaseFastens
+from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.boosting.classifier import GradientBoostingClassifier
+from fastens.boosting.ranker import GradientBoostingRanker
+from fastens.boosting.regressor import GradientBoostingRegressor
+from fastens.boosting.survival import GradientBoostingSurvival
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.reading.ensembles import of_second_class, to_ensemble
+from fastens.exchange.reading.records import Columns, FlatTrees, ForeignModel, refuse
+from fastens.forests.base_forest import BaseForest
+from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_regressor import RandomForestRegressor
+from fastens.forests.isolation import IsolationForest
+from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.options import LinearLeaves
+from fastens.table.encoder import InputEncoder
+
+KINDS: dict[str, type[BaseFastens]] = {
+    kind.__name__: kind
+    for kind in (
+        AdaBoostRegressor,
+        DecisionTreeClassifier,
+        DecisionTreeRegressor,
+        ExtraTreesClassifier,
+        ExtraTreesRegressor,
+        GradientBoostingClassifier,
+        GradientBoostingRanker,
+        GradientBoostingRegressor,
+        GradientBoostingSurvival,
+        IsolationForest,
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
+}
+
+
+def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]] | None = None) -> Any:
+    """Return a fitted estimator that predicts as a foreign model does.
+
+    Parameters
+    ----------
+    found : ForeignModel
+        The model.
+    categories : mapping of column names or indices to lists, optional
+        The categories of columns of which the model knows only the codes 0, 1, ..., in the order of the codes.
+    """
+    _name_categories(found.columns, found.trees, categories or {})
+    ensemble = to_ensemble(found.trees, found.columns, found.baseline)
+    parameters = dict(found.parameters)
+    if _are_two_of_softmax(found, ensemble):
+        ensemble = of_second_class(ensemble)
+    if not ensemble.has_constant_leaves:
+        parameters["linear_leaves"] = LinearLeaves()
+    kind = KINDS[found.estimator]
+    learned: dict[str, Any] = {"_n_targets": found.n_targets}
+    if issubclass(kind, BoostedTrees | BaseForest | IsolationForest):
+        parameters["n_estimators"] = ensemble.n_trees // ensemble.trees_per_round
+        learned |= _learned(kind, parameters["n_estimators"])
+    if issubclass(kind, BaseForest):
+        parameters["bootstrap"] = False
+    model: Any = kind(**parameters)
+    model._check_parameters()
+    _set_table(model, found)
+    vars(model).update(learned | found.fitted)
+    model._ensemble = ensemble
+    model._restored()
+    _check_outputs(ensemble, model._n_outputs())
+    return model
+
+
+def _are_two_of_softmax(found: ForeignModel, ensemble: TreeEnsemble) -> bool:
+    """Whether two classes have a raw prediction each, where here the second has one."""
+    is_log_loss = found.parameters.get("loss", "log_loss") == "log_loss"
+    if found.estimator != "GradientBoostingClassifier" or not is_log_loss or found.classes is None:
+        return False
+    return len(found.classes) == ensemble.n_outputs == 2
+
+
+def _learned(kind: type, n_rounds: int) -> dict[str, Any]:
+    """What else `fit` leaves: no scores, and no draws."""
+    if issubclass(kind, BaseForest):
+        return {"_seed": 0} | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
+    if issubclass(kind, IsolationForest):
+        return {}
+    rounds = dict.fromkeys(("n_estimators_", "n_iter_", "best_iteration_"), n_rounds)
+    scores = {"train_score_": np.zeros(0), "validation_score_": np.zeros(0), "validation_scores_": {}}
+    return {"_seed": 0, **rounds, **scores}
+
+
+def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
+    if ensemble.n_outputs != n_outputs:
+        raise refuse(
+            f"the trees have {ensemble.n_outputs} raw predictions, and the objective and the classes {n_outputs}"
+        )
+    if ensemble.n_trees % ensemble.trees_per_round:
+        raise refuse(f"{ensemble.n_trees} trees are not whole rounds of {ensemble.trees_per_round}")
+
+
+def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Sequence[Any]]) -> None:
+    """Give codes the names of categories."""
+    for key, values in given.items():
+        known = columns.names or []
+        column = known.index(key) if key in known else key
+        if not isinstance(column, int) or column not in columns.n_codes:
+            codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
+            raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
+        n = columns.n_codes.pop(column)
+        has_others = columns.n_others.pop(column, 0) > 0
+        found = list(values)
+        if len(found) < n or len(set(found)) != len(found):
+            raise ValueError(
+                f"categories must list at least {n} different categories for column {key!r}, in the order of their "
+                f"codes; got {found!r}."
+            )
+        columns.categories[column] = found
+        # Categories beyond those in sets go the way of all others.
+        for node in [node for node in trees.sets if trees.feature[node] == column]:
+            own = trees.sets[node]
+            if (n in own) if has_others else trees.missing_left[node]:
+                trees.sets[node] = np.union1d(own, np.arange(n, len(found)))
+
+
+def _set_table(model: Any, found: ForeignModel) -> None:
+    """What `fit` would have learned of the columns and classes."""
+    columns = found.columns
+    names = columns.names
+    if names is not None and len(names) != columns.n_features:
+        raise refuse(f"the model names {len(names)} columns and has {columns.n_features}")
+    if names is not None and len(set(names)) != len(names):
+        names = None
+    kinds = [columns.categories.get(column) for column in range(columns.n_features)]
+    encoder = InputEncoder(names, kinds)
+    encoder.hashed = columns.hashed
+    if columns.zero_is_missing:
+        coded = {*columns.categories, *columns.n_codes}
+        encoder.zero_is_missing = [column for column in range(columns.n_features) if column not in coded]
+    model._encoder, model._statistics = encoder, None
+    model._set_columns()
+    if found.classes is not None:
+        several = found.n_targets > 1
+        model.classes_ = list(map(np.asarray, found.classes)) if several else np.asarray(found.classes)

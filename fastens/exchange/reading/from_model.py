@@ -1,0 +1,142 @@
+"""`from_model`: which library a model is of, and the fitted estimator that predicts as it does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fastens.exchange.reading.records import ForeignModel
+from fastens.storage import MAGIC, ModelFileError
+
+_EXPECTED = (
+    "a LightGBM text model, an XGBoost JSON or UBJSON model, a CatBoost JSON model, an ONNX TreeEnsemble or the "
+    "serialised bytes of treelite"
+)
+# What reading a file that does not follow its format may raise.
+_FAULTS = (LookupError, TypeError, AttributeError, RecursionError, MemoryError, ArithmeticError)
+
+
+def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = None) -> Any:
+    """Return a fitted estimator that predicts as a model of another library does.
+
+    Parameters
+    ----------
+    model : path, bytes or object
+        A file: LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX with a TreeEnsemble, or the serialised bytes
+        of treelite; or its content as bytes; or a fitted object of LightGBM, XGBoost, CatBoost or scikit-learn.
+        Reading runs no code from a file, and needs none of these libraries.
+    categories : mapping of column names or indices to lists, optional
+        The categories of columns of which a model knows only the codes 0, 1, ..., in the order of the codes; without
+        it such columns hold the codes.
+
+    Returns
+    -------
+    A fitted estimator
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, of another kind or version, or holds what no estimator here can be.
+
+    Examples
+    --------
+    >>> import fastens
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> theirs = RandomForestRegressor(n_estimators=10, random_state=0).fit(X, y)
+    >>> ours = fastens.from_model(theirs)
+    >>> bool((ours.predict(X) == theirs.predict(X)).all())
+    True
+    """
+    from fastens.exchange.reading.estimators import fitted_estimator
+
+    where = ""
+    try:
+        if isinstance(model, bytes | bytearray | memoryview):
+            found = _read_content(bytes(model))
+        elif isinstance(model, str | os.PathLike):
+            where = f"{os.fspath(model)}: "
+            found = _read_content(Path(model).read_bytes())
+        else:
+            found = _read_object(model)
+        return fitted_estimator(found, categories)
+    except ModelFileError as error:
+        raise ModelFileError(f"{where}{error}") from error.__cause__
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+        ArithmeticError,
+    ) as error:
+        raise ModelFileError(f"{where}the model does not describe trees: {type(error).__name__}: {error}") from error
+
+
+def _reader(name: str) -> Any:
+    module, function = name.split(".")
+    return getattr(import_module(f"fastens.exchange.reading.{module}"), function)
+
+
+def _read_content(content: bytes) -> ForeignModel:
+    """Read a file by what it begins with."""
+    if content.startswith(MAGIC):
+        raise ModelFileError("the file is one of fastens itself; read it with fastens.load")
+    start = content[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith((b"tree\n", b"tree\r\n")):
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ModelFileError("a LightGBM model must be text in UTF-8") from error
+        return _reader("lightgbm_text.read_lightgbm")(text.replace("\r\n", "\n"))
+    if start.startswith(b"{L"):
+        return _reader("xgboost_json.read_xgboost")(_reader("ubjson.read_ubjson")(content))
+    if start.startswith(b"{"):
+        return _read_json(_reader("xgboost_json.parse_json")(content))
+    if _reader("treelite_bytes.begins_as_treelite")(content):
+        return _reader("treelite_bytes.read_treelite")(content)
+    if start.startswith(b"CBM1"):
+        raise ModelFileError("the file is of CatBoost's binary format; save it with format='json'")
+    if start.startswith(b"binf"):
+        raise ModelFileError("the file is of XGBoost's old binary format; load it with XGBoost and save it as JSON")
+    # An ONNX file begins with the number of its format, a varint of field 1.
+    if content[:1] == b"\x08":
+        return _reader("onnx_trees.read_onnx")(content)
+    raise ModelFileError(f"the file must be {_EXPECTED}; it begins with {content[:16]!r}")
+
+
+def _read_json(content: Any) -> ForeignModel:
+    """Read JSON by the parts that it has."""
+    if isinstance(content, dict) and "learner" in content:
+        return _reader("xgboost_json.read_xgboost")(content)
+    if isinstance(content, dict) and "features_info" in content:
+        return _reader("catboost_json.read_catboost")(content)
+    raise ModelFileError(f"the file must be {_EXPECTED}; it is JSON of another kind")
+
+
+def _read_object(model: Any) -> ForeignModel:
+    """Read a fitted object by the library it is of."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    if "lightgbm" in packages:
+        return _reader("lightgbm_text.read_booster")(model)
+    if "xgboost" in packages:
+        return _reader("xgboost_json.read_booster")(model)
+    if "catboost" in packages:
+        return _reader("catboost_json.read_object")(model)
+    if "onnx" in packages:
+        return _reader("onnx_trees.read_onnx")(model.SerializeToString())
+    if "treelite" in packages:
+        return _reader("treelite_bytes.read_treelite")(model.serialize_bytes())
+    if "sklearn" in packages:
+        is_histogram = hasattr(model, "_predictors") or type(model).__name__.startswith("HistGradientBoosting")
+        name = "sklearn_histograms.read_histogram_boosting" if is_histogram else "sklearn_trees.read_trees"
+        return _reader(name)(model)
+    raise ModelFileError(
+        f"model must be a path, bytes, or a fitted model of LightGBM, XGBoost, CatBoost or scikit-learn; got "
+        f"{type(model).__module__}.{type(model).__qualname__}"
+    )

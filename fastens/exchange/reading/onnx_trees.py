@@ -1,0 +1,346 @@
+"""ONNX graphs with one TreeEnsemble (ai.onnx.ml 5), TreeEnsembleRegressor or TreeEnsembleClassifier (3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.exchange.reading.code_sets import CodeSet, set_codes
+from fastens.exchange.reading.float32 import at_most, less_than
+from fastens.exchange.reading.onnx_graph import Graph, Node
+from fastens.exchange.reading.outputs import Outputs, sum_of_trees
+from fastens.exchange.reading.records import Columns, ForeignModel, refuse
+
+_OPERATORS = ("TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier")
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+_LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
+_LINKS = {"NONE": "identity", "LOGISTIC": "sigmoid", "SOFTMAX": "softmax", "Sigmoid": "sigmoid", "Softmax": "softmax"}
+_LINKS |= {"Exp": "exponential"}
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+# What may follow trees besides links and sums: it makes labels of scores, or changes the form of the result.
+_FORMS = {"ZipMap", "Identity", "Cast", "ArgMax", "ArrayFeatureExtractor", "LabelEncoder", "Reshape", "Squeeze"}
+_FORMS |= {"Gather", "Unsqueeze", "Concat", "Sub", "Greater", "Where", "Neg", "Flatten", "GreaterOrEqual", "Binarizer"}
+
+
+def read_onnx(content: bytes) -> ForeignModel:
+    """Read an ONNX file.
+
+    Parameters
+    ----------
+    content : bytes
+        The file.
+    """
+    graph = Graph(content)
+    nodes = [node for node in graph.nodes if node.operator in _OPERATORS and node.domain == "ai.onnx.ml"]
+    if len(nodes) != 1:
+        raise refuse(f"an ONNX model must have one TreeEnsemble; it has {len(nodes)}")
+    node = nodes[0]
+    names, is_float = graph.input_of(node)
+    parts, n_outputs, base = _ensemble(node) if node.operator == "TreeEnsemble" else _older(node)
+    for tree in parts:
+        _set_tests(tree, is_float=is_float)
+    columns = Columns(_n_features(parts, names, graph.n_features), names)
+    set_codes(parts, columns)
+    output = _outputs_of_trees(parts, n_outputs)
+    link, added, labels = _after(graph, node)
+    base = base + added if len(base) == len(added) or 1 in (len(base), len(added)) else added
+    classes = _labels(node) if node.operator == "TreeEnsembleClassifier" else labels
+    return _model(parts, output, columns, _outputs(node, (n_outputs, len(parts)), base, link, classes))
+
+
+def _outputs(node: Node, sizes: tuple[int, int], base: NDArray[Any], link: str, classes: Any) -> Outputs:
+    n_outputs, n_trees = sizes
+    aggregate = node.text("aggregate_function", "SUM")
+    if node.operator == "TreeEnsemble":
+        aggregate = _AGGREGATES[node.integer("aggregate_function", 1)]
+    if aggregate not in ("SUM", "AVERAGE"):
+        raise refuse(f"aggregate_function must be SUM or AVERAGE; got {aggregate[:20]!r}")
+    is_classifier = classes is not None or link == "softmax"
+    if is_classifier and n_outputs == 1 and link == "identity":
+        link = "sigmoid" if any_negative(node) else "identity"
+    if is_classifier and n_outputs > 1 and link == "sigmoid":
+        link = "multiclass_ova"
+    return Outputs(
+        n_outputs=n_outputs,
+        n_targets=1 if is_classifier else n_outputs,
+        averages=aggregate == "AVERAGE",
+        n_averaged=n_trees,
+        baseline=base.tolist(),
+        is_classifier=is_classifier,
+        link=link,
+        classes=classes,
+    )
+
+
+def any_negative(node: Node) -> bool:
+    """Whether a leaf of a classifier has a negative weight, so that scores are no probabilities."""
+    return bool((node.numbers("class_weights") < 0).any())
+
+
+def _model(parts: list[dict[str, Any]], output: Any, columns: Columns, outputs: Outputs) -> ForeignModel:
+    is_mean = outputs.is_classifier and outputs.link == "identity" and outputs.n_outputs == 1 and not outputs.averages
+    if is_mean:  # the probability of the second class is a sum: that of means of so many times the values
+        for tree in parts:
+            tree["value"] = tree["value"] * len(parts)
+        outputs = Outputs(**{**vars(outputs), "averages": True})
+    return sum_of_trees(parts, output, columns, outputs)
+
+
+def _labels(node: Node) -> Any:
+    texts, numbers = node.texts("classlabels_strings"), node.integers("classlabels_int64s")
+    return np.array(texts) if texts else numbers if len(numbers) else None
+
+
+def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
+    """The link, what is added to the sums, and the labels, from what follows the trees."""
+    given = node.text("post_transform", "NONE")
+    if node.operator == "TreeEnsemble":
+        place = node.integer("post_transform", 0)
+        given = _TRANSFORMS[place] if 0 <= place < len(_TRANSFORMS) else str(place)
+    if given not in _LINKS:
+        raise refuse(f"post_transform must be NONE, LOGISTIC or SOFTMAX; got {given[:20]!r}")
+    link, added, labels = _LINKS[given], np.zeros(1), None
+    for after in graph.following(node):
+        if after.operator == "Add":
+            constants = [graph.constants[name] for name in after.inputs if name in graph.constants]
+            if len(constants) != 1 or link != "identity":
+                raise refuse("what is added to the trees' sums must be a constant")
+            added = added + np.asarray(constants[0], dtype=np.float64).ravel()
+        elif after.operator in _LINKS:
+            link = _LINKS[after.operator]
+        elif after.operator not in _FORMS:
+            raise refuse(f"the operator {after.operator[:40]!r} after the trees cannot be read")
+        labels = _labels_among(graph, after) if labels is None else labels
+    return link, added, labels
+
+
+def _labels_among(graph: Graph, node: Node) -> Any:
+    """The labels that an operator makes of the places of classes, if it does."""
+    if node.operator == "LabelEncoder":
+        texts, numbers = node.texts("values_strings"), node.integers("values_int64s")
+        return np.array(texts) if texts else numbers if len(numbers) else None
+    if node.operator in ("ArrayFeatureExtractor", "Gather") and node.inputs[0] in graph.constants:
+        return np.asarray(graph.constants[node.inputs[0]]).ravel()
+    return np.arange(2) if node.operator == "ArgMax" and not graph.has_labels() else None
+
+
+def _n_features(parts: list[dict[str, Any]], names: list[str] | None, declared: int) -> int:
+    largest = max((int(tree["feature"].max(initial=0)) for tree in parts), default=0) + 1
+    n_features = len(names) if names is not None else declared or largest
+    if largest > n_features:
+        raise refuse(f"a split is on column {largest - 1}, and the model has {n_features}")
+    return n_features
+
+
+def _outputs_of_trees(parts: list[dict[str, Any]], n_outputs: int) -> NDArray[np.int64]:
+    """The output of each tree, whose values become one where each tree has one output."""
+    found = []
+    for tree in parts:
+        used = np.unique(tree["used"])
+        found.append(int(used[0]) if len(used) == 1 else -1)
+    counts = np.bincount([output for output in found if output >= 0], minlength=n_outputs)
+    is_round = n_outputs > 1 and min(found) >= 0 and len(set(counts.tolist())) == 1
+    for tree, output in zip(parts, found, strict=True):
+        del tree["used"]
+        if is_round:
+            tree["value"] = tree["value"][:, output : output + 1]
+    return np.array(found) if is_round else np.zeros(len(parts), dtype=np.int64)
+
+
+# Version 5 --------------------------------------------------
+
+
+def _ensemble(node: Node) -> tuple[list[dict[str, Any]], int, NDArray[np.float64]]:
+    """The trees of a TreeEnsemble, the number of outputs, and no base values."""
+    features = node.integers("nodes_featureids")
+    n = len(features)
+    true, false, true_leaf, false_leaf = (
+        node.integers(f"nodes_{name}", n) for name in ("truenodeids", "falsenodeids", "trueleafs", "falseleafs")
+    )
+    mode = node.tensor("nodes_modes", n).astype(np.int64)
+    value = node.tensor("nodes_splits", n).astype(np.float64)
+    tracks = node.integers("nodes_missing_value_tracks_true")
+    tracks = tracks if len(tracks) == n else np.zeros(n, np.int64)
+    weight, target = node.tensor("leaf_weights").astype(np.float64), node.integers("leaf_targetids")
+    if len(weight) != len(target) or not len(weight):
+        raise refuse("leaf_weights and leaf_targetids must have an entry for each leaf")
+    n_outputs = node.integer("n_targets", 1)
+    if not 0 < n_outputs <= 2**16 or (target < 0).any() or (target >= n_outputs).any():
+        raise refuse("leaf_targetids must be below n_targets")
+    if (mode < 0).any() or (mode > _MEMBER).any():
+        raise refuse("nodes_modes must be from 0 to 6")
+    members = _memberships(node, mode)
+    children = np.stack([true, false], axis=1)
+    is_leaf = np.stack([true_leaf, false_leaf], axis=1) != 0
+    limit = np.where(is_leaf, len(weight), n)
+    if ((children < 0) | (children >= limit)).any():
+        raise refuse("nodes_truenodeids and nodes_falsenodeids must name nodes and leaves that are there")
+    parts = []
+    for root in node.integers("tree_roots").tolist():
+        if not 0 <= root < n:
+            raise refuse("tree_roots must name nodes")
+        inner, ends, branches = _reached(root, children, is_leaf)
+        values = np.zeros((len(inner) + len(ends), n_outputs))
+        values[np.arange(len(inner), len(values)), target[ends]] = weight[ends]
+        parts.append(
+            {
+                "branches": branches,
+                "feature": np.append(features[inner], np.zeros(len(ends), np.int64)),
+                "mode": mode[inner],
+                "split": value[inner],
+                "tracks": tracks[inner] != 0,
+                "members": [members.get(index) for index in inner.tolist()],
+                "value": values,
+                "used": target[ends],
+            }
+        )
+    return parts, n_outputs, np.zeros(1)
+
+
+def _reached(root: int, children: NDArray[Any], is_leaf: NDArray[Any]) -> tuple[Any, Any, NDArray[np.int64]]:
+    """The nodes of a tree, its leaves, and for each node both children among nodes and, after them, leaves."""
+    inner, ends = [root], list[int]()
+    branches: list[list[tuple[bool, int]]] = []
+    pairs, leafs = children.tolist(), is_leaf.tolist()
+    for index in inner:
+        own = []
+        for child, ends_there in zip(pairs[index], leafs[index], strict=True):
+            own.append((ends_there, len(ends) if ends_there else len(inner)))
+            (ends if ends_there else inner).append(child)
+        branches.append(own)
+        if len(inner) > len(pairs):
+            raise refuse("a node is below itself, or the child of two")
+    places = [[len(inner) + place if ends_there else place for ends_there, place in own] for own in branches]
+    return np.array(inner), np.array(ends), np.array(places, dtype=np.int64)
+
+
+def _memberships(node: Node, mode: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
+    """The values of sets, by the node; each ends with NaN."""
+    nodes = np.flatnonzero(mode == _MEMBER)
+    if not len(nodes):
+        return {}
+    values = node.tensor("membership_values").astype(np.float64)
+    ends = np.flatnonzero(np.isnan(values))
+    if len(ends) < len(nodes):
+        raise refuse("membership_values must have a set, closed by NaN, for each node with the mode MEMBER")
+    starts = np.append(0, ends[:-1] + 1)
+    return {index: values[a:b] for index, a, b in zip(nodes.tolist(), starts.tolist(), ends.tolist(), strict=False)}
+
+
+# Version 3 --------------------------------------------------
+
+
+def _older(node: Node) -> tuple[list[dict[str, Any]], int, NDArray[np.float64]]:
+    """The trees of a TreeEnsembleRegressor or TreeEnsembleClassifier."""
+    tree_of, number = node.integers("nodes_treeids"), node.integers("nodes_nodeids")
+    n = len(tree_of)
+    features, true, false = (
+        node.integers(f"nodes_{name}", n) for name in ("featureids", "truenodeids", "falsenodeids")
+    )
+    modes, value = node.texts("nodes_modes"), node.numbers("nodes_values")
+    tracks = node.integers("nodes_missing_value_tracks_true")
+    tracks = tracks if len(tracks) == n else np.zeros(n, np.int64)
+    if not len(number) == len(modes) == len(value) == n or not n:
+        raise refuse("the arrays of nodes must have an entry for each node")
+    kind = "class" if node.operator == "TreeEnsembleClassifier" else "target"
+    of_tree, of_node, output = (node.integers(f"{kind}_{name}") for name in ("treeids", "nodeids", "ids"))
+    weight = node.numbers(f"{kind}_weights")
+    if not len(of_tree) == len(of_node) == len(output) == len(weight):
+        raise refuse(f"{kind}_ids, {kind}_nodeids, {kind}_treeids and {kind}_weights must be of the same length")
+    n_outputs = _n_outputs_of(node, output)
+    place = {key: index for index, key in enumerate(zip(tree_of.tolist(), number.tolist(), strict=True))}
+    if len(place) != n or (output < 0).any() or (output >= n_outputs).any():
+        raise refuse("nodes must have numbers of their own, and leaves outputs that are there")
+    values, used = np.zeros((n, n_outputs)), np.full(n, -1)
+    for key, column, own in zip(
+        zip(of_tree.tolist(), of_node.tolist(), strict=True), output.tolist(), weight.tolist(), strict=True
+    ):
+        values[place[key], column] += own
+        used[place[key]] = column
+    parts = []
+    for tree in dict.fromkeys(tree_of.tolist()):
+        own_nodes = np.flatnonzero(tree_of == tree)
+        parts.append(_older_tree(own_nodes, place, (tree_of, true, false), (features, modes, value, tracks)))
+        parts[-1]["value"] = values[own_nodes][parts[-1].pop("order")]
+        at = np.isin(of_tree, tree)
+        parts[-1]["used"] = output[at] if at.any() else np.zeros(1, np.int64)
+    base = node.numbers("base_values")
+    return parts, n_outputs, base if len(base) else np.zeros(1)
+
+
+def _n_outputs_of(node: Node, output: NDArray[np.int64]) -> int:
+    """The number of sums; a classifier of two classes may have one."""
+    if node.operator == "TreeEnsembleRegressor":
+        return max(1, min(node.integer("n_targets", 1), 2**16))
+    labels = _labels(node)
+    if labels is None or len(labels) < 2:
+        raise refuse("a TreeEnsembleClassifier must have labels")
+    if len(labels) == 2 and len(set(output.tolist())) == 1:
+        output[:] = 0
+        return 1
+    return len(labels)
+
+
+def _older_tree(own: NDArray[np.int64], place: dict[Any, int], ways: Any, tests: Any) -> dict[str, Any]:
+    """One tree: nodes first, leaves after them."""
+    tree_of, true, false = ways
+    features, modes, value, tracks = tests
+    names = [modes[index] for index in own.tolist()]
+    if any(name != "LEAF" and name not in _MODES[:6] for name in names):
+        raise refuse("nodes_modes must be LEAF, or BRANCH_ with LEQ, LT, GTE, GT, EQ or NEQ")
+    is_leaf = np.array([name == "LEAF" for name in names])
+    order = np.argsort(is_leaf, kind="stable")
+    rank = np.empty(len(own), dtype=np.int64)
+    rank[order] = np.arange(len(own))
+    where = dict(zip(own.tolist(), rank.tolist(), strict=True))
+    inner = own[~is_leaf]
+    branches = [
+        [where[place[int(tree_of[index]), int(way[index])]] for way in (true, false)] for index in inner.tolist()
+    ]
+    return {
+        "branches": np.array(branches, dtype=np.int64).reshape(-1, 2),
+        "feature": np.append(features[inner], np.zeros(int(is_leaf.sum()), np.int64)),
+        "mode": np.array([_MODES.index(modes[index]) for index in inner.tolist()], dtype=np.int64),
+        "split": value[inner],
+        "tracks": tracks[inner] != 0,
+        "members": [None] * len(inner),
+        "order": order,
+    }
+
+
+# Both --------------------------------------------------
+
+
+def _set_tests(tree: dict[str, Any], *, is_float: bool) -> None:
+    """From branches of true and false tests to left and right, thresholds and sets."""
+    branches, mode, split = tree.pop("branches"), tree.pop("mode"), tree.pop("split")
+    tracks, members = tree.pop("tracks"), tree.pop("members")
+    n_inner, n_nodes = len(mode), len(tree["feature"])
+    swaps = (mode == _GTE) | (mode == _GT) | (mode == _NEQ)
+    left = np.where(swaps, branches[:, 1], branches[:, 0])
+    right = np.where(swaps, branches[:, 0], branches[:, 1])
+    strict = (mode == _LT) | (mode == _GTE)
+    if is_float:
+        threshold = np.where(strict, less_than(split), at_most(split.astype(np.float32)))
+    else:
+        threshold = np.where(strict, np.nextafter(split, -np.inf), split)
+    ends = np.full(n_nodes - n_inner, -1)
+    is_set = mode >= _EQ
+    tree["code_sets"] = {
+        index: CodeSet(_codes(split[index : index + 1] if members[index] is None else members[index]), is_left=True)
+        for index in np.flatnonzero(is_set).tolist()
+    }
+    tree["left"], tree["right"] = np.append(left, ends), np.append(right, ends)
+    tree["threshold"] = np.append(np.where(is_set, 0.0, threshold), np.zeros(len(ends)))
+    tree["missing_left"] = np.append(np.where(swaps, ~tracks, tracks), np.zeros(len(ends), bool))
+    tree["weight"] = tree["n_samples"] = tree["gain"] = None
+
+
+def _codes(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    whole = values[(values >= 0) & (values == np.floor(values)) & (values < 2**31)].astype(np.int64)
+    if len(whole) != len(values):
+        raise refuse("sets, and tests for equality, must be of category codes: whole numbers that are not negative")
+    return whole

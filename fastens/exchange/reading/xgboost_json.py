@@ -1,0 +1,206 @@
+"""XGBoost's models: JSON and UBJSON of versions 1.x to 3.x, and its Python objects."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.exchange.reading.checks import array_of, names_of, number, part, single, whole_number
+from fastens.exchange.reading.code_sets import CodeSet, set_codes
+from fastens.exchange.reading.float32 import less_than
+from fastens.exchange.reading.records import Columns, ForeignModel, by_round, join_trees, refuse
+from fastens.exchange.reading.ubjson import read_ubjson
+from fastens.exchange.reading.xgboost_objectives import Objective, objective_of
+
+
+def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
+    """Read what `Booster.save_model` writes.
+
+    Parameters
+    ----------
+    model : dict
+        The content of the file.
+    up_to_best : bool, optional
+        Whether only rounds up to the best of early stopping count; by default those of models that an estimator of
+        XGBoost has saved, as it predicts with them.
+    """
+    learner = part(model, "learner", dict)
+    booster = part(learner, "gradient_booster", dict)
+    name = part(booster, "name", str)
+    if name == "gblinear":
+        raise refuse("the model is linear (booster='gblinear') and has no trees")
+    inner = part(booster, "gbtree", dict) if "gbtree" in booster else booster
+    trees = part(inner, "model", dict)
+    settings = part(learner, "learner_model_param", dict)
+    n_features = whole_number(part(settings, "num_feature", str), "num_feature")
+    columns = Columns(n_features, names_of(learner.get("feature_names"), n_features))
+    objective = objective_of(part(learner, "objective", dict), settings)
+    drop = booster.get("weight_drop", trees.get("weight_drop"))
+    parts, output = _trees(trees, learner, objective, up_to_best)
+    weights = None if drop is None or len(drop) == 0 else single(array_of(drop, "weight_drop", float))
+    if weights is not None and len(weights) < len(parts):
+        raise refuse("weight_drop must have an entry for each tree")
+    read = [_tree(tree, index, None if weights is None else weights[index]) for index, tree in enumerate(parts)]
+    _set_categories(read, columns, trees.get("cats"))
+    order = by_round(output, objective.n_outputs)
+    return ForeignModel(
+        estimator=objective.estimator,
+        parameters=objective.parameters,
+        trees=join_trees([read[index] for index in order], output[order]),
+        columns=columns,
+        baseline=_baseline(settings, objective),
+        classes=objective.classes,
+        n_targets=objective.n_targets,
+        fitted=objective.fitted,
+    )
+
+
+def read_booster(model: Any) -> ForeignModel:
+    """Read a Booster, or an estimator of XGBoost's Python package, which predicts by the rounds up to the best."""
+    is_estimator = hasattr(model, "get_booster")
+    booster = model.get_booster() if is_estimator else model
+    return read_xgboost(read_ubjson(bytes(booster.save_raw(raw_format="ubj"))), up_to_best=is_estimator)
+
+
+def _trees(
+    model: dict[str, Any], learner: dict[str, Any], objective: Objective, up_to_best: bool | None
+) -> tuple[list[Any], NDArray[np.int64]]:
+    """The trees of the rounds that count, and their outputs."""
+    trees = part(model, "trees", list)
+    settings = part(model, "gbtree_model_param", dict)
+    if whole_number(part(settings, "num_trees", str), "num_trees") != len(trees):
+        raise refuse(f"num_trees must be the number of trees, {len(trees)}; got {settings['num_trees']}")
+    output = array_of(model.get("tree_info"), "tree_info", np.int64, len(trees))
+    attributes = learner.get("attributes") or {}
+    if up_to_best is None:
+        up_to_best = "scikit_learn" in attributes
+    if up_to_best and "best_iteration" in attributes:
+        n_rounds = whole_number(attributes["best_iteration"], "best_iteration") + 1
+        parallel = whole_number(settings.get("num_parallel_tree", "1"), "num_parallel_tree", 1)
+        per_round = max(parallel, 1) * (1 if objective.has_vectors(trees) else objective.n_outputs)
+        trees, output = trees[: n_rounds * per_round], output[: n_rounds * per_round]
+    return trees, output
+
+
+def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
+    settings = part(tree, "tree_param", dict)
+    n_nodes = whole_number(part(settings, "num_nodes", str), "num_nodes", 1)
+    width = max(1, whole_number(settings.get("size_leaf_vector", "1"), "size_leaf_vector"))
+
+    def numbers(name: str, kind: Any = float) -> NDArray[Any]:
+        return array_of(tree.get(name), f"{name} of tree {index}", kind, n_nodes)
+
+    left, right = numbers("left_children", np.int64), numbers("right_children", np.int64)
+    condition = single(numbers("split_conditions"))
+    is_leaf = left < 0
+    value = condition[:, None]
+    if width > 1:
+        value = _leaf_vectors(tree, np.where(is_leaf, right, 0), is_leaf, width)
+    if weight is not None:
+        value = value * weight
+    is_set = numbers("split_type", np.int64) == 1 if tree.get("split_type") is not None else np.zeros(n_nodes, bool)
+    return {
+        "left": left,
+        "right": np.where(is_leaf, -1, right),
+        "feature": numbers("split_indices", np.int64),
+        "threshold": np.where(is_set | is_leaf, 0.0, less_than(condition)),
+        "missing_left": numbers("default_left", bool),
+        "value": np.where(is_leaf[:, None], value, 0).astype(float),
+        "gain": numbers("loss_changes"),
+        "weight": numbers("sum_hessian"),
+        "code_sets": _code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
+    }
+
+
+def _leaf_vectors(
+    tree: dict[str, Any], number: NDArray[np.int64], is_leaf: NDArray[np.bool_], width: int
+) -> NDArray[np.float32]:
+    """The values of leaves, which stand in the order of their numbers."""
+    vectors = single(array_of(tree.get("leaf_weights", tree.get("base_weights")), "leaf_weights", float))
+    if len(vectors) % width:
+        raise refuse(f"leaf_weights must have {width} entries for each leaf")
+    vectors = vectors.reshape(-1, width)
+    if "leaf_weights" not in tree:
+        number = np.arange(len(number))
+    if (number[is_leaf] < 0).any() or (number[is_leaf] >= len(vectors)).any():
+        raise refuse("a leaf has no entry in leaf_weights")
+    return vectors[np.where(is_leaf, number, 0)]
+
+
+def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, CodeSet]:
+    """The codes that go right, by the node."""
+    if not len(nodes):
+        return {}
+    names = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
+    of_node, start, size, codes = (array_of(tree.get(name), name, np.int64) for name in names)
+    if not len(of_node) == len(start) == len(size):
+        raise refuse("categories_nodes, categories_segments and categories_sizes must be of the same length")
+    if (start < 0).any() or (size < 0).any() or (start + size > len(codes)).any() or (codes < 0).any():
+        raise refuse("categories_segments and categories_sizes must lie within categories")
+    found = {node: codes[a : a + n] for node, a, n in zip(of_node.tolist(), start.tolist(), size.tolist(), strict=True)}
+    if not set(nodes.tolist()) <= found.keys():
+        raise refuse("a split by categories has no categories")
+    return {node: CodeSet(found[node], is_left=False) for node in nodes.tolist()}
+
+
+def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any) -> None:
+    """Give the trees their sets, and columns of frames the names of their categories."""
+    is_split = {int(tree["feature"][node]) for tree in trees for node in tree["code_sets"]}
+    known = _named_categories(cats, columns.n_features)
+    columns.categories = {column: names for column, names in known.items() if column in is_split}
+    set_codes(trees, columns)
+
+
+def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
+    """The categories of the frame that a model was trained on, where it has them."""
+    encoded = (cats or {}).get("enc") or []
+    if not isinstance(encoded, list) or len(encoded) not in (0, n_features):
+        raise refuse(f"the categories must be those of {n_features} columns")
+    found: dict[int, list[Any]] = {}
+    for column, own in enumerate(encoded):
+        values = own.get("values")
+        if values is None or len(values) == 0:
+            continue
+        if "offsets" in own:
+            texts = _texts(own["offsets"], values)
+            if texts is not None:
+                found[column] = texts
+        else:
+            found[column] = np.asarray(values).tolist()
+    return found
+
+
+def _texts(offsets: Any, values: Any) -> list[str] | None:
+    """Names of categories; None where they go beyond ASCII, as XGBoost cuts such names off."""
+    ends, content = array_of(offsets, "offsets", np.int64), array_of(values, "values", np.int64)
+    if (ends < 0).any() or (ends > len(content)).any() or (np.diff(ends) < 0).any():
+        raise refuse("the offsets of category names must be ascending")
+    if ((content < 0) | (content > 127)).any():
+        return None
+    whole = content.astype(np.uint8).tobytes()
+    return [whole[a:b].decode("ascii") for a, b in pairwise(ends.tolist())]
+
+
+def _baseline(settings: dict[str, Any], objective: Objective) -> list[float]:
+    """Raw predictions before the first tree: the file has them after the inverse link."""
+    text = part(settings, "base_score", str).strip()
+    given = text.removeprefix("[").removesuffix("]").split(",")
+    scores = single(np.array([number(word, "base_score") for word in given]))
+    if len(scores) not in (1, objective.n_outputs):
+        raise refuse(f"base_score must have 1 or {objective.n_outputs} entries; got {len(scores)}")
+    margins = objective.margin(scores)
+    if not np.isfinite(margins).all():
+        raise refuse(f"base_score={text} is out of range for the objective")
+    return np.broadcast_to(margins.astype(float), objective.n_outputs).tolist()
+
+
+def parse_json(content: bytes) -> Any:
+    """The value that JSON describes."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise refuse(f"the file must be JSON in full; it is truncated or damaged: {error}") from error

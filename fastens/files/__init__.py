@@ -1,0 +1,78 @@
+"""Tables in files: what format, how written, and what type each column is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastens.files.errors import TableFileError, listed
+from fastens.files.schema import Column, TableSchema
+from fastens.warn import warn
+
+__all__ = ["Column", "TableFileError", "TableSchema", "read_table"]
+
+
+def read_table(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    schema: TableSchema | Mapping[str, Any] | None = None,
+    column_types: Mapping[str, str] | None = None,
+    sheet: str | None = None,
+    return_schema: bool = False,
+) -> Any:
+    r"""Read a table from files, and find out what its columns hold and how they are written.
+
+    CSV (compressed with gzip, bzip2, zstd, lz4, xz or zip, or from standard input), Parquet, Arrow, JSON lines, SQLite
+    and Excel. Texts that are numbers or dates in a common writing (``1.234,50 €``, ``45%``, ``(1,200)``,
+    ``31.12.2020``) become such, column by column, with a warning that says how; one odd value leaves a column as text,
+    and a warning says in which row it is.
+
+    Parameters
+    ----------
+    path : str, path, or sequence of them
+        The file; "-" for standard input; a pattern such as "data/*.csv"; or several files of the same columns.
+    schema : TableSchema or dict, optional
+        What is known: that of an earlier table of the kind, or ``{"separator": ";", "missing": ["-"]}``.
+    column_types : dict of str to {"number", "text", "boolean", "date"}, optional
+        Types of columns that are not to be guessed. What is no number in a column of numbers becomes missing.
+    sheet : str, optional
+        Which table of a database, or sheet of a workbook; needed where there are several.
+    return_schema : bool, default=False
+        Whether to return the schema too.
+
+    Returns
+    -------
+    pyarrow.Table, or (pyarrow.Table, TableSchema)
+
+    Raises
+    ------
+    TableFileError
+        If a file is no table; if a value does not fit the schema: the message has the row, the value and the rule.
+    ImportError
+        Without pyarrow, which the extra ``fastens[cli]`` brings.
+
+    Examples
+    --------
+    >>> import os, tempfile, fastens
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "sales.csv")
+    ...     with open(path, "w", encoding="utf-8") as file:
+    ...         _ = file.write("price;n\n1.234,50;3\n9,90;4\n")
+    ...     schema = {"columns": {"price": {"type": "number", "decimal": ",", "thousands": "."}}}
+    ...     table = fastens.read_table(path, schema=schema)
+    >>> table["price"].to_pylist()
+    [1234.5, 9.9]
+    """
+    try:
+        from fastens.files.read import read
+    except ModuleNotFoundError as error:
+        raise ImportError("fastens.read_table needs pyarrow: pip install 'fastens[cli]'") from error
+    known = schema if isinstance(schema, TableSchema) else TableSchema.from_dict(schema or {})
+    found = read(path, known, column_types or {}, sheet)
+    names = found.table.column_names
+    if lacking := [name for name in column_types or {} if name not in names]:
+        raise TableFileError(f"column_types must name columns of {path}; got {lacking[0]!r}, it has {listed(names)}")
+    for note in found.notes:
+        warn(note)
+    return (found.table, found.schema) if return_schema else found.table

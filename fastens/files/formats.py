@@ -1,0 +1,132 @@
+"""Formats of tables in files, and how their bytes are read."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import sys
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.json
+import pyarrow.parquet
+
+from fastens.files.errors import TableFileError, listed
+
+STANDARD_INPUT = "-"
+CSV, PARQUET, JSON_LINES, ARROW, SQLITE, EXCEL = "CSV", "Parquet", "JSON lines", "Arrow", "SQLite", "Excel"
+SUFFIXES = {
+    CSV: (".csv", ".tsv", ".txt", ".data"),
+    PARQUET: (".parquet", ".pq"),
+    JSON_LINES: (".jsonl", ".ndjson"),
+    ARROW: (".arrow", ".feather", ".ipc"),
+    SQLITE: (".sqlite", ".sqlite3", ".db"),
+    EXCEL: (".xlsx",),
+}
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4", ".xz", ".zip")
+# What may be compressed, and come from standard input.
+STREAMS = (CSV, JSON_LINES)
+# What has types of its own: a text is one on purpose.
+TYPED = (PARQUET, JSON_LINES, ARROW, SQLITE)
+
+
+def format_of(path: str) -> str:
+    """The format of a table, by the suffix of its file; standard input is CSV."""
+    if path == STANDARD_INPUT:
+        return CSV
+    name = Path(path)
+    compressed = name.suffix.lower() in COMPRESSIONS
+    suffix = (name.with_suffix("") if compressed else name).suffix.lower()
+    if compressed and suffix == "" and name.suffix.lower() == ".zip":
+        return CSV  # an archive is called after what it is about
+    for format_, suffixes in SUFFIXES.items():
+        if suffix in suffixes and (format_ in STREAMS or not compressed):
+            return format_
+    endings = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+    raise TableFileError(f"cannot tell the format of {path!r}: its name must end in one of {endings}")
+
+
+def opener(path: str) -> Callable[[], Any]:
+    """A function that opens the file anew, without its compression."""
+    if path == STANDARD_INPUT:
+        content = sys.stdin.buffer.read()
+        return lambda: pa.BufferReader(content)
+    if not os.path.exists(path):
+        raise TableFileError(f"no such file: {path}")
+    if os.path.isdir(path):
+        raise TableFileError(f"{path} is a folder, not a table")
+    suffix = Path(path).suffix.lower()
+    if suffix == ".zip":
+        return lambda: _only_member(path)
+    libraries: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
+    if suffix in libraries:
+        return lambda: libraries[suffix].open(path, "rb")
+    return lambda: pa.input_stream(path, compression="detect")
+
+
+def read_other(path: str, format_: str, table: str | None = None) -> pa.Table:
+    """A table in a format that has types of its own."""
+    if format_ == PARQUET:
+        return pa.parquet.read_table(path, partitioning=None)
+    if format_ == ARROW:
+        return pa.feather.read_table(path)
+    if format_ == JSON_LINES:
+        with opener(path)() as stream:
+            return pa.json.read_json(stream)
+    return _read_sqlite(path, table) if format_ == SQLITE else _read_excel(path, table)
+
+
+def _only_member(path: str) -> Any:
+    archive = zipfile.ZipFile(path)
+    members = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+    if len(members) != 1:
+        raise TableFileError(f"{path} must hold one file; it holds {len(members)}: {listed(members)}")
+    return archive.open(members[0])
+
+
+def _read_sqlite(path: str, table: str | None) -> pa.Table:
+    import sqlite3
+
+    with closing(sqlite3.connect(f"file:{Path(path).absolute().as_posix()}?mode=ro", uri=True)) as database:
+        query = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
+        tables = [name for (name,) in database.execute(query)]
+        name = _chosen(path, "table", tables, table)
+        quoted = name.replace('"', '""')
+        rows = database.execute(f'select * from "{quoted}"')
+        names = [column[0] for column in rows.description]
+        columns = list(zip(*rows.fetchall(), strict=True)) or [()] * len(names)
+    return pa.Table.from_arrays([_array(column) for column in columns], names=names)
+
+
+def _read_excel(path: str, sheet: str | None) -> pa.Table:
+    try:
+        import openpyxl
+    except ModuleNotFoundError as error:
+        raise TableFileError(f"{path}: reading Excel files needs openpyxl: pip install openpyxl") from error
+    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    rows = book[_chosen(path, "sheet", book.sheetnames, sheet)].iter_rows(values_only=True)
+    names = ["" if name is None else str(name) for name in next(rows, ())]
+    columns = list(zip(*(row for row in rows if any(cell is not None for cell in row)), strict=True))
+    return pa.Table.from_arrays([_array(column) for column in columns or [()] * len(names)], names=names)
+
+
+def _chosen(path: str, what: str, names: list[str], given: str | None) -> str:
+    if given is not None and given not in names:
+        raise TableFileError(f"{path} has no {what} {given!r}; it has {listed(names)}")
+    if given is None and len(names) != 1:
+        raise TableFileError(f"{path} has {len(names)} {what}s, of which one must be named: {listed(names)}")
+    return names[0] if given is None else given
+
+
+def _array(values: tuple[Any, ...]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column of several types
+        return pa.array([None if value is None else str(value) for value in values])

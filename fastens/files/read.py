@@ -1,0 +1,253 @@
+"""Reading of tables: any format, any common writing of numbers and dates, typed column by column."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastens.files.csv_files import read_csv, unique_names
+from fastens.files.dates import date_format, parse_dates
+from fastens.files.errors import TableFileError
+from fastens.files.formats import CSV, TYPED, format_of, opener, read_other
+from fastens.files.numbers import NumberFormat, number_format, whole_numbers
+from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableSchema
+
+# A text column is called nearly all numbers when at least this share of its different values are.
+NEARLY = 0.8
+SAMPLE = 1000
+_INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
+_IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+_IS_DATE = (pa.types.is_date, pa.types.is_timestamp)
+# Of text columns that are nearly all numbers: codes that others use for a missing value.
+USUAL_CODES = ("-", "--", ".", "..", "...", "missing", "unknown", "n.a.", "n.a", "nd", "nil", "x", "*")
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A table, what was found out about it, and notes for the person who reads it."""
+
+    table: pa.Table
+    schema: TableSchema
+    notes: list[str]
+
+
+def read(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    schema: TableSchema,
+    column_types: Mapping[str, str],
+    sheet: str | None = None,
+) -> ReadTable:
+    """Read a table; `fastens.read_table` has the parameters. Names that the table lacks are passed over."""
+    given = {name: Column(type_) for name, type_ in column_types.items()}
+    typed = {**schema.columns, **given}
+    as_text = [name for name, column in typed.items() if column.type == TEXT or _is_written(column)]
+    files = _files(path)
+    table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet) for file in files])
+    is_typed = all(format_of(file) in TYPED for file in files)
+    typing = _Typing(schema.columns, given, prefers_comma, is_typed, notes)
+    columns = {name: typing.read(name, _plain_text(table[name])) for name in table.column_names}
+    found = replace(schema, columns={name: column for name, (_, column) in columns.items()})
+    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, notes)
+
+
+@dataclass(frozen=True)
+class _Typing:
+    """Types and writings of columns: known from an earlier table, given by the person, or found out."""
+
+    known: Mapping[str, Column]
+    given: Mapping[str, Column]
+    prefers_comma: bool
+    is_typed: bool
+    notes: list[str]
+
+    def read(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """The values in their type, and what they are."""
+        if name in self.given:
+            return self._as_given(name, values, self.given[name])
+        if name in self.known:
+            return _as_known(name, values, self.known[name]), self.known[name]
+        if not _any(_IS_TEXT, values.type):
+            return values, Column(_type_of(values.type))
+        return self._guessed(name, values)
+
+    def _guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        first = values.slice(0, SAMPLE).unique().drop_null()
+        if len(first) and number_format(first, self.prefers_comma)[1] >= NEARLY:
+            return self._maybe_numbers(name, values)
+        if (found := date_format(first)) is not None:
+            return self._maybe_dates(name, values, found[0])
+        return values, Column(TEXT)
+
+    def _maybe_numbers(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        distinct = values.unique().drop_null()
+        style, share = number_format(distinct, self.prefers_comma)
+        if share == 1 and self.is_typed and style == NumberFormat():
+            return values, Column(TEXT)  # digits that the writer of the file could have written as numbers
+        if share == 1:
+            if style != NumberFormat():
+                self.notes.append(f"{name!r} is read as numbers, written like {str(style)!r}.")
+            return _numbers(values, style), Column(NUMBER, style.decimal, style.thousands, style.symbol)
+        odd = distinct.filter(pc.invert(style.fits(distinct)))
+        if share >= NEARLY:
+            self.notes.append(f"{name!r} is text, for {_where(values, odd)}. {_advice(name, odd)}")
+        return values, Column(TEXT)
+
+    def _maybe_dates(self, name: str, values: pa.ChunkedArray, text: str) -> tuple[pa.ChunkedArray, Column]:
+        found = date_format(values.unique().drop_null())
+        if found is None:
+            return values, Column(TEXT)
+        text, is_ambiguous = found
+        doubt = "; it could be another order of day and month" if is_ambiguous else ""
+        self.notes.append(f"{name!r} is read as dates, written as {text}{doubt}.")
+        return pa.chunked_array([parse_dates(values.combine_chunks(), text)]), Column(DATE, format=text)
+
+    def _as_given(self, name: str, values: pa.ChunkedArray, column: Column) -> tuple[pa.ChunkedArray, Column]:
+        if column.type == TEXT:
+            return values if _any(_IS_TEXT, values.type) else _cast(values, pa.string(), name, column), column
+        if not _any(_IS_TEXT, values.type):
+            return values, Column(_type_of(values.type)) if column.type == OTHER else column
+        distinct = values.unique().drop_null()
+        if column.type == NUMBER:
+            style, _ = number_format(distinct, self.prefers_comma)
+            odd = distinct.filter(pc.invert(style.fits(distinct)))
+            if len(odd):
+                self.notes.append(f"{name!r} is read as numbers; missing is {_where(values, odd)}.")
+                values = pc.if_else(pc.is_in(values, odd), None, values)
+            return _numbers(values, style), Column(NUMBER, style.decimal, style.thousands, style.symbol)
+        if column.type == DATE and (found := date_format(distinct)) is not None:
+            return pa.chunked_array([parse_dates(values.combine_chunks(), found[0])]), replace(column, format=found[0])
+        return _as_known(name, values, column), column
+
+
+def _as_known(name: str, values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """The values as the schema has them, or an error with the first row that does not fit."""
+    if column.type == TEXT and not _any(_IS_TEXT, values.type):
+        return _cast(values, pa.string(), name, column)
+    if column.type == OTHER or not _any(_IS_TEXT, values.type) or column.type == TEXT:
+        return values
+    distinct = values.unique().drop_null()
+    if column.type == NUMBER:
+        style = NumberFormat(column.decimal, column.thousands, column.symbol)
+        _refuse(name, values, distinct.filter(pc.invert(style.fits(distinct))), f"a number written like {str(style)!r}")
+        return _numbers(values, style)
+    if column.type == DATE and column.format:
+        odd = distinct.filter(pc.is_null(parse_dates(distinct, column.format)))
+        _refuse(name, values, odd, f"a date written as {column.format}")
+        return pa.chunked_array([parse_dates(values.combine_chunks(), column.format)])
+    return _cast(values, pa.bool_() if column.type == BOOLEAN else pa.timestamp("s"), name, column)
+
+
+def _numbers(values: pa.ChunkedArray, style: NumberFormat) -> pa.ChunkedArray:
+    """Texts as numbers: each different one is read once; whole numbers stay whole."""
+    chunks = values.dictionary_encode().unify_dictionaries().chunks
+    if not chunks:
+        return values.cast(pa.float64())
+    parsed = style.parse(chunks[0].dictionary)
+    if whole_numbers([parsed]):
+        parsed = parsed.cast(pa.int64())
+    return pa.chunked_array([parsed.take(chunk.indices) for chunk in chunks])
+
+
+def _cast(values: pa.ChunkedArray, type_: pa.DataType, name: str, column: Column) -> pa.ChunkedArray:
+    try:
+        return values.cast(type_)
+    except pa.ArrowException as error:
+        raise TableFileError(f"column {name!r} must hold what the schema has, {column.type}: {error}") from error
+
+
+def _refuse(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str) -> None:
+    if len(odd):
+        row = pc.index(values, odd[0]).as_py()
+        more = f", and {len(odd) - 1} other values are not" if len(odd) > 1 else ""
+        raise TableFileError(f"column {name!r}, row {row + 1}: {odd[0].as_py()!r} is not {rule}{more}")
+
+
+def _where(values: pa.ChunkedArray, odd: pa.Array) -> str:
+    """The first of the odd values, each with its first row, counted from 1 below the header."""
+    shown = [f"{value.as_py()!r} in row {pc.index(values, value).as_py() + 1}" for value in odd[:3]]
+    more = f" and {len(odd) - 3} more values" if len(odd) > 3 else ""
+    return ", ".join(shown) + more
+
+
+def _advice(name: str, odd: pa.Array) -> str:
+    codes = [text for text in odd.to_pylist() if text.strip().lower() in USUAL_CODES]
+    if codes and len(codes) == len(odd):
+        options = " ".join("--missing=" + shlex.quote(code) for code in codes)
+        return f"To take that for missing: {options}, or {codes} as `missing` of the schema."
+    return f"To read numbers, and take all else for missing: --column {shlex.quote(name)}:number, or `column_types`."
+
+
+def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], sheet: str | None) -> Any:
+    """One file: the table, notes, and whether its numbers have decimal commas."""
+    format_ = format_of(path)
+    open_file: Callable[[], Any] = opener(path)
+    try:
+        if format_ == CSV:
+            table, dialect, notes = read_csv(open_file, schema, as_text)
+            return _checked(table, path), notes, dialect.prefers_comma
+        table = read_other(path, format_, sheet)
+    except TableFileError as error:
+        raise TableFileError(f"cannot read {path}: {error}" if path not in str(error) else str(error)) from error
+    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+        message = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise TableFileError(f"cannot read {path} as {format_}: {message}") from error
+    table = table.select([i for i, name in enumerate(table.column_names) if not _INDEX_OF_PANDAS.fullmatch(name)])
+    names, notes = unique_names(table.column_names)
+    return _checked(table.rename_columns(names), path), notes, False
+
+
+def _checked(table: pa.Table, path: str) -> pa.Table:
+    if table.num_rows == 0 or table.num_columns == 0:
+        raise TableFileError(f"{path} has no rows")
+    return table
+
+
+def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
+    """One table of all files, one below the other."""
+    table = parts[0][0]
+    if len(parts) > 1:
+        try:
+            table = pa.concat_tables([part[0] for part in parts], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise TableFileError(f"the files do not have the same columns: {error}") from error
+    return table, list(dict.fromkeys(note for part in parts for note in part[1])), any(part[2] for part in parts)
+
+
+def _files(path: Any) -> list[str]:
+    if not isinstance(path, str | os.PathLike):
+        return [os.fspath(one) for one in path]
+    path = os.fspath(path)
+    if os.path.exists(path) or not glob.has_magic(path):
+        return [path]
+    if not (found := sorted(glob.glob(path))):
+        raise TableFileError(f"no such file: {path}")
+    return found
+
+
+def _plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Views of strings as strings, which all functions know; dictionaries of Parquet files stay."""
+    return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
+
+
+def _is_written(column: Column) -> bool:
+    return bool(column.format or column.thousands or column.symbol or column.decimal != ".")
+
+
+def _type_of(type_: pa.DataType) -> str:
+    if pa.types.is_dictionary(type_):
+        return _type_of(type_.value_type)
+    tests = {NUMBER: _IS_NUMBER, TEXT: _IS_TEXT, BOOLEAN: (pa.types.is_boolean,), DATE: _IS_DATE}
+    return next((name for name, kinds in tests.items() if _any(kinds, type_)), OTHER)
+
+
+def _any(tests: Sequence[Callable[[pa.DataType], bool]], type_: pa.DataType) -> bool:
+    return any(test(type_) for test in tests)

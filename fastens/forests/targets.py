@@ -1,0 +1,149 @@
+"""The targets of trees: their values in leaves, and the predictions, losses and scores of mean leaf values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.forest.forests import Target, class_target, number_target
+
+Array = NDArray[np.float64]
+Values = NDArray[np.floating]
+Loss = Callable[[Array, Array], Array]
+
+
+class ClassTargets(NamedTuple):
+    """Classes: a leaf has for each target the share of the second of two classes, or of each of more."""
+
+    classes: Any  # the sorted labels; a list of them with several targets
+    has_all: bool = False  # two classes have a share each, and shares are probabilities as they are: of other libraries
+
+    @property
+    def of_targets(self) -> list[NDArray[Any]]:
+        """The classes of each target."""
+        return self.classes if isinstance(self.classes, list) else [self.classes]
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of classes of each target."""
+        return [len(classes) for classes in self.of_targets]
+
+    @property
+    def widths(self) -> list[int]:
+        """The number of values that each target has in a leaf."""
+        return [1 if count == 2 and not self.has_all else count for count in self.counts]
+
+    @property
+    def n_values(self) -> int:
+        """The number of values in a leaf."""
+        return sum(self.widths)
+
+    def to_grow(self, y: Array) -> Target:
+        """The targets as the engine takes them."""
+        return class_target(y, self.counts)
+
+    def by_target(self, mean: Values) -> list[Values]:
+        """Leaf values split by targets."""
+        return np.split(mean, np.cumsum(self.widths)[:-1], axis=1) if isinstance(self.classes, list) else [mean]
+
+    def answers(self, mean: Values) -> Array:
+        """The index of the most probable class, (n_samples, n_targets)."""
+        if isinstance(self.classes, list):
+            return np.column_stack([_most_probable(part) for part in self.by_target(mean)]).astype(np.float64)
+        return _most_probable(mean)[:, None].astype(np.float64)
+
+    def decoded(self, answers: Array) -> NDArray[Any]:
+        """The labels of answers."""
+        index = answers.astype(np.intp)
+        if not isinstance(self.classes, list):
+            return self.classes[index[:, 0]]
+        return np.column_stack([classes[k] for classes, k in zip(self.classes, index.T, strict=True)])
+
+    def probabilities(self, mean: Values) -> Any:
+        """The probabilities of the classes; a list of them with several targets."""
+        parts = self.parts(mean)
+        return parts if isinstance(self.classes, list) else parts[0]
+
+    def parts(self, mean: Values) -> list[Any]:
+        """The probabilities of the classes of each target."""
+        parts = self.by_target(mean)
+        return parts if self.has_all else [_shares(part) for part in parts]
+
+    def votes(self, value: Values) -> Values:
+        """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""
+        parts = []
+        for part, answer in zip(self.by_target(value), self.answers(value).T, strict=True):
+            classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
+            parts.append(answer[:, None] == classes)
+        return np.concatenate(parts, axis=1).astype(value.dtype)
+
+    def losses(self, answers: Array, y: Array) -> Array:
+        """The share of targets that are wrong, for each row."""
+        return (answers != y).mean(axis=1)
+
+    def score_loss(self, y: Array, weight: Array) -> Loss:
+        """A function of answers and targets whose mean is 1 - score."""
+        return lambda answers, y: (answers != y).any(axis=1)
+
+
+class NumberTargets(NamedTuple):
+    """Numbers: a leaf has one for each target."""
+
+    n_values: int
+    dtype: Any = np.float32  # of leaf values
+
+    def to_grow(self, y: Array) -> Target:
+        """The targets as the engine takes them."""
+        return number_target(y, self.dtype)
+
+    def answers(self, mean: Values) -> Values:
+        """The predicted numbers, (n_samples, n_targets)."""
+        return mean
+
+    def decoded(self, answers: Values) -> Values:
+        """The predicted numbers in the shape of y."""
+        return answers[:, 0] if self.n_values == 1 else answers
+
+    def parts(self, mean: Values) -> list[Values]:
+        """The predicted numbers in a list."""
+        return [self.decoded(mean)]
+
+    def losses(self, answers: Array, y: Array) -> Array:
+        """The squared error of each row, the mean over the targets."""
+        return ((answers - y) ** 2).mean(axis=1)
+
+    def score_loss(self, y: Array, weight: Array) -> Loss:
+        """A function of answers and targets whose mean is 1 - score."""
+        variance = np.average((y - np.average(y, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
+        variance[variance == 0] = 1.0
+        return lambda answers, y: ((answers - y) ** 2 / variance).mean(axis=1)
+
+
+def check_counts(y: Array) -> Array:
+    """Targets of criterion="poisson"; ValueError unless they are non-negative with a positive sum."""
+    sums = y.sum(axis=0)
+    if y.min() < 0 or np.min(sums) <= 0:
+        found = y.min() if y.min() < 0 else np.min(sums)
+        raise ValueError(
+            "y must be non-negative with criterion='poisson', and its sum positive; "
+            f"got {'a value' if y.min() < 0 else 'a sum'} of {found}."
+        )
+    return y
+
+
+def _most_probable(values: Values) -> NDArray[Any]:
+    """The index of the largest share, the first of equals."""
+    return values[:, 0] > 0.5 if values.shape[1] == 1 else values.argmax(axis=1)
+
+
+def _shares(values: Values) -> Array:
+    """Shares of all classes from that of the second, or from those of all, which sum to 1 but for rounding."""
+    if values.shape[1] > 1:
+        return values / values.sum(axis=1, keepdims=True, dtype=np.float64)
+    shares = np.empty((len(values), 2))
+    shares[:, 1] = values[:, 0]
+    np.subtract(1.0, shares[:, 1], out=shares[:, 0])
+    return shares

@@ -1,0 +1,147 @@
+"""Outputs of the command line: whole or not at all, never over an input or a file of another kind by mistake."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import fastens
+from fastens.cli.table.errors import CommandError
+from fastens.cli.table.outputs import check_output, writing
+from fastens.cli.table.tables import write_tables
+
+# Writes a large table over "out.csv" until it is killed.
+WRITER = """
+import pyarrow as pa
+from fastens.cli.table.tables import write_table
+table = pa.table({"a": list(range(100_000))})
+print("begun", flush=True)
+while True:
+    write_table(table, "out.csv")
+"""
+# A process that may not write more than 100 kB into a file, as on a full disk.
+FULL = """
+import resource, signal, sys
+import pyarrow as pa
+from fastens.cli.table.errors import CommandError
+from fastens.cli.table.tables import write_table
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    write_table(pa.table({"a": [str(i) for i in range(100_000)]}), sys.argv[1])
+except CommandError as error:
+    print(error)
+"""
+# The child imports the fastens under test.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fastens.__file__).parents[1])}
+
+
+def test_files_that_cannot_be_written(tmp_path):
+    check_output(str(tmp_path / "new"), None, [], False)
+    for path, message in [(tmp_path, "it is a folder"), (tmp_path / "no" / "file", "there is no folder")]:
+        with pytest.raises(CommandError, match=message):
+            check_output(str(path), None, [], False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "message"),
+    [
+        ("model", b"a,b\n1,2\n", "a model", "will not write a model over .*, which holds a table of text"),
+        ("t.csv", b"\x93FASTENS...", None, "which holds a model"),
+        ("t.csv", b"PAR1....", None, "which holds a Parquet table"),
+        ("t.parquet", b"a,b\n1,2\n", None, "will not write a Parquet table over .*, which holds a table of text"),
+        ("t.csv", b"\x00\x01\x02", None, "which holds binary data"),
+        ("page.html", b"a,b\n1,2\n", None, "will not write a web page over"),
+    ],
+)
+def test_files_of_other_kinds_stay(tmp_path, name, content, kind, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(CommandError, match=message):
+        check_output(str(path), kind, [], False)
+    check_output(str(path), kind, [], True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("t.csv", b""), ("t.csv", b"a\n1\n"), ("t.csv", "größe\n1\n".encode("utf-16")), ("p.html", b"\n<!DOCTYPE html>")],
+)
+def test_files_of_the_same_kind_are_replaced(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    check_output(str(tmp_path / name), None, [], False)
+
+
+def test_commands_do_not_write_over_what_they_read(run, houses, write_csv):
+    path = write_csv(houses, "houses.csv")
+    before = path.read_bytes()
+    assert run("train", path, "--target", "sold", "--n-estimators", 5).code == 0
+    for command in [
+        ("train", path, "--target", "sold", "-o", path),
+        ("predict", "model.fastens", path, "-o", path),
+        ("compare", path, "--target", "sold", "-o", f"./{path.name}"),
+        ("explain", "model.fastens", path, "--contributions", path),
+    ]:
+        result = run(*command)
+        assert result.code == 2, command
+        assert "is read; choose another file, or add --overwrite" in result.err
+        assert path.read_bytes() == before
+    assert run("predict", "model.fastens", path, "-o", path, "--overwrite").code == 0
+    assert fastens.read_table(path).column_names[0] == "prediction"
+
+
+def test_an_error_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("old\n1\n")
+
+    def batches():
+        yield pa.table({"a": [1, 2]})
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_tables(batches(), str(path))
+    assert path.read_text() == "old\n1\n"
+    assert os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_links_and_permissions_stay(tmp_path):
+    path, link = tmp_path / "out.csv", tmp_path / "link.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with writing(str(link)) as unfinished:
+        Path(unfinished).write_text("new")
+    assert link.is_symlink()
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files is POSIX")
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.csv.gz"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("old")
+    command = [sys.executable, "-c", FULL, str(path)]
+    printed = subprocess.check_output(command, text=True, timeout=60, env=ENVIRONMENT)
+    assert f"cannot write {path}" in printed
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
+def test_a_killed_writer_leaves_a_whole_file(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("a\n0\n")
+    whole = "".join(f"{line}\n" for line in ["a", *range(100_000)]).replace("a\n", '"a"\n')
+    for attempt in range(8):
+        command = [sys.executable, "-c", WRITER]
+        writer = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env=ENVIRONMENT)
+        assert writer.stdout.readline()
+        time.sleep(0.003 * attempt)
+        writer.send_signal(signal.SIGKILL)
+        writer.communicate(timeout=60)
+        assert path.read_text() in ("a\n0\n", whole)

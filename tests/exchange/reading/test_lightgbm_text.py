@@ -1,0 +1,224 @@
+"""LightGBM's models predict here as they do there, to the bit."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastens
+from exchange_probes import probes, raw, saved_and_loaded, table
+from fastens import ModelFileError, from_model
+
+lightgbm = pytest.importorskip("lightgbm")
+X, y = table()
+CLASSES = np.digitize(y, [0.5, 2.5])
+
+
+def train(objective, target, *, rounds=15, categorical="auto", group=None, **parameters):
+    parameters = {"objective": objective, "verbose": -1, "num_threads": 1, "num_leaves": 12, **parameters}
+    data = lightgbm.Dataset(X, target, categorical_feature=categorical, group=group)
+    return lightgbm.train(parameters, data, rounds)
+
+
+def unseen_categories(rows):
+    rows = rows[:200].copy()
+    rows[:, 4] = np.resize([-1.0, -7.0, 2.7, 11.99, 50.0, 1e9, np.nan, 0.0, 3.0], len(rows))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("objective", "parameters"),
+    [
+        ("regression", {}),
+        ("regression", {"zero_as_missing": True}),
+        ("regression", {"use_missing": False}),
+        ("regression", {"boosting": "dart"}),
+        ("regression", {"data_sample_strategy": "goss"}),
+        ("regression", {"reg_sqrt": True}),
+        ("regression_l1", {}),
+        ("huber", {}),
+        ("fair", {}),
+        ("mape", {}),
+        ("quantile", {"alpha": 0.3}),
+        ("none", {}),
+    ],
+)
+@pytest.mark.parametrize("categorical", ["auto", [4]])
+def test_numbers_are_the_same_to_the_bit(objective, parameters, categorical, tmp_path):
+    if objective == "none":
+
+        def gradients(predicted, data):
+            return predicted - data.get_label(), np.ones(len(predicted))
+
+        objective = gradients
+    booster = train(objective, y, categorical=categorical, **parameters)
+    model = from_model(booster)
+    rows = probes(X, model)
+    rows = np.concatenate([rows, unseen_categories(rows)])
+    np.testing.assert_array_equal(model.predict(rows), booster.predict(rows))
+    np.testing.assert_array_equal(model.predict(rows[:1]), booster.predict(rows[:1]))
+    np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), model.predict(rows))
+
+
+@pytest.mark.parametrize("objective", ["poisson", "gamma", "tweedie", "cross_entropy", "cross_entropy_lambda"])
+def test_links(objective):
+    target = 1 / (1 + np.exp(-y)) if objective.startswith("cross") else np.exp(y / 3)
+    booster = train(objective, target)
+    model = from_model(booster)
+    rows = probes(X, model)
+    np.testing.assert_array_equal(raw(model, rows), booster.predict(rows, raw_score=True))
+    np.testing.assert_allclose(model.predict(rows), booster.predict(rows), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("objective", "parameters"),
+    [
+        ("binary", {}),
+        ("binary", {"sigmoid": 1.7}),
+        ("binary", {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}),
+        ("multiclass", {"num_class": 3}),
+        ("multiclass", {"num_class": 2}),
+        ("multiclassova", {"num_class": 3}),
+        ("multiclassova", {"num_class": 3, "sigmoid": 0.6}),
+    ],
+)
+def test_classes(objective, parameters, tmp_path):
+    n_classes = parameters.get("num_class", 2)
+    booster = train(objective, np.minimum(CLASSES, n_classes - 1), categorical=[4], **parameters)
+    model = from_model(booster)
+    rows = probes(X, model)
+    theirs = booster.predict(rows)
+    theirs = np.column_stack([1 - theirs, theirs]) if theirs.ndim == 1 else theirs
+    np.testing.assert_allclose(model.predict_proba(rows), theirs, rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(model.predict(rows), theirs.argmax(axis=1))
+    if parameters in ({}, {"num_class": 3}):
+        np.testing.assert_array_equal(raw(model, rows), booster.predict(rows, raw_score=True))
+    again = saved_and_loaded(model, tmp_path)
+    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+
+
+@pytest.mark.parametrize("objective", ["lambdarank", "rank_xendcg"])
+def test_ranking(objective):
+    booster = train(objective, CLASSES, group=[20] * 60)
+    model = from_model(booster)
+    assert isinstance(model, fastens.GradientBoostingRanker)
+    rows = probes(X, model)
+    np.testing.assert_array_equal(model.predict(rows), booster.predict(rows))
+
+
+def test_random_forest_is_one():
+    booster = train("regression", y, boosting="rf", bagging_freq=1, bagging_fraction=0.5)
+    model = from_model(booster)
+    assert isinstance(model, fastens.RandomForestRegressor)
+    rows = probes(X, model)
+    np.testing.assert_array_equal(model.predict(rows), booster.predict(rows))
+    assert len(model.estimators_) == 15
+
+
+@pytest.mark.parametrize("target", ["regression", "binary"])
+def test_linear_leaves(target, tmp_path):
+    booster = train(target, y if target == "regression" else y > 1, linear_tree=True)
+    model = from_model(booster)
+    rows = probes(X, model, infinite=False)
+    rows = rows[~(np.abs(rows) > 1e29).any(axis=1)]
+    np.testing.assert_allclose(raw(model, rows), booster.predict(rows, raw_score=True), rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), model.predict(rows))
+
+
+def frame():
+    names = pd.Series(["b", "a", "c", "ä d", "e"])[X[:, 4].astype(int) % 5].to_numpy()
+    return pd.DataFrame(
+        {
+            "x": X[:, 0],
+            "ordered": pd.Categorical(X[:, 3].astype(int) % 3, ordered=True),
+            "name": pd.Categorical(names, categories=["c", "b", "a", "ä d", "e", "never"]),
+            "number": pd.Categorical(X[:, 4].astype(int) * 10),
+            "flag": X[:, 1] > 0,
+            "missing": X[:, 2],
+        }
+    )
+
+
+def test_frames_by_name_and_category(tmp_path):
+    data = frame()
+    booster = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1, min_child_samples=5).fit(data, y)
+    booster.booster_.save_model(tmp_path / "model.txt")
+    model = from_model(tmp_path / "model.txt")
+    np.testing.assert_array_equal(model.predict(data), booster.predict(data))
+    assert model.feature_names_in_.tolist() == list(data)
+    # In another order, as text, with unseen and missing categories.
+    other = data.astype({"name": object, "number": object})[["missing", "number", "name", "x", "flag", "ordered"]]
+    np.testing.assert_array_equal(model.predict(other), booster.predict(data))
+    other.loc[::3, "name"], other.loc[1::3, "number"] = "unseen", None
+    theirs = data.assign(name=other["name"].astype("category"), number=other["number"].astype("category"))
+    np.testing.assert_array_equal(model.predict(other), booster.predict(theirs))
+    assert "ä d" in "".join(model.to_text(t, max_depth=None) for t in range(20))
+
+
+def test_labels_of_an_estimator():
+    labels = np.array(["low", "middle", "high"])[CLASSES]
+    theirs = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(X, labels)
+    model = from_model(theirs)
+    np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
+    np.testing.assert_array_equal(model.classes_, theirs.classes_)
+    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), rtol=1e-12)
+
+
+def test_best_round_of_early_stopping():
+    theirs = lightgbm.LGBMRegressor(n_estimators=200, learning_rate=0.5, verbose=-1)
+    theirs.fit(X[:800], y[:800], eval_set=[(X[800:], y[800:])], callbacks=[lightgbm.early_stopping(3, verbose=False)])
+    model = from_model(theirs)
+    assert model.n_estimators_ == theirs.best_iteration_ < 200
+    np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
+
+
+def test_model_without_splits():
+    booster = train("regression", np.ones(len(y)), rounds=3)
+    np.testing.assert_array_equal(from_model(booster).predict(X), booster.predict(X))
+
+
+def test_what_comes_back_is_an_estimator(tmp_path):
+    booster = train("regression", y, categorical=[4])
+    model = from_model(booster)
+    np.testing.assert_allclose(
+        model.predict_contributions(X[:50]), booster.predict(X[:50], pred_contrib=True), rtol=1e-9, atol=1e-12
+    )
+    assert model.apply(X).shape == (len(X), 15)
+    assert model.leaf_features(X).shape[0] == len(X)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    np.testing.assert_allclose(model.feature_split_counts_, booster.feature_importance("split"))
+    assert model.to_dataframe().shape[0] == model._ensemble.feature.size
+    refitted = model.refit_leaves(X, y + 3)
+    assert refitted.predict(X).mean() > model.predict(X).mean() + 0.2
+    low, high = model.calibrate(X[::2], y[::2]).predict_interval(X[1::2]).T
+    assert 0.8 < ((low <= y[1::2]) & (y[1::2] <= high)).mean() <= 1
+    more = from_model(booster).set_params(warm_start=True, n_estimators=20, categories=None)
+    more.fit(X, y)
+    assert more.score(X, y) > model.score(X, y)
+    assert more.n_estimators_ == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[: len(text) // 2], "truncated"),
+        (lambda text: text.replace("version=v4", "version=v9"), "version"),
+        (lambda text: text.replace("num_leaves=12", "num_leaves=13", 1), "tree_sizes|entries"),
+        (lambda text: re.sub(r"tree_sizes=.*", "", text).replace("Tree=3\n", "Tree=7\n"), "must follow"),
+        (lambda text: re.sub(r"tree_sizes=.*\n|split_feature=.*\n", "", text), "split_feature"),
+        (
+            lambda text: re.sub(r"tree_sizes=.*", "", text).replace("left_child=1", "left_child=77", 1),
+            "left_child|nodes",
+        ),
+        (lambda text: text.replace("max_feature_idx=4", "max_feature_idx=5"), "6 entries"),
+        (lambda text: text.replace("objective=regression", "objective=magic"), "objective"),
+    ],
+)
+def test_bad_files(change, message, tmp_path):
+    text = train("regression", y, categorical=[4]).model_to_string()
+    (tmp_path / "bad.txt").write_text(change(text))
+    with pytest.raises(ModelFileError, match=message):
+        from_model(tmp_path / "bad.txt")

@@ -1,0 +1,82 @@
+"""Schemas as files, and frames written in any dialect and read back."""
+
+import csv
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+import fastens  # noqa: E402
+from fastens.files import Column, TableFileError, TableSchema  # noqa: E402
+from fastens.files.numbers import SEPARATORS  # noqa: E402
+
+SCHEMA = TableSchema(
+    {
+        'price "net"': Column("number", ",", ".", "€"),
+        "day\\night": Column("date", format="%d.%m.%Y"),
+        "größe": Column("text"),
+    },
+    separator=";",
+    missing=("-", "n\tn"),
+)
+
+
+def test_schemas_are_files(tmp_path):
+    SCHEMA.save(tmp_path / "schema.toml")
+    assert TableSchema.load(tmp_path / "schema.toml") == SCHEMA
+    assert TableSchema.from_dict(SCHEMA.to_dict()) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("separator = ", "cannot read the schema"),
+        ("delimiter = ';'", "got 'delimiter'"),
+        ("[columns.a]\ntype = 'float'", "type must be one of number, text"),
+        ("[columns.a]\nunit = 'kg'", "has no 'unit'"),
+    ],
+)
+def test_schemas_that_are_none(tmp_path, text, message):
+    (tmp_path / "schema.toml").write_text(text)
+    with pytest.raises(TableFileError, match=message):
+        TableSchema.load(tmp_path / "schema.toml")
+
+
+def written(value: float, decimal: str, thousands: str, frame: str) -> str:
+    digits = f"{abs(value):,.2f}".replace(",", "\0").replace(".", decimal).replace("\0", thousands)
+    return frame.format(("-" if value < 0 else "") + digits)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.integers(-(10**9), 10**9), min_size=2, max_size=20),
+    pair=st.sampled_from(SEPARATORS),
+    frame=st.sampled_from(["{}", "{} €", "${}", "{}%"]),
+    dialect=st.tuples(
+        st.sampled_from([";", "\t", "|", ","]),
+        st.sampled_from(["\n", "\r\n", "\r"]),
+        st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    ),
+)
+def test_numbers_in_any_dialect_are_read_back(tmp_path_factory, values, pair, frame, dialect):
+    separator, ends, encoding = dialect
+    # A value with thousands and cents makes the writing certain.
+    numbers = [1234567.25, *(value / 100 for value in values)]
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=separator, lineterminator=ends)
+    writer.writerow(["n", "text"])
+    for position, value in enumerate(numbers):
+        writer.writerow([written(value, *pair, frame), f"row {position}"])
+    path = tmp_path_factory.mktemp("dialect") / "t.csv"
+    path.write_bytes(stream.getvalue().encode(encoding))
+    with warnings.catch_warnings(action="ignore"):
+        table, schema = fastens.read_table(path, return_schema=True)
+    assert np.allclose(table["n"].to_pylist(), numbers, rtol=0, atol=1e-6)
+    assert table["text"].to_pylist() == [f"row {position}" for position in range(len(numbers))]
+    assert fastens.read_table(path, schema=schema).equals(table)
